@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use probes::block::Block;
 use probes::collect::{Inventory, Options, collect, sections};
 use probes::cpu::Cpu;
 use probes::dmi::Product;
@@ -151,7 +150,7 @@ impl Report {
         [
             ("processors", cpu.as_ref().map(|cpu| *cpu != bare(cpu))),
             ("memory", memory.as_ref().map(|memory| *memory != Memory::default())),
-            ("disks", block.as_ref().map(|block| *block != Block::default())),
+            ("disks", block.as_ref().map(|block| block.n_disks.is_some())),
             ("network ports", network.as_ref().map(|network| *network != Network::default())),
             ("PCI devices", pci.as_ref().map(|pci| !pci.devices.is_empty())),
             (GPUS, gpu.as_ref().map(|gpu| *gpu != Gpu::default())),

@@ -48,7 +48,8 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
         );
         lines.run("log", json!({"severity": "WARNING", "message": message}));
     }
-    let mut has_read = false;
+    let mut has_passed = false;
+    let mut is_partial = !report.kinds_without_data().is_empty();
     let mut known: Vec<&str> = STEPS.to_vec();
     for finding in &report.findings {
         if !known.contains(&finding.component.as_str()) {
@@ -56,26 +57,43 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
         }
     }
     for (number, component) in known.into_iter().enumerate() {
-        has_read |= step(&mut lines, number, component, report, &parts);
+        match step(&mut lines, number, component, report, &parts) {
+            Step::Passed => has_passed = true,
+            Step::Partial => is_partial = true,
+            Step::Failed | Step::Skipped => {}
+        }
     }
     let is_bad = report.findings.iter().any(|finding| finding.severity >= Severity::Warning);
-    let result = match (is_bad, has_read) {
+    let result = match (is_bad, has_passed && !is_partial) {
         (true, _) => "FAIL",
         (false, true) => "PASS",
+        // What was not read may be broken: a run that did not see it has not shown that the machine is sound.
         (false, false) => "NOT_APPLICABLE",
     };
     lines.run("testRunEnd", json!({"status": "COMPLETE", "result": result}));
     lines.text
 }
 
-/// Writes one step; returns whether its facts were read.
+/// How a step ended.
+enum Step {
+    /// A finding of it is at least a warning.
+    Failed,
+    /// It was read, and nothing is wrong.
+    Passed,
+    /// Nothing was found, but some of it was unreadable.
+    Partial,
+    /// Nothing of it was read.
+    Skipped,
+}
+
+/// Writes one step.
 fn step(
     lines: &mut Lines,
     number: usize,
     component: &str,
     report: &Report,
     parts: &[Part],
-) -> bool {
+) -> Step {
     let id = number.to_string();
     lines.step(&id, "testStepStart", json!({"name": component}));
     let findings: Vec<&Finding> =
@@ -97,19 +115,26 @@ fn step(
         }
     }
     let is_read = !findings.is_empty() || has_facts(report, component);
-    if is_read && bad.is_empty() {
+    let is_partial = || {
         let collectors = collectors(component);
-        let is_partial =
-            report.problems.iter().any(|problem| collectors.contains(&problem.collector.as_str()));
-        lines.step(&id, "diagnosis", if is_partial {
+        report.problems.iter().any(|problem| collectors.contains(&problem.collector.as_str()))
+    };
+    let step = match (is_read, bad.is_empty()) {
+        (false, _) => Step::Skipped,
+        (true, false) => Step::Failed,
+        (true, true) if is_partial() => Step::Partial,
+        (true, true) => Step::Passed,
+    };
+    match step {
+        Step::Partial => lines.step(&id, "diagnosis",
             json!({"verdict": format!("{component}.read_in_part"), "type": "UNKNOWN",
-                   "message": "nothing was found, but some data was unreadable; faults there may be missed"})
-        } else {
-            json!({"verdict": format!("{component}.no_finding"), "type": "PASS"})
-        });
+                   "message": "nothing was found, but some data was unreadable; faults there may be missed"})),
+        Step::Passed => lines.step(&id, "diagnosis",
+            json!({"verdict": format!("{component}.no_finding"), "type": "PASS"})),
+        Step::Failed | Step::Skipped => {}
     }
     lines.step(&id, "testStepEnd", json!({"status": if is_read { "COMPLETE" } else { "SKIP" }}));
-    is_read
+    step
 }
 
 /// Whether the first evidence of a fault, which decided its class, is one of these findings.
@@ -129,10 +154,10 @@ fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {
         "identity" => !report.identity.is_empty(),
-        "firmware" => inventory.bios.is_some() || inventory.firmware.is_some(),
+        "firmware" => inventory.bios.is_some() || has_data(inventory.firmware.as_ref()),
         "power" => inventory.smbios.is_some() || inventory.bmc.is_some(),
         "bmc" => inventory.bmc.is_some(),
-        "os" => inventory.os.is_some(),
+        "os" => has_data(inventory.os.as_ref()),
         "cpu" => inventory.cpu.as_ref().is_some_and(|cpu| cpu.n_logical_cpus_online.is_some()),
         "memory" => inventory.memory.as_ref().is_some_and(|memory| memory.usable_bytes.is_some()),
         "disk" => inventory.block.as_ref().is_some_and(|block| block.n_disks.is_some()),
@@ -140,6 +165,10 @@ fn has_facts(report: &Report, component: &str) -> bool {
         "pci" => inventory.pci.as_ref().is_some_and(|pci| pci.n_devices.is_some()),
         _ => false,
     }
+}
+
+fn has_data<T: Default + PartialEq>(section: Option<&T>) -> bool {
+    section.is_some_and(|section| *section != T::default())
 }
 
 fn diagnosis(finding: &Finding, parts: &[Part]) -> Value {
@@ -363,6 +392,11 @@ mod tests {
             .collect()
     }
 
+    /// The result of the run.
+    fn result(lines: &[Value]) -> &Value {
+        &lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"]
+    }
+
     #[test]
     fn run_has_numbered_lines_between_its_start_and_its_end() {
         let lines = parsed(&report_with(Vec::new()));
@@ -413,7 +447,7 @@ mod tests {
             (&json!("S1"), &json!("part-1"))
         );
         assert_eq!(infos[2]["name"], "sdq (serial 7)");
-        assert_eq!(lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"], "FAIL");
+        assert_eq!(*result(&lines), "FAIL");
     }
 
     #[test]
@@ -454,7 +488,8 @@ mod tests {
     #[test]
     fn part_that_could_not_be_read_is_not_said_to_pass() {
         let mut report = report_with(Vec::new());
-        let pci = || probes::pci::Pci { n_devices: Some(1), ..probes::pci::Pci::default() };
+        let devices = || vec![probes::pci::PciDevice::default()];
+        let pci = || probes::pci::Pci { n_devices: Some(1), devices: devices() };
         report.inventory.memory = Some(Memory { usable_bytes: Some(1), ..Memory::default() });
         report.inventory.pci = Some(pci());
         report.problems.push(Problem {
@@ -476,6 +511,11 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|row| row.map(str::to_owned)));
         assert_eq!(lines[2]["testRunArtifact"]["log"]["severity"], "WARNING");
+        assert_eq!(result(&lines), "NOT_APPLICABLE", "the memory may be broken");
+        report.problems.clear();
+        assert_eq!(result(&parsed(&report)), "PASS");
+        report.inventory.block = Some(probes::block::Block::default());
+        assert_eq!(result(&parsed(&report)), "NOT_APPLICABLE", "no disk was listed");
     }
 
     #[test]
@@ -487,6 +527,6 @@ mod tests {
         let log = lines.iter().find(|line| line["testStepArtifact"].get("log").is_some()).unwrap();
         let message = log["testStepArtifact"]["log"]["message"].as_str().unwrap();
         assert!(message.starts_with("bmc.event_log Fan 1: seen; "), "{message}");
-        assert_eq!(lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"], "PASS");
+        assert_eq!(*result(&lines), "PASS");
     }
 }

@@ -245,9 +245,18 @@ fn add(machine: &Machine, listing: &mut Listing, name: String, path: String) {
     } else if is_path || device.is_hidden == Some(true) {
         listing.hidden_paths.push(device);
     } else {
+        require_size(machine, &device);
         let page = device.at("device/vpd_pg89").filter(|_| device.name.starts_with("sd"));
         device.ata_page = page.and_then(|path| machine.bytes(&path)).unwrap_or_default();
         listing.disks.push(device);
+    }
+}
+
+/// The kernel gives every disk a size; without one its directory was not read, and faults of the disk are missed. A size
+/// that is no number is a problem already.
+fn require_size(machine: &Machine, disk: &BlockDevice) {
+    if disk.size_bytes.is_none() && !disk.children.iter().any(|name| name == "size") {
+        machine.problem(&format!("{}/size", disk.path), "no such file", "the size of the disk");
     }
 }
 
@@ -340,6 +349,22 @@ pub(super) fn sectors(machine: &Machine, path: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::testing::tree;
+
+    #[test]
+    fn disk_without_a_size_is_a_problem_and_a_wrong_size_is_one_problem() {
+        let machine = tree(&[
+            ("sys/block/sda", "-> ../devices/pci0000:00/ata1/block/sda"),
+            ("sys/block/sdb/dev", "8:16\n"),
+            ("sys/block/sdc/size", "many\n"),
+            ("sys/block/sdd/size", "8\n"),
+        ]);
+        assert_eq!(list(&machine).disks.len(), 4);
+        let problems = machine.problems().into_iter().map(|problem| problem.path);
+        let problems: Vec<String> = problems.collect();
+        let expected =
+            ["/sys/devices/pci0000:00/ata1/block/sda", "/sys/block/sdb", "/sys/block/sdc"];
+        assert_eq!(problems, expected.map(|disk| format!("{disk}/size")));
+    }
 
     #[test]
     fn disks_virtual_devices_and_hidden_paths_are_distinguished() {

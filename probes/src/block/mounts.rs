@@ -305,6 +305,7 @@ mod tests {
     fn mounts_are_found_by_number_by_path_and_by_mapper_name() {
         let machine = tree(&[
             ("sys/block/sda/dev", "8:0\n"),
+            ("sys/block/sda/size", "64\n"),
             ("sys/block/sda/sda1/partition", "1\n"),
             ("sys/block/sda/sda1/dev", "8:1\n"),
             ("sys/block/sda/sda2/partition", "2\n"),
@@ -337,6 +338,7 @@ mod tests {
     fn cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
         let machine = tree(&[
             ("sys/block/sda/dev", "8:0\n"),
+            ("sys/block/sda/size", "64\n"),
             ("sys/block/sda/sda1/partition", "1\n"),
             ("sys/block/sda/sda1/dev", "8:1\n"),
             ("sys/block/sda/sda2/partition", "2\n"),

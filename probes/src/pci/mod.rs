@@ -176,6 +176,9 @@ fn device(
     let attributes = Attributes { path, names };
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
+    if ids.vendor.is_none() && ids.class.is_none() {
+        machine.problem(path, "neither vendor nor class", "what the device is");
+    }
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
     ids.write_to(&mut device);
     pci_ids.set(&ids, &mut device);
@@ -275,10 +278,14 @@ mod tests {
 
     #[test]
     fn device_has_its_ids_place_and_link_and_the_order_is_by_address() {
-        let pci = pci(&machine());
+        let machine = machine();
+        let pci = pci(&machine);
         let addresses: Vec<&str> = pci.devices.iter().map(|d| d.address.as_str()).collect();
         assert_eq!(addresses, ["0000:3a:00.0", "0000:3b:00.0", "10000:e1:00.0"]);
         assert_eq!(pci.n_devices, Some(3));
+        let unread = machine.problems().into_iter().map(|problem| problem.path);
+        let unread: Vec<String> = unread.collect();
+        assert_eq!(unread, ["/sys/devices/pci10000:e0/10000:e1:00.0"], "its directory is missing");
         let nic = &pci.devices[1];
         assert_eq!(nic.class.as_deref(), Some("0200"));
         assert_eq!(nic.prog_if.as_deref(), Some("00"));
