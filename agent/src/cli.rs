@@ -276,7 +276,8 @@ pub struct InstallOptions {
     /// Disks that are never written, whatever is asked for
     ///
     /// Serial, WWN, path below /dev/disk, or the label of a file system or
-    /// partition on the disk. May be repeated.
+    /// partition on the disk. May be repeated. The disks of every source count:
+    /// file, kernel argument, environment and command line.
     #[arg(long, value_name = "DISK", value_delimiter = ',')]
     pub protect: Vec<String>,
     /// Allow the VIM to ask for an image without a signature

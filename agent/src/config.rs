@@ -4,6 +4,7 @@
 //! and is checked in the same way wherever it is set.
 
 mod file;
+mod rejected;
 mod unknown;
 
 pub use file::parse_file;
@@ -14,8 +15,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
 use probes::machine::{Machine, Source};
@@ -29,6 +29,12 @@ const SCHEMES: [&str; 3] = ["http://", "https://", "socks"];
 
 /// The configuration file that is read unless another one is named.
 pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
+
+/// Options whose values of all sources count: a disk that one source protects must not lose this by another.
+const JOINED: [&str; 1] = ["protect"];
+
+/// The values of an option, and where they came from.
+type Found = (Vec<String>, Origin);
 
 /// All sources except the command line; they are read before it is parsed.
 #[derive(Debug, Clone, Default)]
@@ -127,18 +133,20 @@ pub fn configure(
         return Ok(Configuration { cli, settings: Vec::new() });
     };
     let known = command.find_subcommand(name).map(options).unwrap_or_default();
-    let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
+    let found = |option| sources.settings(option, inner).into_iter().map(move |s| (s, option));
+    let (settings, set): (Vec<Setting>, Vec<&OptionName>) = known.iter().flat_map(found).unzip();
     if !sources.is_empty() {
         // clap adds the options of the other commands only when they are built.
         command.build();
         let all: Vec<String> =
             command.get_subcommands().flat_map(options).map(|o| o.name).collect();
         sources.check_names(&all).map_err(Failure::Source)?;
-        for (setting, _) in settings.iter().zip(&known).filter(|(_, option)| option.is_flag) {
+        for (setting, _) in settings.iter().zip(&set).filter(|(_, option)| option.is_flag) {
             setting.check_flag().map_err(Failure::Source)?;
         }
-        words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
-        matches = parse(&mut command, &words).map_err(|failure| blame(failure, &settings))?;
+        words.extend(settings.iter().zip(&set).flat_map(|(setting, o)| setting.words(o)));
+        matches =
+            parse(&mut command, &words).map_err(|failure| rejected::blame(failure, &settings))?;
     }
     settings.iter().try_for_each(Setting::check_port).map_err(Failure::Source)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
@@ -147,79 +155,7 @@ pub fn configure(
 
 fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
     let result = command.try_get_matches_from_mut(words);
-    result.map_err(|error| Failure::Usage(with_tip(error, command, words)))
-}
-
-/// Adds the option that was probably meant, where clap has no tip.
-fn with_tip(
-    mut error: clap::Error,
-    command: &mut clap::Command,
-    words: &[OsString],
-) -> clap::Error {
-    let has_tip = [ContextKind::SuggestedArg, ContextKind::Suggested]
-        .into_iter()
-        .any(|kind| error.get(kind).is_some());
-    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    if error.kind() != ErrorKind::UnknownArgument || has_tip {
-        return error;
-    }
-    let found = found.clone();
-    // clap adds the general options to each command when it is built.
-    command.build();
-    let read = command.clone().ignore_errors(true).try_get_matches_from(words);
-    let named = read.ok().and_then(|read| command.find_subcommand(read.subcommand_name()?));
-    let (name, known) = match named {
-        Some(command) => (command.get_name(), options(command)),
-        None => ("", options(command)),
-    };
-    let known: Vec<String> = known.into_iter().map(|option| option.name).collect();
-    let has_root = known.iter().any(|option| option == "root");
-    if let Some(written) = found.strip_prefix("--") {
-        if let Some(near) = unknown::nearest(written, &known) {
-            let near = ContextValue::String(format!("--{near}"));
-            error.insert(ContextKind::SuggestedArg, near);
-        }
-    } else if !found.starts_with('-') && has_root {
-        let tip = format!("to read a captured machine, use '{name} --root {found}'");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
-}
-
-/// Names the source of a value that clap rejected: clap only sees a word that the user never typed.
-fn blame(failure: Failure, settings: &[Setting]) -> Failure {
-    let Failure::Usage(error) = failure else { return failure };
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
-        _ => None,
-    };
-    // clap names the option as its help does, e.g. `--budget <SECONDS>` or `--flag[=<true|false>]`.
-    let named = text(ContextKind::InvalidArg).unwrap_or_default();
-    let name = named.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
-    let setting = settings.iter().find(|setting| setting.name == name && setting.is_elsewhere());
-    let Some(setting) = setting else { return Failure::Usage(error) };
-    let Some(value) = text(ContextKind::InvalidValue) else {
-        return match error.kind() {
-            ErrorKind::ArgumentConflict if setting.values.len() > 1 => Failure::Source(anyhow!(
-                "{} holds {} values for {name}, expected one",
-                setting.origin,
-                setting.values.len()
-            )),
-            _ => Failure::Usage(error),
-        };
-    };
-    let expected = match text(ContextKind::ValidValue) {
-        Some(values) => format!("expected one of {values}"),
-        None => std::error::Error::source(&error).map_or_else(String::new, ToString::to_string),
-    };
-    Failure::Source(anyhow!(
-        "{} holds \"{}\" for {name}, {expected}",
-        setting.origin,
-        value.escape_debug()
-    ))
+    result.map_err(|error| Failure::Usage(rejected::with_tip(error, command, words)))
 }
 
 /// An option of a command.
@@ -346,33 +282,43 @@ impl Sources {
     /// Whether any source names the option `name`.
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
-        self.find(name).is_some()
+        self.find(name).next().is_some()
     }
 
-    fn setting(&self, option: &OptionName, matches: &ArgMatches) -> Setting {
-        let name = option.name.clone();
-        if matches.value_source(&option.id) == Some(ValueSource::CommandLine) {
+    /// The strongest source that sets the option; every source of one of [`JOINED`].
+    fn settings(&self, option: &OptionName, matches: &ArgMatches) -> Vec<Setting> {
+        let is_typed = matches.value_source(&option.id) == Some(ValueSource::CommandLine);
+        let typed = is_typed.then(|| {
             let raw = matches.get_raw(&option.id).into_iter().flatten();
-            let values = raw.map(|v| v.to_string_lossy().into_owned()).collect();
-            return Setting { name, values, origin: Origin::CommandLine };
-        }
+            (raw.map(|v| v.to_string_lossy().into_owned()).collect(), Origin::CommandLine)
+        });
         let default = || (option.default.clone().into_iter().collect(), Origin::Default);
-        let (values, origin) = self.find(&option.name).unwrap_or_else(default);
-        Setting { name, values, origin }
+        let name = option.name.as_str();
+        let mut found: Vec<Found> = typed.into_iter().chain(self.find(name)).collect();
+        if found.is_empty() {
+            found.push(default());
+        } else if !JOINED.contains(&name) {
+            found.truncate(1);
+        }
+        found
+            .into_iter()
+            .map(|(values, origin)| Setting { name: name.to_owned(), values, origin })
+            .collect()
     }
 
-    /// The values of `name` in the strongest source other than the command line.
-    fn find(&self, name: &str) -> Option<(Vec<String>, Origin)> {
+    /// The values of `name` in each source other than the command line, the strongest first.
+    fn find(&self, name: &str) -> impl Iterator<Item = Found> {
         let variable = unknown::variable_of_option(name);
-        if let Some(value) = self.environment.get(&variable) {
-            return Some((vec![value.clone()], Origin::Environment(variable)));
-        }
-        let mut arguments = self.kernel.iter().rev();
-        if let Some((written, value)) = arguments.find(|(key, _)| option_name(key) == name) {
-            return Some((vec![value.clone()], Origin::KernelArgument(format!("rci.{written}"))));
-        }
-        let values = self.file.get(name)?;
-        Some((values.clone(), Origin::File(self.file_name.clone())))
+        let of_environment = self.environment.get(&variable).cloned();
+        let of_environment =
+            of_environment.map(|value| (vec![value], Origin::Environment(variable)));
+        let arguments = self.kernel.iter().rev().filter(move |(key, _)| option_name(key) == name);
+        let arguments = arguments.map(|(written, value)| {
+            (vec![value.clone()], Origin::KernelArgument(format!("rci.{written}")))
+        });
+        let of_file = self.file.get(name).cloned();
+        let of_file = of_file.map(|values| (values, Origin::File(self.file_name.clone())));
+        of_environment.into_iter().chain(arguments).chain(of_file)
     }
 }
 

@@ -42,6 +42,31 @@ fn stronger_source_overrides_weaker_one() {
 }
 
 #[test]
+fn disk_that_one_source_protects_stays_protected_whatever_another_adds() {
+    let all =
+        sources("protect: [S1, S2]", "rci.protect=S3 rci.protect=S4", &[("RCI_PROTECT", "S5")]);
+    for (line, expected) in [
+        ("install --protect S6,S7", vec!["S6", "S7", "S5", "S4", "S3", "S1", "S2"]),
+        ("disks", vec!["S5", "S4", "S3", "S1", "S2"]),
+    ] {
+        let configuration = configure(&words(line), &all, true).unwrap();
+        let protect = match configuration.cli.command {
+            Some(Command::Install(options)) => options.protect,
+            Some(Command::Disks(options)) => options.protect,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(protect, expected, "{line}");
+        let shown = configuration.settings.iter().filter(|setting| setting.name == "protect");
+        let shown: Vec<String> = shown.map(|setting| setting.origin.to_string()).collect();
+        assert_eq!(shown.len(), if line == "disks" { 4 } else { 5 }, "{shown:?}");
+    }
+    let none = configure(&words("disks"), &Sources::default(), true).unwrap();
+    let shown: Vec<&Setting> = none.settings.iter().filter(|s| s.name == "protect").collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!((shown[0].values.len(), &shown[0].origin), (0, &Origin::Default));
+}
+
+#[test]
 fn every_source_can_set_a_flag() {
     for (kernel, expected) in
         [("rci.allow_plain_http", true), ("rci.allow-plain-http=0", false), ("", false)]

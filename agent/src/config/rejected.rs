@@ -1,0 +1,80 @@
+//! What the user reads about words that clap rejects.
+
+use std::ffi::OsString;
+
+use anyhow::anyhow;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::{Failure, Setting, options, unknown};
+
+/// Adds the option that was probably meant, where clap has no tip.
+pub(super) fn with_tip(
+    mut error: clap::Error,
+    command: &mut clap::Command,
+    words: &[OsString],
+) -> clap::Error {
+    let has_tip = [ContextKind::SuggestedArg, ContextKind::Suggested]
+        .into_iter()
+        .any(|kind| error.get(kind).is_some());
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::UnknownArgument || has_tip {
+        return error;
+    }
+    let found = found.clone();
+    // clap adds the general options to each command when it is built.
+    command.build();
+    let read = command.clone().ignore_errors(true).try_get_matches_from(words);
+    let named = read.ok().and_then(|read| command.find_subcommand(read.subcommand_name()?));
+    let (name, known) = match named {
+        Some(command) => (command.get_name(), options(command)),
+        None => ("", options(command)),
+    };
+    let known: Vec<String> = known.into_iter().map(|option| option.name).collect();
+    let has_root = known.iter().any(|option| option == "root");
+    if let Some(written) = found.strip_prefix("--") {
+        if let Some(near) = unknown::nearest(written, &known) {
+            let near = ContextValue::String(format!("--{near}"));
+            error.insert(ContextKind::SuggestedArg, near);
+        }
+    } else if !found.starts_with('-') && has_root {
+        let tip = format!("to read a captured machine, use '{name} --root {found}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Names the source of a value that clap rejected: clap only sees a word that the user never typed.
+pub(super) fn blame(failure: Failure, settings: &[Setting]) -> Failure {
+    let Failure::Usage(error) = failure else { return failure };
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    // clap names the option as its help does, e.g. `--budget <SECONDS>` or `--flag[=<true|false>]`.
+    let named = text(ContextKind::InvalidArg).unwrap_or_default();
+    let name = named.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
+    let setting = settings.iter().find(|setting| setting.name == name && setting.is_elsewhere());
+    let Some(setting) = setting else { return Failure::Usage(error) };
+    let Some(value) = text(ContextKind::InvalidValue) else {
+        return match error.kind() {
+            ErrorKind::ArgumentConflict if setting.values.len() > 1 => Failure::Source(anyhow!(
+                "{} holds {} values for {name}, expected one",
+                setting.origin,
+                setting.values.len()
+            )),
+            _ => Failure::Usage(error),
+        };
+    };
+    let expected = match text(ContextKind::ValidValue) {
+        Some(values) => format!("expected one of {values}"),
+        None => std::error::Error::source(&error).map_or_else(String::new, ToString::to_string),
+    };
+    Failure::Source(anyhow!(
+        "{} holds \"{}\" for {name}, {expected}",
+        setting.origin,
+        value.escape_debug()
+    ))
+}
