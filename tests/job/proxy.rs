@@ -32,6 +32,12 @@ fn configured_proxy_is_used_and_its_password_never_shown() {
         asked[0].header("proxy-authorization").is_some_and(|value| value.starts_with("Basic "))
     );
     assert!(said.contains("could not be posted") && !said.contains("hunter2secret"), "{said}");
+    let named = format!("through the proxy {}: the proxy", &proxy.url["http://".len()..]);
+    assert!(said.contains(&named), "{said}");
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = run(&[&words[..], &["--proxy", &format!("http://{dead}")]].concat());
+    let named = format!("through the proxy {dead}: connection refused");
+    assert!(said.contains(&named), "{said}");
     let said = run(&["report", "--print-config"]);
     assert!(said.contains("proxy") && !said.contains("hunter2secret"), "{said}");
     std::fs::remove_file(&file).unwrap();

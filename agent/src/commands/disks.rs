@@ -130,6 +130,11 @@ fn instruction(path: &Path) -> anyhow::Result<Install> {
     let bytes = bounded::read_file(path, MAX_INSTRUCTION_BYTES).context("--instruction")?;
     let parsed = parse_instruction(&bytes)
         .map_err(|refusal| anyhow!("--instruction {name}: {}", refusal.message))?;
+    if let Some(node_id) = &parsed.node_id {
+        tracing::warn!(
+            "--instruction {name} is for node {node_id}; other nodes refuse it, which is not tried here"
+        );
+    }
     match (parsed.action, parsed.install) {
         (Action::Install, Some(install)) => Ok(install),
         (action, _) => bail!(

@@ -101,10 +101,23 @@ impl Job<'_> {
         result.finished_at = rfc3339(self.clock.time_of_day());
     }
 
+    /// Ends so that systemd reboots, because the VIM asks for it.
+    pub(super) fn reboot(&mut self) -> Ended {
+        self.announce("rebooting");
+        Ended::with(ExitStatus::Done)
+    }
+
+    /// Says what happens to the machine because the VIM asks for it; a dry run leaves the machine as it is.
+    fn announce(&mut self, what: &str) {
+        let message = format!("{what} as the VIM asks");
+        let dry = if self.settings.is_dry_run { "dry run, so not " } else { "" };
+        info!("{dry}{message}; no disk was touched");
+        self.event(Stage::Result, State::Done, Some(&message));
+    }
+
     /// Powers off because the VIM asks for it.
     pub(super) fn power_off(&mut self) -> Ended {
-        info!("powering off as the VIM asks; no disk was touched");
-        self.event(Stage::Result, State::Done, Some("powering off as the VIM asks"));
+        self.announce("powering off");
         if self.settings.is_dry_run {
             return Ended::with(ExitStatus::Done);
         }

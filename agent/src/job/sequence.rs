@@ -331,11 +331,7 @@ impl<'a> Job<'a> {
                 self.wait_and_ask(wait, "asking again", None)
             }
             (Action::Reinspect, _) => self.reinspect(asked),
-            (Action::Reboot, _) => {
-                info!("rebooting as the VIM asks; no disk was touched");
-                self.event(Stage::Result, State::Done, Some("rebooting as the VIM asks"));
-                Next::End(Ended::with(ExitStatus::Done))
-            }
+            (Action::Reboot, _) => Next::End(self.reboot()),
             (Action::Poweroff, _) => Next::End(self.power_off()),
             (Action::Stop, _) => {
                 warn!(

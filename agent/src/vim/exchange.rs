@@ -15,7 +15,6 @@ use super::clock_skew::clock_skew;
 use super::refusal::refusal;
 use super::retry::{Failed, RetryAfter};
 use super::token::{Token, TokenHeader};
-use super::unreachable;
 use super::url::Url;
 use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
 
@@ -268,34 +267,6 @@ impl Client {
             warn!("{}", finding.evidence);
         }
         *skew = found;
-    }
-
-    /// The failure of a request that got no response.
-    pub(super) fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
-        let (why, text) = unreachable::explain(error, self.request(url));
-        Failed {
-            why,
-            may_have_arrived: unreachable::may_have_arrived(error),
-            ..Failed::network(format!("cannot reach {}: {text}", url.shown()))
-        }
-    }
-
-    /// The failure of a response that ended while it was read.
-    pub(super) fn broken_off(&self, url: &Url, error: &std::io::Error) -> Failed {
-        let (why, text) = unreachable::explain_read(error, self.request(url));
-        Failed {
-            why,
-            may_have_arrived: true,
-            ..Failed::network(format!("reading {}: {text}", url.shown()))
-        }
-    }
-
-    pub(super) fn request<'a>(&self, url: &'a Url) -> unreachable::Request<'a> {
-        unreachable::Request {
-            host: url.host(),
-            is_https: url.is_https(),
-            has_client_cert: self.agent.config().tls_config().client_cert().is_some(),
-        }
     }
 }
 

@@ -11,26 +11,74 @@ use std::time::{Duration, SystemTime};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
 use tracing::debug;
+use ureq::http::Uri;
 
 use formats::time::rfc3339;
 
-use super::retry::Why;
+use super::client::Client;
+use super::retry::{Failed, Why};
+use super::url::Url;
 
 /// What the explanation needs to know of the request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+struct Request<'a> {
     /// Host of the address, without brackets and port.
-    pub(super) host: &'a str,
-    pub(super) is_https: bool,
+    host: &'a str,
+    is_https: bool,
     /// Whether a client certificate is configured.
-    pub(super) has_client_cert: bool,
+    has_client_cert: bool,
 }
 
 /// What went wrong and what to do about it, and whether trying again soon can help.
-pub(super) type Explanation = (Why, String);
+type Explanation = (Why, String);
+
+impl Client {
+    /// The failure of a request that got no response.
+    pub(super) fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
+        let mut request = self.request(url);
+        let proxy = self.proxy_for(url);
+        let through = proxy.map(|proxy| {
+            if matches!(error, ureq::Error::HostNotFound) {
+                request.host = proxy.host();
+            }
+            format!(" through the proxy {}:{}", proxy.host(), proxy.port())
+        });
+        let (why, text) = explain(error, request);
+        let through = through.unwrap_or_default();
+        Failed {
+            why,
+            may_have_arrived: may_have_arrived(error),
+            ..Failed::network(format!("cannot reach {}{through}: {text}", url.shown()))
+        }
+    }
+
+    /// The proxy for requests to this address.
+    fn proxy_for(&self, url: &Url) -> Option<&ureq::Proxy> {
+        let address = Uri::try_from(url.to_string()).ok()?;
+        self.agent.config().proxy().filter(|proxy| !proxy.is_no_proxy(&address))
+    }
+
+    /// The failure of a response that ended while it was read.
+    pub(super) fn broken_off(&self, url: &Url, error: &std::io::Error) -> Failed {
+        let (why, text) = explain_read(error, self.request(url));
+        Failed {
+            why,
+            may_have_arrived: true,
+            ..Failed::network(format!("reading {}: {text}", url.shown()))
+        }
+    }
+
+    fn request<'a>(&self, url: &'a Url) -> Request<'a> {
+        Request {
+            host: url.host(),
+            is_https: url.is_https(),
+            has_client_cert: self.agent.config().tls_config().client_cert().is_some(),
+        }
+    }
+}
 
 /// Explains a request that got no response.
-pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
+fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
     debug!(%error, host = request.host, "the request failed");
     if let Some(error) = tls_error(error) {
         return tls(error, request);
@@ -39,14 +87,18 @@ pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation 
         ureq::Error::Io(error) => return io_error(error, request),
         ureq::Error::Timeout(timeout) => timed_out(*timeout).to_owned(),
         ureq::Error::HostNotFound => name_not_found(request.host),
+        ureq::Error::ConnectProxyFailed(_) => {
+            "the proxy does not connect to the server; check its rules, or list the host in no_proxy"
+                .to_owned()
+        }
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => {
             "the server redirects too often; give the final address".to_owned()
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) if request.is_https => {
-            "the server's response is not HTTP; check the address and the port".to_owned()
+            "the server's response is not valid HTTP; check the address and the port".to_owned()
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
-            "the server's response is not HTTP; if this port speaks TLS, use https://".to_owned()
+            "the server's response is not valid HTTP; if this port speaks TLS, use https://".to_owned()
         }
         ureq::Error::LargeResponseHeader(..) => {
             "the header of the server's response is too large; check that this is the address of a VIM".to_owned()
@@ -61,7 +113,7 @@ pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation 
 }
 
 /// Whether a request that got no response may have arrived: not if there never was a connection.
-pub(super) fn may_have_arrived(error: &ureq::Error) -> bool {
+fn may_have_arrived(error: &ureq::Error) -> bool {
     use std::io::ErrorKind as Kind;
     use ureq::Timeout as T;
     if tls_error(error).is_some() {
@@ -86,7 +138,7 @@ pub(super) fn may_have_arrived(error: &ureq::Error) -> bool {
 }
 
 /// Explains a response that ended while it was read.
-pub(super) fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
+fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
         Some(error) => explain(error, request),
         None => explain_io(error, request),
