@@ -45,8 +45,8 @@ use crate::exit_status::ExitStatus;
 ///
 /// Every option can be set in four places, the weakest first: the configuration
 /// file (`vim: …`), a kernel argument (`rci.vim=…`), the environment
-/// (`RCI_VIM=…`) and the command line (`--vim …`). `--print-config` shows where
-/// each value came from.
+/// (`RCI_VIM=…`) and the command line (`--vim …`). The strongest counts; of
+/// `protect` all do. `--print-config` shows where each value came from.
 #[derive(Debug, Parser)]
 #[command(
     name = "run-coreos-installer",
