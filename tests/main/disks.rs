@@ -54,6 +54,16 @@ fn unclear_choice_and_protected_disk_end_with_status_1() {
 }
 
 #[test]
+fn node_that_an_instruction_is_for_is_named_as_not_compared() {
+    let file = scratch("disks-node").join("instruction.json");
+    let text = r#"{"api_version": "1", "request_id": "r", "action": "install", "node_id": "uuid-other",
+                   "install": {"ignition": {"url": "https://x/"}}}"#;
+    std::fs::write(&file, text).unwrap();
+    let output = disks("crowded-server", &["--instruction", file.to_str().unwrap()]);
+    assert!(stderr(&output).contains("is for node uuid-other"), "{}", stderr(&output));
+}
+
+#[test]
 fn instruction_decides_and_a_refused_one_ends_with_status_2() {
     let folder = scratch("disks-instruction");
     let of = |install: &str| {
