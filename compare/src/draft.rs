@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::{Attribute, Nature, PCI, kinds};
+use crate::kinds::{Attribute, Kind, Nature, PCI, kinds};
 use crate::line;
 use crate::machine::{Machine, Part};
 use crate::pattern;
@@ -30,11 +30,9 @@ pub fn draft(machine: &Machine) -> String {
     let mut text = line(&format!("# What a machine like this one must have: {}", machine.title()));
     text += "# `run-coreos-installer check --expect FILE` compares a machine with it.\n#\n";
     text += NOTES;
-    for kind in kinds() {
-        let is_required = kind.attributes.iter().any(|a| a.nature == Nature::Required);
+    for kind in drafted_kinds() {
         let parts: Vec<&Part> = machine.of_kind(kind).collect();
-        // A PCI device that matters is a port, a GPU, a disk or a controller.
-        if !is_required || parts.is_empty() || kind.name == PCI {
+        if parts.is_empty() {
             continue;
         }
         text += &["\n", kind.name, ":\n"].concat();
@@ -50,7 +48,29 @@ pub fn draft(machine: &Machine) -> String {
             text += &entry(kind.is_single(), required, &parts);
         }
     }
+    let without_data = without_data(machine);
+    if !without_data.is_empty() {
+        let names = without_data.join(", ");
+        text.push('\n');
+        text += &line(&format!(
+            "# Nothing is expected of these, as the report has no data of them: {names}"
+        ));
+    }
     text
+}
+
+/// Kinds that a draft leaves out because the report has no data of them.
+#[must_use]
+pub fn without_data(machine: &Machine) -> Vec<&'static str> {
+    drafted_kinds().filter(|kind| !machine.knows(kind)).map(|kind| kind.name).collect()
+}
+
+/// The kinds whose parts a draft lists.
+fn drafted_kinds() -> impl Iterator<Item = &'static Kind> {
+    // A PCI device that matters is a port, a GPU, a disk or a controller.
+    kinds().filter(|kind| {
+        kind.name != PCI && kind.attributes.iter().any(|a| a.nature == Nature::Required)
+    })
 }
 
 /// The entry of parts that are alike.
@@ -139,5 +159,18 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("manufacturer"), "{text}");
+    }
+
+    #[test]
+    fn kinds_without_data_are_named_and_those_that_were_read_are_not() {
+        let report =
+            json!({"block": {"n_disks": 0, "disks": []}, "memory": {"n_slots": 0, "dimms": []}});
+        let machine = Machine::of(&report);
+        let names = without_data(&machine);
+        assert!(names.contains(&"interface") && !names.contains(&"disk"), "{names:?}");
+        let text = draft(&machine);
+        let last = text.lines().last().unwrap();
+        assert!(last.starts_with("# Nothing is expected of these"), "{text}");
+        assert!(last.contains("interface") && !last.contains("disk"), "{last}");
     }
 }

@@ -162,6 +162,22 @@ fn machine_has_what_is_expected_of_a_machine_like_it() {
 }
 
 #[test]
+fn parts_that_were_not_read_are_named_because_nothing_is_expected_of_them() {
+    let mut without_disks = report("two-socket-server");
+    without_disks.as_object_mut().unwrap().remove("block");
+    let output = run(&format!("expect {}", written("expect-unread", &without_disks).display()));
+    assert_eq!(output.status.code(), Some(0));
+    let last = stdout(&output).lines().last().unwrap().to_owned();
+    assert!(
+        last.starts_with("# Nothing is expected of these, as the report has no data of them: disk")
+    );
+    assert!(stderr(&output).contains("nothing is expected of them: disk"), "{}", stderr(&output));
+    let whole =
+        run(&format!("expect {}", written("expect-read", &report("two-socket-server")).display()));
+    assert!(!format!("{}{}", stdout(&whole), stderr(&whole)).contains("disk, "));
+}
+
+#[test]
 fn deviation_is_a_critical_finding_with_the_part_and_both_values() {
     let output = run(&format!("expect {}", capture("two-socket-server")));
     let text = stdout(&output);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use compare::cohort::{LEAST, Member, Model, models};
 use compare::difference::{Scope, differences};
-use compare::draft::draft;
+use compare::draft::{draft, without_data};
 use compare::failing::{Failing, failing};
 use compare::kinds::kinds;
 use compare::machine::Machine;
@@ -79,7 +79,15 @@ pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
             .with_context(|| format!("--root {}", root.display()))?,
         (None, None) => this_machine()?,
     };
-    output::print(&draft(&Machine::of(&report)))?;
+    let machine = Machine::of(&report);
+    output::print(&draft(&machine))?;
+    let without_data = without_data(&machine);
+    if !without_data.is_empty() {
+        tracing::warn!(
+            "the report has no data of these parts, so nothing is expected of them: {}",
+            without_data.join(", ")
+        );
+    }
     Ok(ExitStatus::Done)
 }
 
