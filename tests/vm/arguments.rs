@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// Each disk with its backing file (sparse, created here if missing), and controllers where the first needs one.
-    fn disk_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
+    pub(crate) fn disk_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
         let mut plugged = Vec::new();
         for disk in &self.disks {
             let path = folder.join(format!("{}.raw", disk.id));

@@ -32,7 +32,9 @@ pub(crate) enum Artifact {
     LiveInitrd,
     /// The image to install on disks with 512-byte sectors (zstd).
     Image512,
-    /// A small image for 4096-byte sectors, with an empty root file system (gzip).
+    /// A small image for 512-byte sectors, with an empty root file system (gzip).
+    ImageSmall,
+    /// The same for 4096-byte sectors.
     Image4096,
     /// The tiny system's initramfs, to which a test appends `/test`.
     TinyInitrd,
@@ -53,6 +55,7 @@ impl Artifact {
             Self::CoreosInstaller => "COREOS_INSTALLER",
             Self::LiveInitrd => "LIVE_INITRD",
             Self::Image512 => "IMAGE_512",
+            Self::ImageSmall => "IMAGE_SMALL",
             Self::Image4096 => "IMAGE_4096",
             Self::TinyInitrd => "TINY_INITRD",
         }

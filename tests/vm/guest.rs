@@ -1,13 +1,14 @@
-//! A running guest: QEMU with a deadline, its console, its virtio port for results, its QMP socket. Dropping it ends it.
+//! A running guest: QEMU with a deadline, its console, its virtio ports for results and for files, its QMP socket. Dropping it ends it.
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::console::{Console, Line, tail};
 use crate::machine::Machine;
@@ -39,6 +40,8 @@ pub(crate) struct KernelBoot {
     pub(crate) command_line: String,
     /// A read-only image in the CD drive.
     pub(crate) cd: Option<PathBuf>,
+    /// More of QEMU's arguments.
+    pub(crate) more: Vec<String>,
 }
 
 /// A guest; dropping it kills it.
@@ -53,6 +56,8 @@ pub(crate) struct Guest {
     pub(crate) console: Console,
     folder: PathBuf,
     sockets: PathBuf,
+    /// A connection that the guest still reads from.
+    files: Option<UnixStream>,
     name: String,
     t0: Instant,
     deadline: Instant,
@@ -93,6 +98,7 @@ impl Guest {
             console,
             folder: folder.to_owned(),
             sockets,
+            files: None,
             name: name.to_owned(),
             t0,
             deadline: t0 + deadline,
@@ -122,8 +128,9 @@ impl Guest {
         reason = "a person who reads the output of the tests needs to know"
     )]
     fn start_again_after_silence(&mut self) -> Result<bool> {
-        // swtpm serves a single connection.
-        let may = !self.started_again && self.tpm.is_none();
+        // swtpm serves a single connection, and a restored guest needs more than its start.
+        let is_restored = self.args.iter().any(|arg| arg == "-incoming");
+        let may = !self.started_again && self.tpm.is_none() && !is_restored;
         if !may || !self.console.ended_in_silence() {
             return Ok(false);
         }
@@ -155,25 +162,40 @@ impl Guest {
                 }
                 return self.ended(status);
             }
-            if self.console.has(EMERGENCY) {
-                // The message of the failed unit follows at once.
-                std::thread::sleep(Duration::from_secs(2));
-                bail!(
-                    "guest {} ended in emergency mode; its last lines:\n{}",
-                    self.name,
-                    tail(&self.console.lines())
-                );
-            }
-            if Instant::now() > self.deadline {
-                bail!(
-                    "guest {} had not ended after {:?}; its last lines:\n{}",
-                    self.name,
-                    self.t0.elapsed(),
-                    tail(&self.console.lines())
-                );
-            }
-            std::thread::sleep(Duration::from_millis(50));
+            self.check_on_its_way()?;
         }
+    }
+
+    /// Fails in emergency mode and after the deadline; else waits a moment.
+    fn check_on_its_way(&self) -> Result<()> {
+        if self.console.has(EMERGENCY) {
+            // The message of the failed unit follows at once.
+            std::thread::sleep(Duration::from_secs(2));
+            bail!(
+                "guest {} ended in emergency mode; its last lines:\n{}",
+                self.name,
+                tail(&self.console.lines())
+            );
+        }
+        if Instant::now() > self.deadline {
+            bail!(
+                "guest {} had not ended after {:?}; its last lines:\n{}",
+                self.name,
+                self.t0.elapsed(),
+                tail(&self.console.lines())
+            );
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    }
+
+    /// Waits until systemd has begun to reboot the guest, whose state nothing asks for afterwards: the shutdown itself costs 4 CPU seconds.
+    pub(crate) fn wait_for_reboot(&mut self) -> Result<()> {
+        while !self.console.has("Stopped run-coreos-install") {
+            ensure!(self.qemu.try_wait()?.is_none(), "the guest ended{}", self.how_it_ended());
+            self.check_on_its_way()?;
+        }
+        Ok(())
     }
 
     /// Checks QEMU's exit status.
@@ -209,6 +231,17 @@ impl Guest {
         Qmp::connect(&self.sockets.join("qmp"))
     }
 
+    /// Sends these bytes to the port `config`, where a restored guest waits for them.
+    pub(crate) fn send_files(&mut self, bytes: &[u8]) -> Result<()> {
+        let path = self.sockets.join("config");
+        let mut port = UnixStream::connect(&path)
+            .with_context(|| format!("connecting to {}", path.display()))?;
+        port.write_all(bytes)?;
+        // What QEMU has not read would be lost with the connection.
+        self.files = Some(port);
+        Ok(())
+    }
+
     /// Time since the start.
     pub(crate) fn age(&self) -> Duration {
         self.t0.elapsed()
@@ -236,6 +269,7 @@ impl Boot {
                 if let Some(cd) = &boot.cd {
                     add_cd(args, cd, "");
                 }
+                args.extend_from_slice(&boot.more);
             }
             Self::Cd(cd) => add_cd(args, cd, ",bootindex=1"),
             Self::Network { tftp, file } => {
@@ -292,6 +326,12 @@ fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
     args.extend(["-device".to_owned(), "virtio-serial-pci".to_owned()]);
     args.extend(["-chardev".to_owned(), format!("file,id=results,path={}", results.display())]);
     args.extend(["-device".to_owned(), "virtserialport,chardev=results,name=results".to_owned()]);
+    let config = sockets.join("config");
+    args.extend([
+        "-chardev".to_owned(),
+        format!("socket,id=config,path={},server=on,wait=off", config.display()),
+    ]);
+    args.extend(["-device".to_owned(), "virtserialport,chardev=config,name=config".to_owned()]);
     args.extend(["-qmp".to_owned(), format!("unix:{},server=on,wait=off", qmp.display())]);
     args
 }

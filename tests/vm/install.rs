@@ -68,11 +68,17 @@ pub(crate) fn instruction(proof: &str) -> Result<Value> {
     instruction_for(proof, Artifact::Image512, 512)
 }
 
+/// The same with an image that installs in seconds and does not boot.
+pub(crate) fn small_instruction(proof: &str) -> Result<Value> {
+    instruction_for(proof, Artifact::ImageSmall, 512)
+}
+
 /// The same with the image for this sector size.
 pub(crate) fn instruction_for(proof: &str, image: Artifact, sector_bytes: u32) -> Result<Value> {
     let image = artifact(image)?;
     let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
-    let size = image.with_file_name(format!("coreos-{sector_bytes}.bytes"));
+    let stem = name.split('.').next().unwrap_or_default();
+    let size = image.with_file_name(format!("{stem}.bytes"));
     let bytes: u64 = std::fs::read_to_string(size)?.trim().parse()?;
     Ok(json!({
         "action": "install",
@@ -127,7 +133,7 @@ fn serving(
     let mut arguments = ["--instruction", "instruction.json", "--file", "target.ign=target.ign"]
         .map(str::to_owned)
         .to_vec();
-    for image in [Artifact::Image512, Artifact::Image4096] {
+    for image in [Artifact::Image512, Artifact::ImageSmall, Artifact::Image4096] {
         arguments.extend(["--image".to_owned(), artifact(image)?.display().to_string()]);
     }
     arguments.extend(["--agent".to_owned(), agent_binary()?.display().to_string()]);
@@ -207,8 +213,7 @@ fn with_script(config: &[u8], script: &str) -> Result<Vec<u8>> {
 pub(crate) fn boot_installed(name: &str, folder: &Path) -> Result<String> {
     let disk = folder.join("target.raw");
     let boot = boot::installed(name, folder, &disk, "console=ttyS0 mitigations=off")?;
-    let machine = Machine::plain(1024, vec![Machine::target_disk()]);
-    let mut guest = Guest::start(name, folder, &machine, &boot, INSTALLED)?;
+    let mut guest = Guest::start(name, folder, &Machine::installed(), &boot, INSTALLED)?;
     let line = guest.wait_for("PROOF file=")?.text;
     guest.wait_for_end()?;
     Ok(line)

@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact};
 use crate::boot;
-use crate::guest::Guest;
 use crate::install::{LIVE, installed_ignition, live_config, nonce, start_lab};
 use crate::machine::Machine;
 use crate::server::{Ironic, Options, port};
+use crate::template::restore;
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the times of a run are worth a look")]
@@ -24,7 +24,7 @@ fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     let (folder, lab) = start_lab("ironic", &proof, &[])?;
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
     let ironic = Ironic::start(Options { callback_timeout_s: Some(600), ..Options::default() });
-    let image = artifact(Artifact::Image512)?;
+    let image = artifact(Artifact::ImageSmall)?;
     let digest = Command::new("sha256sum").arg(image).output().context("running sha256sum")?;
     let digest = String::from_utf8(digest.stdout)?;
     let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
@@ -62,8 +62,7 @@ fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
         &format!("callback-url=https://127.0.0.1:{callback}"),
     ])?;
     let started = Instant::now();
-    let boot = boot::live("live", &folder, &machine, &config)?;
-    let mut live = Guest::start("live", &folder, &machine, &boot, LIVE)?;
+    let mut live = restore("live", &folder, &machine, &config, "")?;
     // Ironic reaches the guest through QEMU's user network.
     live.qmp()?.execute(
         "human-monitor-command",

@@ -21,6 +21,7 @@ mod outside;
 mod qmp;
 mod rich;
 mod smbios;
+mod template;
 
 mod faults;
 mod harness;

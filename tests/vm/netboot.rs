@@ -10,7 +10,7 @@ use crate::artifacts::{Artifact, artifact};
 use crate::boot;
 use crate::guest::{Boot, EMERGENCY, Guest};
 use crate::install::{
-    LIVE, check_installed, live_config, live_config_of, nonce, start_lab_serving,
+    LIVE, check_proved, live_config, live_config_of, nonce, small_instruction, start_lab_serving,
 };
 use crate::lab::Lab;
 use crate::machine::Machine;
@@ -121,6 +121,7 @@ fn machine_is_installed_by_network_boot_once_and_again_by_ipxe_from_its_boot_loa
     let proof = nonce()?;
     let (folder, lab) =
         start_lab_serving("netboot", &proof, &["--boot", "boot"], "boot/target.ign")?;
+    lab.put("/lab/default/instruction", &small_instruction(&proof)?)?;
     write_boot_folder(&folder, &lab)?;
     let machine = Machine::plain(2560, vec![Machine::target_disk()]);
     let boot = Boot::Network { tftp: folder.join("tftp"), file: "boot.ipxe" };
@@ -128,7 +129,7 @@ fn machine_is_installed_by_network_boot_once_and_again_by_ipxe_from_its_boot_loa
     live.wait_for("bootstrap is done")?;
     live.wait_for_end()?;
     lab.keep(&folder)?;
-    check_installed(&lab)?;
+    check_proved(&lab)?;
     ensure!(fetched(&lab, "/boot/ipxe")? == 1, "{:#}", lab.requests()?);
 
     // The firmware still prefers the network, and gets no second install.

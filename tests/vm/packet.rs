@@ -148,7 +148,7 @@ fn live_and_installed_ignition_report_to_the_metadata_server_whose_network_is_ke
     let entry = boot::boot_file(&folder.join("target.raw"), "/loader/entries/ostree-1-vm.conf")?;
     check_platform(&String::from_utf8(entry.context("no boot loader entry")?)?)?;
 
-    let shown = first_boot(&folder, &machine)?;
+    let shown = first_boot(&folder, &Machine { n_cores: 1, ..machine })?;
     ensure!(shown.contains(&format!("file={proof} ")), "the first boot showed {shown:?}");
     let of_both = reported(&lab)?;
     ensure!(

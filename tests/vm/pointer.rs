@@ -9,13 +9,13 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
 use crate::boot;
-use crate::guest::Guest;
 use crate::install::{
-    LIVE, boot_installed, check_proved, installed_ignition, instruction, live_config_of, nonce,
-    percent, start_lab_serving,
+    boot_installed, check_proved, installed_ignition, live_config_of, nonce, percent,
+    small_instruction, start_lab_serving,
 };
 use crate::lab::Lab;
 use crate::machine::Machine;
+use crate::template::restore;
 
 /// Replaces the config that the lab VIM returns by one that points at `/files/config/master` of its HTTPS port.
 pub(crate) fn write(folder: &Path, lab: &Lab) -> Result<()> {
@@ -116,20 +116,18 @@ fn second_master_fetches_its_config_from_the_first_nodes_bootstrap_which_is_inst
     let mut node = Machine::plain(2048, vec![Machine::target_disk()]);
     node.disks[0].id = "first-node";
     node.forwards.push(format!("hostfwd=tcp:127.0.0.1:{port}-:22623"));
-    let boot = boot::live("first-node", &folder, &node, &config)?;
-    let mut first = Guest::start("first-node", &folder, &node, &boot, LIVE)?;
+    let mut first = restore("first-node", &folder, &node, &config, "")?;
 
     // The second master gets a config that points at the bootstrap.
     let mut master = Machine::plain(2048, vec![Machine::target_disk()]);
     master.ports[0].mac = "52:54:00:aa:00:02";
     let config = live_config_of(&lab, &[])?;
-    let boot = boot::live("live", &folder, &master, &config)?;
-    let mut live = Guest::start("live", &folder, &master, &boot, LIVE)?;
-    live.wait_for_end()?;
+    let mut live = restore("live", &folder, &master, &config, "")?;
+    live.wait_for_reboot()?;
     check_proved(&lab)?;
     ensure!(!first.console.has("bootstrap is done"), "the bootstrap did not wait");
     // From here on, what reports is the first node.
-    let mut order = instruction(&proof)?;
+    let mut order = small_instruction(&proof)?;
     order["install"]["ignition"] = json!({
         "url": "{{base}}/files/config/master",
         "hash": "sha512-{{sha512:/files/config/master}}",
@@ -139,7 +137,7 @@ fn second_master_fetches_its_config_from_the_first_nodes_bootstrap_which_is_inst
     ensure!(shown.contains(&format!("file={proof} ")), "the first boot showed {shown:?}");
 
     first.wait_for("bootstrap is done")?;
-    first.wait_for_end()?;
+    first.wait_for_reboot()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;
     let installed = boot::boot_file(&folder.join("first-node.raw"), "/ignition/config.ign")?;

@@ -11,11 +11,11 @@ use crate::artifacts::Artifact;
 use crate::disk::{Disk, DiskKind};
 use crate::guest::EMERGENCY;
 use crate::install::{
-    LIVE, check_installed, check_proved, instruction, instruction_for, nonce, start_lab_with,
-    start_live, start_live_with,
+    LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with,
 };
 use crate::job::digest;
 use crate::machine::Machine;
+use crate::template::{restore_live, restore_live_with};
 
 /// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition. At
 /// the end of the disk lies the superblock of an older array, which the image does not reach.
@@ -50,15 +50,15 @@ fn whole_disk_signatures(disk: &Path) -> Result<String> {
 #[test]
 fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction(&proof)?;
+    let mut order = small_instruction(&proof)?;
     order["install"]["disk"] = json!({"device": "/dev/disk/by-id/virtio-TARGET-0"});
     order["install"]["existing_data"] = json!("wipe");
     let (folder, lab) = start_lab_with("reinstall_volumes", &proof, &order, &[])?;
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
-    live.wait_for_end()?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
+    live.wait_for_reboot()?;
     lab.keep(&folder)?;
-    check_installed(&lab)?;
+    check_proved(&lab)?;
     let result = lab.sent("result", Duration::ZERO)?;
     let found = result["existing_data"].to_string();
     for part in ["linux_raid_member", "held by md0", "held by dm-0"] {
@@ -75,11 +75,11 @@ fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Resu
 #[test]
 fn active_volumes_on_a_disk_that_nobody_named_are_left_alone() -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction(&proof)?;
+    let mut order = small_instruction(&proof)?;
     order["on_refusal"] = json!("stop");
     let (folder, lab) = start_lab_with("reinstall_unnamed", &proof, &order, &[])?;
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
     let result = lab.sent("result", LIVE)?;
     live.wait_for(EMERGENCY)?;
     lab.keep(&folder)?;
@@ -117,13 +117,13 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
             std::fs::rename(from.join("target.raw"), folder.join("target.raw"))
                 .context("taking over the installed disk")?;
         }
-        let live = start_live(&folder, &Machine::plain(2048, disks), &lab)?;
+        let live = restore_live(&folder, &Machine::plain(2048, disks), &lab)?;
         Ok::<_, anyhow::Error>((folder, lab, live))
     };
     let target = || size(Machine::target_disk());
 
     let (first, lab, mut live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
-    live.wait_for_end()?;
+    live.wait_for_reboot()?;
     lab.keep(&first)?;
     check_proved(&lab)?;
 
@@ -139,7 +139,7 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
 
     let (third, lab, mut live) =
         start("reinstall_again", vec![target()], "TARGET-0", Some(&second))?;
-    live.wait_for_end()?;
+    live.wait_for_reboot()?;
     lab.keep(&third)?;
     check_proved(&lab)?;
     let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
@@ -180,13 +180,13 @@ systemd-run -q --no-block sh /run/stop-mirror
 fn an_active_mirror_is_refused_and_once_stopped_one_half_is_installed_and_the_other_kept()
 -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction(&proof)?;
+    let mut order = small_instruction(&proof)?;
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     order["install"]["existing_data"] = json!("wipe");
     let (folder, lab) = start_lab_with("reinstall_mirror", &proof, &order, &[])?;
     let disks = vec![Machine::target_disk(), Disk { size_bytes: 512 << 20, ..second_disk() }];
     let machine = Machine::plain(2048, disks);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], MIRROR)?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], MIRROR)?;
     // CoreOS counts file systems labelled `boot` at the first boot; the half that stays must be none.
     let other = live.wait_for("OTHER-HALF label=")?.text;
     ensure!(!other.trim_end().ends_with("label=boot"), "the other half shows {other:?}");
@@ -197,9 +197,9 @@ fn an_active_mirror_is_refused_and_once_stopped_one_half_is_installed_and_the_ot
     let says = result["message"].as_str().unwrap_or_default();
     let names_it = says.contains("is also built on vdb3");
     ensure!(result["code"] == "DISK_BUSY" && names_it, "the result says {result:#}");
-    live.wait_for_end()?;
+    live.wait_for_reboot()?;
     lab.keep(&folder)?;
-    check_installed(&lab)?;
+    check_proved(&lab)?;
     ensure!(digest(&second)? == before, "the other half has changed");
     let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
     for part in ["linux_raid_member", "boot-1", "root-1"] {
@@ -239,8 +239,8 @@ fn a_disk_with_two_paths_is_installed_through_its_multipath_map() -> Result<()> 
         },
     };
     let machine = Machine::plain(2048, vec![disk]);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
-    live.wait_for_end()?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
+    live.wait_for_reboot()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;
     let result = lab.sent("result", Duration::ZERO)?;

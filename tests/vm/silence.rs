@@ -10,23 +10,24 @@ use serde_json::{Value, json};
 use crate::disk::{Disk, DiskKind};
 use crate::guest::Guest;
 use crate::install::{
-    LIVE, check_installed, instruction, nonce, start_lab, start_lab_with, start_live,
-    start_live_with,
+    LIVE, check_proved, instruction, nonce, small_instruction, start_lab, start_lab_with,
 };
 use crate::job::{digest, write_old_disk};
 use crate::lab::Lab;
 use crate::machine::Machine;
+use crate::template::{restore_live, restore_live_with};
 
 #[test]
 fn a_corrected_instruction_is_carried_out_without_a_power_cycle() -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction(&proof)?;
+    let mut order = small_instruction(&proof)?;
     order["install"]["disk"] = json!({"device": "/dev/disk/by-id/virtio-TARGET-0"});
     let fault = ["--fault", "reports=wrong_hash,times=1"];
     let (folder, lab) = start_lab_with("silence_corrected", &proof, &order, &fault)?;
     let disk = folder.join("target.raw");
     let before = write_old_disk(&disk)?;
-    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let mut live =
+        restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     let refused = lab.sent("result", LIVE)?;
     ensure!(
         refused["outcome"] == "refused" && refused["code"] == "IGNITION_HASH",
@@ -37,27 +38,31 @@ fn a_corrected_instruction_is_carried_out_without_a_power_cycle() -> Result<()> 
     qmp.execute("stop", &json!({}))?;
     ensure!(digest(&disk)? == before, "the disk has changed");
     qmp.execute("cont", &json!({}))?;
-    live.wait_for_end()?;
+    live.wait_for_reboot()?;
     lab.keep(&folder)?;
-    check_installed(&lab)
+    check_proved(&lab)
 }
 
 #[test]
 fn an_image_that_stalls_is_reported_and_then_fetched_again() -> Result<()> {
-    let fault = "/files/coreos-512.raw.zst=hang,bytes=60000000,skip=1,times=1";
-    let (folder, lab) = start_lab("silence_stalled", &nonce()?, &["--fault", fault])?;
-    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let proof = nonce()?;
+    let fault = "/files/coreos-small.raw.gz=hang,bytes=100000,skip=1,times=1";
+    let order = small_instruction(&proof)?;
+    let (folder, lab) = start_lab_with("silence_stalled", &proof, &order, &["--fault", fault])?;
+    let mut live =
+        restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     wait_for_event(&lab, &mut live, LIVE, |event| says(event, "no byte of the image"))?;
-    live.wait_for_end()?;
+    live.wait_for_reboot()?;
     lab.keep(&folder)?;
-    check_installed(&lab)
+    check_proved(&lab)
 }
 
 #[test]
 fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result<()> {
     let proof = nonce()?;
     let (folder, lab) = start_lab_with("silence_frozen", &proof, &instruction(&proof)?, &[])?;
-    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let mut live =
+        restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     wait_for_event(&lab, &mut live, LIVE, |event| {
         event["stage"] == "write" && event["percent"].as_u64().is_some_and(|percent| percent >= 5)
     })?;
@@ -102,7 +107,7 @@ fn sigterm_during_the_write_ends_the_agent_within_5_s_and_reports_a_half_written
 {
     let (folder, lab) = start_lab("silence_stopped", &nonce()?, &[])?;
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], SIGTERM_DURING_THE_WRITE)?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], SIGTERM_DURING_THE_WRITE)?;
     let shown = live.wait_for("STOPPED begin=")?.text;
     let result = lab.sent("result", Duration::from_secs(1))?;
     drop(live);
@@ -153,7 +158,7 @@ fn a_disk_that_is_pulled_out_during_the_write_is_reported_and_no_other_is_touche
         scsi_disk("target", "TARGET-0", 0x5000_c500_15ea_71ad),
         scsi_disk("second", "SECOND-0", 0x5000_c500_15ea_71ae),
     ];
-    let mut live = start_live(&folder, &Machine::plain(2048, disks), &lab)?;
+    let mut live = restore_live(&folder, &Machine::plain(2048, disks), &lab)?;
     wait_for_event(&lab, &mut live, LIVE, |event| {
         event["stage"] == "write" && event["percent"].as_u64().is_some_and(|percent| percent >= 5)
     })?;

@@ -1,7 +1,8 @@
 # shellcheck shell=bash source-path=SCRIPTDIR
 # The images that coreos-installer writes, with partitions, BLS entry, stamp and boot loader as on CoreOS.
 #   coreos-512.raw.zst   boots; the root file system has systemd
-#   coreos-4096.raw.gz   the same partitions for 4096-byte sectors, small, with an empty root file system
+#   coreos-small.raw.gz  the same partitions with an empty root file system and no kernel: an install takes seconds
+#   coreos-4096.raw.gz   the same for 4096-byte sectors
 need_root disk
 . ./modules.sh
 . ./system.sh
@@ -21,6 +22,12 @@ rm -rf "$root"/usr/sbin/{lvm,mdadm,multipath*} "$root"/usr/lib/udev/rules.d/*{lv
 rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/{*/NetworkManager*,dbus-org.freedesktop.nm-dispatcher.service} "$root"/usr/lib/systemd/system/NetworkManager* \
   "$root"/usr/bin/nm* "$root"/usr/bin/perl* "$root"/usr/bin/{apt,dpkg}* "$root"/usr/lib/apt "$root"/usr/lib/udev/{hwdb.bin,hwdb.d} "$root"/usr/lib/x86_64-linux-gnu/libapt* \
   "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/usr/bin/curl "$root"/etc/udev/hwdb.bin
+# Units of the distribution's that take time and test nothing of ours, or fail without the programs removed above.
+for unit in lvm2-monitor.service multipathd.{service,socket} systemd-logind.service serial-getty@ttyS0.service \
+  modprobe@{configfs,dm_mod,drm,efi_pstore,fuse,loop}.service systemd-udev-trigger.service systemd-update-utmp{,-runlevel}.service \
+  systemd-random-seed.service dev-{hugepages,mqueue}.mount sys-kernel-{debug,tracing}.mount kmod-static-nodes.service; do
+  ln -sfn /dev/null "$root/etc/systemd/system/$unit"
+done
 install -m644 units/disk/*.service "$root/usr/lib/systemd/system/"
 install -m644 units/disk/50-vm.preset "$root/usr/lib/systemd/system-preset/50-vm.preset"
 echo LABEL=boot /boot ext4 noauto 0 0 >"$root/etc/fstab"
@@ -49,7 +56,7 @@ JSON
 
 # disk_image TO SECTOR_BYTES BOOT_TREE BOOT_MIB ROOT_TREE ROOT_MIB GRUB_BOOT BIOS_PARTITION
 disk_image() {
-  local esp=$work/esp boot=$work/boot-$2 root_fs=$work/root-$2
+  local esp=$work/esp boot=$work/boot-fs root_fs=$work/root-fs
   rm -f "$esp" "$boot" "$root_fs"
   truncate -s 16M "$esp"
   mkfs.vfat -n EFI-SYSTEM -S "$2" "$esp" >/dev/null
@@ -75,6 +82,9 @@ mkdir -p "$work/empty"
 truncate -s 1M "$work/bios"
 head -c 65536 /dev/urandom >"$work/stand-in"
 boot_tree "$work/boot-small" "$work/stand-in" "$work/stand-in"
+disk_image "$work/small.raw" 512 "$work/boot-small" 32 "$work/empty" 16 "$(part loaders)/grub-boot.img" "$(part loaders)/grub-core.img"
 disk_image "$work/4096.raw" 4096 "$work/boot-small" 32 "$work/empty" 16 "" "$work/bios"
-gzip -6 -c "$work/4096.raw" >"$OUT/coreos-4096.raw.gz"
-stat -c %s "$work/4096.raw" >"$OUT/coreos-4096.bytes"
+for size in small 4096; do
+  gzip -6 -c "$work/$size.raw" >"$OUT/coreos-$size.raw.gz"
+  stat -c %s "$work/$size.raw" >"$OUT/coreos-$size.bytes"
+done
