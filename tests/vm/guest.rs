@@ -189,8 +189,8 @@ impl Guest {
         Ok(())
     }
 
-    /// Waits until systemd has begun to reboot the guest, whose state nothing asks for afterwards: the shutdown itself costs 4 CPU seconds.
-    pub(crate) fn wait_for_reboot(&mut self) -> Result<()> {
+    /// Waits until systemd has begun to reboot the guest, and ends it there: the shutdown itself would cost 4 CPU seconds.
+    pub(crate) fn wait_for_reboot(mut self) -> Result<()> {
         while !self.console.has("Stopped run-coreos-install") {
             ensure!(self.qemu.try_wait()?.is_none(), "the guest ended{}", self.how_it_ended());
             self.check_on_its_way()?;

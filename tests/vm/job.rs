@@ -43,8 +43,7 @@ fn a_vim_that_is_late_and_then_busy_is_waited_for() -> Result<()> {
     ];
     let proof = nonce()?;
     let (folder, lab) = start_lab_with("job_late", &proof, &small_instruction(&proof)?, &more)?;
-    let mut live =
-        restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let live = restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     live.wait_for_reboot()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;

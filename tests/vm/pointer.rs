@@ -122,7 +122,7 @@ fn second_master_fetches_its_config_from_the_first_nodes_bootstrap_which_is_inst
     let mut master = Machine::plain(2048, vec![Machine::target_disk()]);
     master.ports[0].mac = "52:54:00:aa:00:02";
     let config = live_config_of(&lab, &[])?;
-    let mut live = restore("live", &folder, &master, &config, "")?;
+    let live = restore("live", &folder, &master, &config, "")?;
     live.wait_for_reboot()?;
     check_proved(&lab)?;
     ensure!(!first.console.has("bootstrap is done"), "the bootstrap did not wait");

@@ -55,7 +55,7 @@ fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Resu
     order["install"]["existing_data"] = json!("wipe");
     let (folder, lab) = start_lab_with("reinstall_volumes", &proof, &order, &[])?;
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let mut live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
+    let live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
     live.wait_for_reboot()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;
@@ -122,7 +122,7 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
     };
     let target = || size(Machine::target_disk());
 
-    let (first, lab, mut live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
+    let (first, lab, live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
     live.wait_for_reboot()?;
     lab.keep(&first)?;
     check_proved(&lab)?;
@@ -137,8 +137,7 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
     ensure!(says.contains("/dev/vda") && says.contains("boot"), "the result says {says:?}");
     drop(live);
 
-    let (third, lab, mut live) =
-        start("reinstall_again", vec![target()], "TARGET-0", Some(&second))?;
+    let (third, lab, live) = start("reinstall_again", vec![target()], "TARGET-0", Some(&second))?;
     live.wait_for_reboot()?;
     lab.keep(&third)?;
     check_proved(&lab)?;
@@ -239,7 +238,7 @@ fn a_disk_with_two_paths_is_installed_through_its_multipath_map() -> Result<()> 
         },
     };
     let machine = Machine::plain(2048, vec![disk]);
-    let mut live = restore_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
+    let live = restore_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
     live.wait_for_reboot()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;

@@ -26,8 +26,7 @@ fn a_corrected_instruction_is_carried_out_without_a_power_cycle() -> Result<()> 
     let (folder, lab) = start_lab_with("silence_corrected", &proof, &order, &fault)?;
     let disk = folder.join("target.raw");
     let before = write_old_disk(&disk)?;
-    let mut live =
-        restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let live = restore_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     let refused = lab.sent("result", LIVE)?;
     ensure!(
         refused["outcome"] == "refused" && refused["code"] == "IGNITION_HASH",
