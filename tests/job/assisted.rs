@@ -31,7 +31,7 @@ const CLUSTER: &str = "bbbbbbbb-cccc-4ddd-8eee-ffffffffffff";
 const LINK: &str = "/dev/disk/by-id/x-SERIAL-sda";
 const TOKEN: &str = "t0ken-of-the-infra-env";
 const WRITE: &str =
-    "echo 'Read disk 1 MiB/4 MiB (38%)' >&2; dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+    "echo 'Read disk 1 MiB/4 MiB (38%)' >&2; write_image";
 
 /// Paths of the service, from the operations of the published API.
 fn of_host(rest: &str) -> String {

@@ -332,7 +332,7 @@ fn disk_that_a_power_cut_left_half_written_is_written_again_only_if_it_is_identi
         let mut target = fs::File::options().write(true).open(machine.disk("sda")).unwrap();
         std::io::Write::write_all(&mut target, &half).unwrap();
         machine.collected.disks[0].has_unknown_content = true;
-        machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+        machine.installer("0.27.0", "write_image");
         assert_eq!(machine.run().exit_status, expected, "{disk}");
         let result = result(&mock);
         if expected == ExitStatus::Done {

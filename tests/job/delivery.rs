@@ -38,7 +38,7 @@ fn installable(vim: &Mock) -> Option<Machine> {
     let image = image::coreos(IGNITION, "ignition.platform.id=metal")?;
     let mut machine = Machine::new(&vim.url);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     Some(machine)
 }
 

@@ -72,7 +72,7 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer(
         "0.27.0",
-        r"echo 'Read disk 1 MiB/4 MiB (25%)' >&2; dd if=$ROOT/image of=$DEVICE conv=notrunc status=none
+        r"echo 'Read disk 1 MiB/4 MiB (25%)' >&2; write_image
            printf '> Read disk 4/4 (100%%)  \rInstall complete.\n' >&2",
     );
     let ended = machine.run();
@@ -106,7 +106,7 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
 
 #[test]
 fn a_machine_with_uefi_gets_a_boot_entry_and_only_for_a_proved_disk() {
-    let write = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+    let write = "write_image";
     for (on_disk, exit_status, n_variables) in [
         (IGNITION, ExitStatus::Done, 2),
         (r#"{"ignition":{"version":"3.0.0"}}"#, ExitStatus::Unproven, 0),
@@ -155,7 +155,7 @@ fn a_server_that_accepts_no_results_does_not_delay_an_installed_node() {
     });
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/result").len(), 2);
 }
@@ -175,7 +175,7 @@ fn page_of_a_proxy_in_place_of_a_bare_vim_is_no_answer_to_the_result() {
     let mut machine = Machine::new(&mock.url);
     machine.settings.failure_limit = std::time::Duration::from_mins(2);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(
         mock.requests("/result").len(),
@@ -198,7 +198,7 @@ fn a_result_that_the_vim_refuses_is_not_reported() {
     });
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
 }
 
@@ -267,7 +267,7 @@ fn a_wrong_ignition_config_on_the_disk_fails_the_proof() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
     let result = result(&mock);
     assert_eq!(result["code"], "PROOF_IGNITION_DIGEST");
@@ -295,7 +295,7 @@ fn unproved(install: &Value, on_disk: &dyn Fn(&mut Vec<u8>)) -> Option<(Vec<u8>,
         label: Some("data".into()),
         ..probes::block::Partition::default()
     }];
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     let ended = machine.run();
     assert_eq!(ended.exit_status, ExitStatus::Unproven, "{:?}", ended.result);
     let after = fs::read(machine.disk("sda")).unwrap();
@@ -399,7 +399,7 @@ fn disk_is_compared_with_the_beginning_of_the_live_images_own_image() {
             written[at] ^= 1;
         }
         fs::write(machine.root.join("image"), written).unwrap();
-        machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+        machine.installer("0.27.0", "write_image");
         let ended = machine.run();
         assert_eq!(ended.exit_status, exit_status, "{:?}", ended.result);
         let checks = result(&mock)["proof"]["checks"].as_array().unwrap().clone();

@@ -173,6 +173,7 @@ STAT="$ROOT/sys/devices/$(basename "$DEVICE")/stat"
 BEFORE=$(stat -c %y "$DEVICE")
 trap '[ "$(stat -c %y "$DEVICE")" = "$BEFORE" ] || echo "100 0 800 0 $N 0 2048 0 0 0 0" > "$STAT"' EXIT
 write_some() {{ printf data | dd of="$DEVICE" conv=notrunc status=none; }}
+write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none; }}
 {body}
 "#,
             root = self.root.display()

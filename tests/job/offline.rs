@@ -14,7 +14,7 @@ use super::machine::{IGNITION, Machine, tool};
 use super::mock::{Mock, Reply};
 use super::stream::STREAMING;
 
-const WRITE: &str = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+const WRITE: &str = "write_image";
 
 /// A machine that can install `install` without a VIM; `None` if the image cannot be made.
 fn ready(install: &Value) -> Option<Machine> {

@@ -20,7 +20,7 @@ fn machine(url: &str, remains: &[(u64, &[u8])]) -> Option<Machine> {
     let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal")?;
     let mut machine = Machine::new(url);
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     let disk = fs::File::options().write(true).open(machine.disk("sda")).unwrap();
     for (at, bytes) in remains {
         disk.write_all_at(bytes, *at).unwrap();

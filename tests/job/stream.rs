@@ -72,7 +72,7 @@ curl -sf "$URL.sig" -o "$ROOT/sig"
 rm -f "$ROOT/body"
 if curl -s "$URL" -o "$ROOT/body"; then
     echo yes >> "$ROOT/whole"
-    dd if="$ROOT/body" of="$DEVICE" conv=notrunc status=none
+    dd if="$ROOT/body" of="$DEVICE" bs=1M conv=notrunc status=none
     echo 'Install complete.' >&2
 else
     echo no >> "$ROOT/whole"

@@ -292,7 +292,7 @@ fn observe_repeated(
     });
     let mut machine = Machine::new(&mock.url);
     std::fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.installer("0.27.0", "write_image");
     machine.settings.failure_limit = JobSettings::new(VimSettings::new("")).failure_limit;
     machine.set_random(random);
     let exit_status = machine.run().exit_status.code();
