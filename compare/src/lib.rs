@@ -44,15 +44,21 @@ pub fn line(text: &str) -> String {
 #[must_use]
 pub fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        // JSON itself has no hidden character but the ends of lines.
-        if character == '\n' || pattern::is_visible(character) {
-            text.push(character);
+    // JSON itself has no hidden character but the ends of lines, and most lines are plain: they are copied whole.
+    for line in json.split_inclusive('\n') {
+        if line.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
+            text.push_str(line);
             continue;
         }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            // Writing to a String does not fail.
-            let _ = write!(text, "\\u{unit:04x}");
+        for character in line.chars() {
+            if character == '\n' || pattern::is_visible(character) {
+                text.push(character);
+                continue;
+            }
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a String does not fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
         }
     }
     text

@@ -46,8 +46,7 @@ pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
     let json = json(value)?;
     let yaml = serde_yaml_ng::to_string(&tree(&json)?)?;
-    let is_visible = yaml.chars().all(|c| c == '\n' || compare::is_visible(c));
-    Ok(if is_visible { yaml } else { json })
+    Ok(if compare::escaped_json(&yaml) == yaml { yaml } else { json })
 }
 
 /// The width that prose is wrapped at: the terminal's, or that of `COLUMNS`, or 80.
