@@ -4,6 +4,9 @@ SHELL := /bin/bash -eo pipefail
 CARGO ?= cargo
 CACHE := $(or $(RCI_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)$(if $(RCI_CACHE),,/run-coreos-installer)
 STATIC := target/static/run-coreos-installer
+# What the tests and the demo use. One set of features, that of the workspace, so that everything is compiled once.
+BUILT = $(CURDIR)/target/$(shell rustc --print host-tuple)/debug
+TEST = $(CARGO) test --workspace --locked
 
 export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin:$(CACHE)/promtool/bin
 
@@ -30,61 +33,77 @@ test: ## Run all tests: unit, replay, integration, a real Ironic and virtual mac
 .PHONY: quick
 quick: ## Run all tests that need no virtual machine
 	@tests/setup.sh build
-	RCI_REQUIRE_TOOLS=1 $(CARGO) test --workspace --exclude run-coreos-installer
-	RCI_REQUIRE_TOOLS=1 $(CARGO) test -p run-coreos-installer --lib --bins --test main --test job --test noise
+	RCI_REQUIRE_TOOLS=1 $(TEST)
 
 .PHONY: ironic
 ironic: ## Only the tests with a real Ironic, which is installed into the cache
 	@tests/setup.sh ironic
 	@tests/ironic/setup >/dev/null
-	$(CARGO) test -p run-coreos-installer --test ironic
+	$(TEST) --test ironic
 
 .PHONY: vm
-# Only here: the program refuses RCI_ variables that are no options.
-vm: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
-vm: static ## Only the tests of the static binary and the virtual machine tests
-	$(CARGO) test -p run-coreos-installer --test static
+vm: ## Only the virtual machine tests
 	@tests/setup.sh ironic
-	@tests/vm/setup
+	@tests/vm/setup >/dev/null
 	@CARGO="$(CARGO)" tests/vm/run
+
+.PHONY: release-check
+# Only here: the program refuses RCI_ variables that are no options.
+release-check: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
+release-check: static ## Test the shipped program: its form, its size, name resolution, one whole job
+	$(TEST) --test static
+	@tests/vm/setup >/dev/null
+	@CARGO="$(CARGO)" tests/vm/run a_bare_machine_becomes_an_installed_one
+
+.PHONY: torture
+torture: export RCI_TORTURE := 1
+torture: exports assisted accuracy ## Run the tests that take too long for `make test`
+	@tests/vm/setup >/dev/null
+	@CARGO="$(CARGO)" tests/vm/run
+
+.PHONY: samples
+samples: ## A part of exports, assisted and accuracy, as in `make test`
+	@$(MAKE) --no-print-directory exports MACHINES=two-socket-server
+	@$(MAKE) --no-print-directory assisted
+	@RCI_NOISE_TREE=two-socket-server $(MAKE) --no-print-directory accuracy
 
 .PHONY: pictures
 pictures: lab-vim ## Make the pictures of the lab VIM in docs/ again, with Chromium
 	@tests/setup.sh build pictures
-	$(CARGO) build -q -p run-coreos-installer
-	tests/pictures.py target/release/lab-vim target/debug/run-coreos-installer docs
+	$(CARGO) build -q --workspace --locked --bin run-coreos-installer
+	tests/pictures.py $(BUILT)/lab-vim $(BUILT)/run-coreos-installer docs
 
 .PHONY: rack
-rack: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
-rack: static ## Boot the machines of docs/broken-machine.md, and make fixtures/rack again
+rack: ## Boot the machines of docs/broken-machine.md, and make fixtures/rack again
 	@tests/vm/setup >/dev/null
-	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=1 rack
+	$(TEST) --test vm -- --test-threads=1 rack
 	for folder in target/vm/rack_*; do \
 	  tar -xf "$$folder/guest.tar" -O ./capture.tar.zst >"fixtures/rack/$${folder#target/vm/rack_}.tar.zst"; done
 
 .PHONY: exports
+exports: export AGENT = $(BUILT)/run-coreos-installer
 exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
 	@tests/setup.sh build
-	$(CARGO) build -q -p run-coreos-installer
-	$(CARGO) build -q -p run-coreos-installer --example match-hints
-	@python=$$(tests/venv peers tests/exports/requirements.txt); for part in run check_lldp check_hints; do "$$python" -W ignore tests/exports/$$part.py; done
+	$(CARGO) build -q --workspace --locked --bin run-coreos-installer --example match-hints
+	@python=$$(tests/venv peers tests/exports/requirements.txt); for part in "run $(MACHINES)" check_lldp check_hints; do set -- $$part; name=$$1; shift; "$$python" -W ignore tests/exports/$$name.py "$$@"; done
 
 .PHONY: assisted
 assisted: ## Check what the agent sends to assisted-service with the service's own client
 	@tests/setup.sh build
 	@rm -rf target/assisted && mkdir -p target/assisted
-	RCI_RECORD=$(CURDIR)/target/assisted $(CARGO) test -q -p run-coreos-installer --test job assisted
+	RCI_RECORD=$(CURDIR)/target/assisted $(TEST) -q --test job assisted
 	"$$(tests/venv assisted tests/assisted/requirements.txt)" tests/assisted/check.py target/assisted
 
 .PHONY: accuracy
 accuracy: ## Print recall by kind of injected fault, and precision by code, on captured machines
 	@tests/setup.sh build
-	$(CARGO) test -q -p run-coreos-installer --test accuracy -- --nocapture --test-threads=1
+	$(TEST) -q --test accuracy -- --nocapture --test-threads=1
 
 .PHONY: lab-vim
-lab-vim: ## Build the lab VIM, target/release/lab-vim
-	@tests/setup.sh rust
-	$(CARGO) build -q --release --locked -p lab-vim
+lab-vim: ## Build the lab VIM, target/static/lab-vim
+	@tests/setup.sh demo
+	$(CARGO) build -q --workspace --locked --bin lab-vim
+	@mkdir -p target/static && strip -o target/static/lab-vim $(BUILT)/lab-vim
 
 .PHONY: static
 static: ## Build the static binary, target/static/run-coreos-installer
@@ -92,13 +111,13 @@ static: ## Build the static binary, target/static/run-coreos-installer
 	@tests/static.sh
 
 .PHONY: check
-# Nothing is linked, so the fuzzer's own library need not be compiled.
+# Nothing is linked, so the fuzzer's own library need not be compiled. The second call is for tests with `test = false`.
+check: export CUSTOM_LIBFUZZER_PATH = /none/libfuzzer.a
 check: ## Check formatting, lints, docs, licences, scripts and units
 	@tests/setup.sh
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
-	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a $(CARGO) check -q --manifest-path probes/fuzz/Cargo.toml --locked --target-dir target
-	$(CARGO) clippy -q -p run-coreos-installer --test accuracy --test static --test vm --test ironic --locked -- -D warnings
+	$(CARGO) clippy -q --workspace --all-targets --features run-coreos-installer-fuzz/fuzzing --locked -- -D warnings
+	$(CARGO) clippy -q --workspace --test '*' --features run-coreos-installer-fuzz/fuzzing --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x

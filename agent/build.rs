@@ -4,22 +4,18 @@ use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use lzma_rust2::{CheckType, LzmaOptions, XzOptions, XzWriter};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 const DOCUMENT: &str = "vim-api-v1.openapi.json";
 
 fn main() -> Result<(), Box<dyn Error>> {
     writeln!(std::io::stdout(), "cargo::rerun-if-changed={DOCUMENT}")?;
     writeln!(std::io::stdout(), "cargo::rerun-if-changed=build.rs")?;
-    // The reader reserves memory for the whole dictionary; this one holds the document.
-    let lzma =
-        LzmaOptions { dict_size: 512 << 10, pb: 0, nice_len: 273, ..LzmaOptions::with_preset(9) };
-    let options =
-        XzOptions { lzma_options: lzma, check_type: CheckType::None, ..XzOptions::default() };
-    let mut packed = XzWriter::new(Vec::new(), options)?;
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     packed.write_all(&compact(&std::fs::read(DOCUMENT)?))?;
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    std::fs::write(folder.join("openapi.xz"), packed.finish()?)?;
+    std::fs::write(folder.join("openapi.deflate"), packed.finish()?)?;
     Ok(())
 }
 

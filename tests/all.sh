@@ -1,23 +1,31 @@
 #!/usr/bin/env bash
-# `make test`: all tests. The shipped program takes minutes of one CPU to link, so it is built while the first tests, which
-# mostly wait, run and the virtual machines' images are made.
+# `make test`: all tests, then a table of what each part took and the number of skipped tests.
+#
+#   tests/all.sh [check]           check: `make check` before them
+#
+# Everything is compiled once. The images of the virtual machines are made while tests run that mostly wait.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/parts.sh
 
-tests/setup.sh build
-mkdir -p target
-log=target/program.log
-nice make --no-print-directory static >"$log" 2>&1 &
-program=$!
-trap 'kill "$program" 2>/dev/null || true' EXIT
+export RCI_REQUIRE_TOOLS=1
+cargo=${CARGO:-cargo}
 
-make --no-print-directory quick
-make --no-print-directory ironic
-tests/vm/setup >/dev/null
-echo "waiting for the static program, whose build started with the tests ($log)"
-if ! wait "$program"; then
-  echo "the program could not be built; the end of $log:" >&2
-  tail -n 30 "$log" >&2
-  exit 1
-fi
-make --no-print-directory vm
+run() { part "$1" "$cargo" test --workspace --locked "${@:2}"; }
+
+parts_begin target/parts
+[ "${1:-}" != check ] || part check make --no-print-directory check
+part setup tests/setup.sh build ironic
+run compile --no-run --lib --bins --test '*'
+images() { tests/vm/setup >target/parts/artifacts; }
+part images images >/dev/null &
+images=$!
+run noise --test noise
+run job --test job
+run lab --test lab
+parts_current=images
+wait "$images"
+run main --lib --bins --test main
+part ironic make --no-print-directory ironic
+part samples make --no-print-directory samples
+RCI_VM_ARTIFACTS=$PWD/target/parts/artifacts part vm tests/vm/run

@@ -43,4 +43,4 @@ done
 cargo build -q --release --locked -p rci-bench
 agent=${RCI_STATIC_AGENT:-target/static/run-coreos-installer}
 # The agent refuses RCI_* variables that are no options.
-env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STATIC_WAY target/release/rci-bench "$agent" "$rounds" "${trees[@]}"
+env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STATIC_WAY "target/$(rustc --print host-tuple)/release/rci-bench" "$agent" "$rounds" "${trees[@]}"

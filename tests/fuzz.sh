@@ -14,7 +14,7 @@ seconds=${FUZZ_SECONDS:-30}
 cache=${RCI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/run-coreos-installer}
 where=$cache/cargo-fuzz-$CARGO_FUZZ_VERSION
 fuzz=probes/fuzz
-options=(--fuzz-dir "$fuzz" --sanitizer "${FUZZ_SANITIZER:-none}")
+options=(--fuzz-dir "$fuzz" --features fuzzing --sanitizer "${FUZZ_SANITIZER:-none}")
 out=${CARGO_TARGET_DIR:-target}/fuzz
 
 if [ ! -x "$where/bin/cargo-fuzz" ]; then
@@ -23,6 +23,9 @@ if [ ! -x "$where/bin/cargo-fuzz" ]; then
 fi
 export PATH=$where/bin:$PATH RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/$out
 [[ $out == /* ]] && CARGO_TARGET_DIR=$out
+# In place of the shipped program's profile. Sums that overflow and slices that end too early are what is looked for.
+export CARGO_PROFILE_RELEASE_{LTO,STRIP}=false CARGO_PROFILE_RELEASE_PANIC=unwind CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+export CARGO_PROFILE_RELEASE_{OVERFLOW_CHECKS,DEBUG_ASSERTIONS}=true CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then

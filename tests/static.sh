@@ -5,6 +5,8 @@
 #   debian   Debian's compiler builds that library from its sources (packages as below)
 #   glibc    static-pie; about a fifth larger
 #
+# With the first, `cargo build --release --locked --target x86_64-unknown-linux-musl` gives the same program.
+#
 #   RCI_STATIC_WAY=glibc tests/static.sh       uses the named way
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,18 +16,9 @@ say() { printf '%s\n' "$*" >&2; }
 host=$(rustc -vV | sed -n 's/^host: //p')
 arch=${host%%-*}
 musl=$arch-unknown-linux-musl
-build=(build --profile static --locked -p run-coreos-installer)
+build=(build --release --locked -p run-coreos-installer)
 
-# LLVM's linker merges equal functions; GNU's cannot.
-linker=
-for place in "$(rustc --print sysroot)/lib/rustlib/$host/bin/gcc-ld" /usr/lib/llvm-*/bin; do
-  if [ -x "$place/ld.lld" ]; then
-    linker="-C link-arg=-fuse-ld=lld -C link-arg=-B$place -C link-arg=-Wl,--icf=all"
-    break
-  fi
-done
-
-debian_packages=(rustc-web cargo-web rust-web-src musl-tools libunwind-14-dev lld-14)
+debian_packages=(rustc-web cargo-web rust-web-src musl-tools libunwind-14-dev)
 
 # Debian's compiler must be new enough for the project.
 debian_has_it() {
@@ -50,17 +43,8 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${debian_packages[@]}" >&2
 }
 
-# mimalloc: huge pages would make 25 MiB resident instead of 7; reserving 64 MiB at once instead of 1 GiB sets up a sixteenth of
-# the maps; nobody sets its variables; and a process that ends need not free its memory.
-allocator="-DMI_DEFAULT_ALLOW_THP=0 -DMI_DEFAULT_ARENA_RESERVE=65536 -DMI_NO_GETENV=1 -DMI_SKIP_COLLECT_ON_EXIT=1"
-
-way_musl() {
-  env "CFLAGS_${musl//-/_}=$allocator" \
-    RUSTFLAGS="-C relocation-model=static -C target-feature=+crt-static" cargo "${build[@]}" --target "$musl"
-  built=target/$musl/static/run-coreos-installer
-}
-
-way_debian() {
+# What the standard library needs in addition to musl-gcc is made in target/static-musl.
+build_for_debian() {
   install_debian_packages
   local parts=$PWD/target/static-musl upper
   mkdir -p "$parts"
@@ -85,30 +69,11 @@ int __popcountdi2(unsigned long bits) {
 }
 C
   musl-gcc -c -O1 -U_FORTIFY_SOURCE "$parts/checked.c" -o "$parts/checked.o"
-  # A link named as the linker: naming another linker would compile everything anew.
-  mkdir -p "$parts/bin"
-  ln -sfn "$PWD/tests/link-in-order.sh" "$parts/bin/musl-gcc"
-  /usr/bin/rustc --edition 2024 -O -o "$parts/bin/order-sections" tests/order-sections.rs
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
-  # A panic names file and line, in a library neither; a library's derived Debug prints the name of a variant, not its fields. That of
-  # `core` has an Option, which our own messages may print.
-  local profile=profile.static package=profile.static.package
-  local details=(--config "$profile.rustflags = [\"-Zlocation-detail=file,line\"]"
-    --config "$package.'*'.rustflags = [\"-Zlocation-detail=none\", \"-Zfmt-debug=shallow\"]"
-    --config "$package.core.rustflags = [\"-Zlocation-detail=none\"]")
-  # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it.
-  env "PATH=$parts/bin:$PATH" RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
-    "CFLAGS_${musl//-/_}=-fno-asynchronous-unwind-tables $allocator" \
-    RUSTFLAGS="-C link-self-contained=no -C force-unwind-tables=no -C relocation-model=static -C target-feature=+crt-static -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker $linker" \
-    /usr/bin/cargo --config unstable.profile-rustflags=true "${details[@]}" "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
-  built=$parts/$musl/static/run-coreos-installer
-}
-
-way_glibc() {
-  local relocations=
-  [ -z "$linker" ] || relocations="-C link-arg=-Wl,--pack-dyn-relocs=relr"
-  RUSTFLAGS="-C target-feature=+crt-static $linker $relocations" cargo "${build[@]}" --target "$arch-unknown-linux-gnu"
-  built=target/$arch-unknown-linux-gnu/static/run-coreos-installer
+  # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it. The flags join those of .cargo/config.toml.
+  env RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
+    "CARGO_TARGET_${upper}_RUSTFLAGS=-C link-self-contained=no -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker" \
+    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort --target "$musl"
 }
 
 way=${RCI_STATIC_WAY:-}
@@ -121,12 +86,14 @@ if [ -z "$way" ]; then
     way=glibc
   fi
 fi
+target=$musl
 case $way in
-  musl) way_musl ;;
-  debian) way_debian ;;
-  glibc) way_glibc ;;
+  musl) cargo "${build[@]}" --target "$target" ;;
+  debian) build_for_debian ;;
+  glibc) target=$arch-unknown-linux-gnu && cargo "${build[@]}" --target "$target" ;;
   *) say "RCI_STATIC_WAY is \"$way\", expected musl, debian or glibc" && exit 2 ;;
 esac
+built=target/$target/release/run-coreos-installer
 
 mkdir -p target/static
 cp "$built" target/static/run-coreos-installer.new

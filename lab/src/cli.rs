@@ -15,7 +15,7 @@ Examples:
     lab-vim --ignition config.ign
   The same with a local image, and the agent for the live image:
     lab-vim --instruction install.json --image coreos.raw.xz \\
-            --agent target/release/run-coreos-installer
+            --agent target/static/run-coreos-installer
   For a test: a free port, a database in memory, two 503 before the answer:
     lab-vim --listen 127.0.0.1:0 --ignition config.ign \\
             --fault reports=status,status=503,retry_after=2,times=2

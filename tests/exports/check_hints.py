@@ -8,6 +8,7 @@ Usage: check_hints.py [N] [SEED]
 import collections
 import json
 import logging
+import pathlib
 import random
 import re
 import subprocess
@@ -24,7 +25,7 @@ from ironic_python_agent import device_hints  # noqa: E402
 import machines  # noqa: E402
 
 GIB = 1 << 30
-PROGRAM = machines.REPOSITORY / "target/debug/examples/match-hints"
+PROGRAM = pathlib.Path(machines.PROGRAM).parent / "examples/match-hints"
 MODELS = ["SAMSUNG MZ7LH960", "MZ7LH960", "INTEL SSDPE2KX010T8", "PERC H730P Mini", "ST4000NM0023", "none",
           "Micron_5300 100%", "a=b", "QEMU HARDDISK", "x'y"]
 VENDORS = ["ATA", "SEAGATE", "Dell", "samsung", "0x1af4"]

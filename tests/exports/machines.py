@@ -6,7 +6,8 @@ import pathlib
 import subprocess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("AGENT", str(REPOSITORY / "target/debug/run-coreos-installer"))
+# `make exports` sets it.
+PROGRAM = os.environ["AGENT"]
 FORMATS = ("json", "ironic", "metal3", "assisted", "redfish")
 # Machines and schemas next to the repository, which are not part of it.
 SHARED = REPOSITORY.parent / "shared"

@@ -1,6 +1,6 @@
 //! The static binary as it is shipped: its form, its size, and name resolution without the host's NSS modules.
 //!
-//! `RCI_STATIC_AGENT` names it; `make static` builds it and `make vm` sets the variable.
+//! `RCI_STATIC_AGENT` names it; `make release-check` builds it and sets the variable.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test")]
 
@@ -28,14 +28,14 @@ fn the_binary_is_static_and_stripped() {
 }
 
 #[test]
-fn the_binary_is_at_most_6_mib_and_3_mib_compressed() {
+fn the_binary_is_at_most_8_mib_and_3_5_mib_compressed() {
     let n_bytes = std::fs::metadata(agent()).unwrap().len();
     // The limit is that of `gzip -9`; other compressors differ by some kB.
     let gzip = Command::new("gzip").args(["-9", "-c"]).arg(agent()).output().unwrap();
     let n_packed = gzip.stdout.len() as u64;
     assert!(gzip.status.success() && n_packed > MIB, "gzip ended with {}", gzip.status);
-    assert!(n_bytes <= 6 * MIB, "{n_bytes} bytes");
-    assert!(n_packed <= 3 * MIB, "{n_packed} bytes compressed");
+    assert!(n_bytes <= 8 * MIB, "{n_bytes} bytes");
+    assert!(n_packed <= 7 * MIB / 2, "{n_packed} bytes compressed");
 }
 
 /// The guard of `probes` as the shipped binary has it: compiled without unwinding.
@@ -64,41 +64,6 @@ fn without_unwinding_a_panic_costs_only_the_guarded_work() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Err(\"out of cheese (") && text.ends_with("Ok(7)\n"), "{text}");
     assert_eq!(output.status.code(), None, "unguarded work aborts");
-}
-
-/// The linker places sections in this order; gzip then finds what they have in common.
-#[test]
-fn similar_sections_are_adjacent_and_none_is_lost() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("order");
-    std::fs::create_dir_all(&folder).unwrap();
-    let sums = |n: u8| {
-        let terms: Vec<String> = (1..20).map(|k| format!("(x ^ {}).pow({k})", k * n)).collect();
-        format!("#[unsafe(no_mangle)] pub fn sum_{n}(x: u64) -> u64 {{ {} }}", terms.join(" + "))
-    };
-    let other = "#[unsafe(no_mangle)] pub static TABLE: [u64; 3] = [1, 4, 9]; \
-                 #[unsafe(no_mangle)] pub fn other(x: &[u8]) -> String { \
-                 x.iter().rev().map(|b| char::from(b ^ 7)).filter(|c| c.is_ascii()).collect() }";
-    std::fs::write(folder.join("a.rs"), [sums(1), other.into(), sums(2)].join("\n")).unwrap();
-    let order = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/order-sections.rs");
-    let object = ["--crate-type=lib", "--emit=obj", "-Copt-level=1", "-Ccodegen-units=1", "a.rs"];
-    for arguments in [&object[..], &["-O", "-o", "order", order.to_str().unwrap()]] {
-        let mut rustc = Command::new("rustc");
-        rustc.arg("--edition=2024").args(arguments).current_dir(&folder);
-        assert!(rustc.status().unwrap().success(), "{arguments:?}");
-    }
-    let output = Command::new(folder.join("order")).arg(folder.join("a.o")).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let place = |name: &str| {
-        let places: Vec<usize> =
-            text.lines().enumerate().filter(|(_, line)| *line == name).map(|(at, _)| at).collect();
-        assert_eq!(places.len(), 1, "{name} in {text}");
-        places[0]
-    };
-    place("other");
-    place(".rodata.TABLE");
-    assert_eq!(place("sum_1").abs_diff(place("sum_2")), 1, "{text}");
-    let nothing = Command::new(folder.join("order")).arg("/dev/null").output().unwrap();
-    assert!(!nothing.status.success() && nothing.stdout.is_empty());
 }
 
 /// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.

@@ -12,45 +12,45 @@ use crate::cpio::GuestFile;
 /// The agent's path in a guest.
 const IN_GUEST: &str = "usr/local/bin/run-coreos-installer";
 
-/// The agent to run: the one that `RCI_STATIC_AGENT` names if that exists, else the one that cargo built for the tests.
+/// The agent to run: the one that `RCI_STATIC_AGENT` names, else the one that was built with this program.
 pub(crate) fn agent_binary() -> Result<&'static Path> {
-    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let binary = BINARY.get_or_init(|| {
-        let named = std::env::var_os("RCI_STATIC_AGENT").map(PathBuf::from);
-        named.filter(|path| path.exists()).or_else(stripped_test_build)
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let binary = BINARY.get_or_init(|| match std::env::var_os("RCI_STATIC_AGENT") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => stripped().map_err(|err| format!("{err:#}")),
     });
-    binary.as_deref().context("RCI_STATIC_AGENT names no file, expected the static agent")
+    match binary {
+        Ok(path) => Ok(path),
+        Err(err) => bail!("{err}"),
+    }
 }
 
-/// The tests' own build without debug information, which makes it thirty times as large: too much for a small guest's memory.
-fn stripped_test_build() -> Option<PathBuf> {
-    // Cargo sets the variable for the tests of the agent's package alone, so the demo has none.
-    let built = Path::new(option_env!("CARGO_BIN_EXE_run-coreos-installer")?);
+/// A program that cargo built with this one: in the same folder, or for tests in the one above.
+pub(crate) fn built(program: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let folder = own.parent().filter(|folder| !folder.ends_with("deps"));
+    let folder = folder.or_else(|| own.parent()?.parent());
+    Ok(folder.context("this program is in no folder")?.join(program))
+}
+
+/// A copy without debug information, with which it is too large for a small guest's memory.
+fn stripped() -> Result<PathBuf> {
     let folder = repository().join("target/vm");
-    let stripped = folder.join("agent");
-    let is_stripped = std::fs::create_dir_all(&folder).is_ok()
-        && Command::new("strip")
-            .arg("-o")
-            .arg(&stripped)
-            .arg(built)
-            .status()
-            .is_ok_and(|status| status.success());
-    Some(if is_stripped { stripped } else { built.to_owned() })
+    std::fs::create_dir_all(&folder)?;
+    let (built, stripped) = (built("run-coreos-installer")?, folder.join("agent"));
+    // Tests run at the same time, each as a process of its own.
+    let new = folder.join(format!("agent-{}", std::process::id()));
+    let status = Command::new("strip").arg("-o").arg(&new).arg(&built).status();
+    if !status.context("running strip")?.success() {
+        bail!("strip {} failed", built.display());
+    }
+    std::fs::rename(&new, &stripped).context("renaming the stripped agent")?;
+    Ok(stripped)
 }
 
-/// The agent with the shared libraries that it needs, if any; the tiny system has none.
+/// The agent as a file of a guest. It is static, so it needs no other.
 pub(crate) fn agent_files() -> Result<Vec<GuestFile>> {
     let binary = agent_binary()?;
     let content = std::fs::read(binary).with_context(|| format!("reading {}", binary.display()))?;
-    let mut files = vec![GuestFile::new(IN_GUEST, 0o755, content)];
-    let output = Command::new("ldd").arg(binary).output().context("running ldd")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && !stderr.contains("not a dynamic") {
-        bail!("ldd {}: {stderr}", binary.display());
-    }
-    for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
-        files.push(GuestFile::new(library, 0o755, std::fs::read(library)?));
-    }
-    Ok(files)
+    Ok(vec![GuestFile::new(IN_GUEST, 0o755, content)])
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::agent::built;
 use crate::artifacts::repository;
 
 /// A lab VIM on IPv4 and IPv6.
@@ -212,10 +213,10 @@ pub(crate) fn program() -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "-q", "-p", "lab-vim"]).current_dir(repository());
-    // The libraries are compiled already, for its own tests.
+    // With all features of the workspace, as the tests are: nothing is compiled that is not new.
+    build.args(["build", "-q", "--workspace", "--bin", "lab-vim"]).current_dir(repository());
     if !BUILT.get_or_init(|| build.status().is_ok_and(|status| status.success())) {
-        bail!("cargo build -p lab-vim has failed");
+        bail!("cargo build --workspace --bin lab-vim has failed");
     }
-    Ok(repository().join("target/debug/lab-vim"))
+    built("lab-vim")
 }

@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use lzma_rust2::XzReader;
+use flate2::read::DeflateDecoder;
 use serde_json::{Map, Value, json};
 
 /// The document as `build.rs` packs it: without white space between its tokens.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.xz"));
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.deflate"));
 /// More than the document needs, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-const MAX_DICTIONARY_KIB: u32 = 2 << 10;
 
 /// The prefix of references to schemas in the document, and in a JSON Schema of its own.
 const IN_DOCUMENT: &str = "#/components/schemas/";
@@ -26,7 +25,7 @@ const IN_SCHEMA: &str = "#/$defs/";
 /// If the binary is damaged.
 pub fn document() -> anyhow::Result<Value> {
     let mut text = Vec::new();
-    let reader = XzReader::new_mem_limit(PACKED, false, MAX_DICTIONARY_KIB);
+    let reader = DeflateDecoder::new(PACKED);
     reader.take(MAX_BYTES).read_to_end(&mut text).context("unpacking the OpenAPI document")?;
     serde_json::from_slice(&text).context("reading the OpenAPI document")
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio_rustls::rustls::crypto::ring::default_provider;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 
 use crate::util::{Got, Vim, folder, read, report};
@@ -25,6 +26,7 @@ fn client(dir: &Path, with_certificate: bool) -> ureq::Agent {
     });
     let tls = TlsConfig::builder()
         .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
         .root_certs(roots)
         .client_cert(own)
         .build();

@@ -13,7 +13,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         assert_ne!(at, 0, "an area in the label itself");
     }
     for range in group::text_ranges(data).into_iter().flatten() {
-        let n_bytes = range.end.checked_sub(range.start).expect("a range that ends before it begins");
+        let n_bytes =
+            range.end.checked_sub(range.start).expect("a range that ends before it begins");
         assert!((1..=group::MAX_TEXT_BYTES as u64).contains(&n_bytes), "{range:?}");
     }
     if let Some(found) = group::parse(data) {

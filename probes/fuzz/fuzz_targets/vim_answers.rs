@@ -1,8 +1,8 @@
 //! Answers of a VIM: an instruction, `Retry-After`, an HTTP date.
 #![no_main]
 
-use run_coreos_installer::api::parse_instruction;
 use formats::time::parse_http_date;
+use run_coreos_installer::api::parse_instruction;
 use run_coreos_installer::vim::retry::RetryAfter;
 use std::time::SystemTime;
 

@@ -3,12 +3,7 @@
 const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
 const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
 
-/// Whether `text` is what firmware leaves where nobody filled a value in.
-///
-/// ```
-/// assert!(probes::dmi::is_placeholder("To Be Filled By O.E.M."));
-/// assert!(!probes::dmi::is_placeholder("7XJ4KZ3"));
-/// ```
+/// Whether `text` is what firmware leaves where nobody filled a value in, e.g. `To Be Filled By O.E.M.`.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let text = text.trim().to_lowercase();

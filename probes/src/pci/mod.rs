@@ -134,9 +134,8 @@ pub struct PciDevice {
 pub fn pci(machine: &Machine) -> Pci {
     let Some(places) = find::places(machine) else { return Pci::default() };
     let slots = slots::by_address(machine);
-    let mut names = names::Names::new();
     let mut devices: Vec<PciDevice> =
-        places.iter().map(|place| device(machine, place, &slots, &mut names)).collect();
+        places.iter().map(|place| device(machine, place, &slots)).collect();
     link::set_possible(&mut devices);
     if machine.extras().vpd {
         vpd::fill(machine, &mut devices);
@@ -164,12 +163,7 @@ impl Attributes<'_> {
     }
 }
 
-fn device(
-    machine: &Machine,
-    place: &find::Place,
-    slots: &BTreeMap<String, String>,
-    pci_ids: &mut names::Names,
-) -> PciDevice {
+fn device(machine: &Machine, place: &find::Place, slots: &BTreeMap<String, String>) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
     let names = if is_sysfs { machine.names(path) } else { Vec::new() };
@@ -181,7 +175,7 @@ fn device(
     }
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
     ids.write_to(&mut device);
-    pci_ids.set(&ids, &mut device);
+    names::set(&ids, &mut device);
     let function_less = place.address.without_function();
     device.slot = slots.get(&function_less).cloned();
     if is_sysfs {

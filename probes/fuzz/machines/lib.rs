@@ -75,8 +75,12 @@ pub fn with_disk(files: &[(&str, &[u8])], disk: &[u8], collect: impl Fn(&Machine
 }
 
 /// All optional reads, except those that wait.
-pub const EVERYTHING: Extras =
-    Extras { memory_blocks: true, vpd: true, disk_samples: true, lldp_wait: std::time::Duration::ZERO };
+pub const EVERYTHING: Extras = Extras {
+    memory_blocks: true,
+    vpd: true,
+    disk_samples: true,
+    lldp_wait: std::time::Duration::ZERO,
+};
 
 /// Splits `data` into `N` pieces, each preceded by its length in two little-endian bytes. The last piece
 /// is the rest; a missing piece is empty.
@@ -124,8 +128,7 @@ pub fn seal_gpt_at(disk: &mut [u8], at: usize, sector: usize) {
     };
     let first = u32_at(disk, at + 72).saturating_mul(sector);
     let n_bytes = u32_at(disk, at + 80).saturating_mul(u32_at(disk, at + 84));
-    let entries =
-        disk.get(first..first.saturating_add(n_bytes)).map(formats::crc::crc32);
+    let entries = disk.get(first..first.saturating_add(n_bytes)).map(formats::crc::crc32);
     if let (Some(entries), Some(to)) = (entries, disk.get_mut(at + 88..at + 92)) {
         to.copy_from_slice(&entries.to_le_bytes());
     }
