@@ -46,3 +46,6 @@ pub mod uuid;
 
 #[cfg(test)]
 mod namespace;
+#[cfg(test)]
+#[path = "../../tests/skipped.rs"]
+mod skipped;

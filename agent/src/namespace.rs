@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::skipped::skipped;
+
 /// Set in the process that runs inside.
 const INSIDE: &str = "RCI_IN_NAMESPACE";
 
@@ -10,7 +12,6 @@ const INSIDE: &str = "RCI_IN_NAMESPACE";
 ///
 /// # Panics
 /// The test fails inside, or its ports cannot be made.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(crate) fn enter(name: &str, script: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -21,7 +22,7 @@ pub(crate) fn enter(name: &str, script: &str) -> bool {
         command
     };
     if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no network namespace is permitted here");
+        skipped("no network namespace is permitted here");
         return false;
     }
     let program = std::env::current_exe().unwrap();

@@ -20,4 +20,7 @@ pub use check::{Checked, Code, Problem, Refusal, Warning, check};
 pub use digest::{sha256, sha512, verify_hash};
 
 #[cfg(test)]
+#[path = "../../tests/skipped.rs"]
+mod skipped;
+#[cfg(test)]
 mod tools;

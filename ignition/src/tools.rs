@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
+use crate::skipped::skipped;
+
 /// Runs `program` with `input` on its standard input; `None` when it is not installed.
 pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
     let mut command = Command::new(program);
@@ -15,6 +17,7 @@ pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> 
                 !is_required,
                 "{program} is not installed, but RCI_REQUIRE_TOOLS=1 requires it"
             );
+            skipped(&format!("{program} is missing"));
             return None;
         }
         Err(err) => panic!("{program}: {err}"),
@@ -24,11 +27,12 @@ pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> 
     Some(child.wait_with_output().unwrap())
 }
 
-/// As [`run`], for a program that no distribution of the tests packages.
-pub(crate) fn run_if_installed(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).find(|folder| folder.join(program).is_file())?;
-    run(program, args, input)
+/// Butane, which no distribution packages: installed, or unpacked from a file next to the repository.
+pub(crate) fn butane() -> Option<String> {
+    let script = "command -v butane || { xz -dc ../../shared/parts/bin/butane.xz >$0 && chmod +x $0 && echo $0; }";
+    let place = std::env::temp_dir().join(format!("rci-butane-{}", std::process::id()));
+    let output = Command::new("sh").args(["-c", script]).arg(place).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
 /// What the real `ignition-validate` (2.14, spec up to 3.3.0) says; `None` when it is not installed.

@@ -249,7 +249,7 @@ fn agent_process() {
     if task["has_second_disk"] == true {
         machine.add_disk("sdb", 64 << 20);
     }
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal a=b").unwrap();
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal a=b");
     if task["is_dirty"] == true {
         let file = File::options().write(true).open(machine.disk("sda")).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &image, 0).unwrap();

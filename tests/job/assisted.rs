@@ -30,8 +30,7 @@ const HOST: &str = "66666666-7777-4888-8999-aaaaaaaaaaaa";
 const CLUSTER: &str = "bbbbbbbb-cccc-4ddd-8eee-ffffffffffff";
 const LINK: &str = "/dev/disk/by-id/x-SERIAL-sda";
 const TOKEN: &str = "t0ken-of-the-infra-env";
-const WRITE: &str =
-    "echo 'Read disk 1 MiB/4 MiB (38%)' >&2; write_image";
+const WRITE: &str = "echo 'Read disk 1 MiB/4 MiB (38%)' >&2; write_image";
 
 /// Paths of the service, from the operations of the published API.
 fn of_host(rest: &str) -> String {
@@ -217,18 +216,18 @@ fn stages(service: &Mock) -> Vec<(String, String)> {
     reports.map(|report| (text(&report["current_stage"]), text(&report["progress_info"]))).collect()
 }
 
-/// A host that can be installed; `None` if the image cannot be made.
-fn ready(ignition: &str) -> Option<World> {
-    let image = image::coreos(ignition, "ignition.platform.id=metal")?;
+/// A host that can be installed.
+fn ready(ignition: &str) -> World {
+    let image = image::coreos(ignition, "ignition.platform.id=metal");
     let mut world = World::new();
     fs::write(world.machine.root.join("image"), image).unwrap();
     world.machine.installer("0.27.0", WRITE);
-    Some(world)
+    world
 }
 
 #[test]
 fn host_is_installed_and_every_stage_reported_in_order() {
-    let Some(mut world) = ready(IGNITION) else { return };
+    let mut world = ready(IGNITION);
     let install = install(|request| {
         request["installer_args"] = r#"["--append-karg", "ignition.platform.id=metal"]"#.into();
         request["disks_to_format"] = json!(["/dev/sdz"]);
@@ -259,7 +258,7 @@ fn host_is_installed_and_every_stage_reported_in_order() {
 
 #[test]
 fn host_with_the_agent_of_ironic_is_not_rebooted() {
-    let Some(mut world) = ready(IGNITION) else { return };
+    let mut world = ready(IGNITION);
     let units = &world.settings.unit_dirs[0];
     fs::create_dir_all(units).unwrap();
     fs::write(units.join("ironic-agent.service"), "").unwrap();
@@ -515,7 +514,7 @@ fn agent_process() {
     let Ok(url) = std::env::var(VARIABLE) else { return };
     run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Info);
     let stop = Stop::on_signals().unwrap();
-    let mut world = if supervise::is_child() { ready(IGNITION).unwrap() } else { World::new() };
+    let mut world = if supervise::is_child() { ready(IGNITION) } else { World::new() };
     world.is_recorded = false;
     world.machine.settings.vim.url = Some(url);
     if !supervise::is_child() {
@@ -575,9 +574,6 @@ fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
 
 #[test]
 fn crash_between_the_end_of_an_install_and_its_report_does_not_lose_the_host() {
-    if ready(IGNITION).is_none() {
-        return;
-    }
     let (reported, end) = killed_at(|request| request.path.contains("/logs?"));
     assert_eq!(reported.last(), Some(&("Rebooting".to_owned(), String::new())), "{reported:?}");
     assert_eq!(reported.iter().filter(|(stage, _)| stage == "Rebooting").count(), 1);
@@ -586,9 +582,6 @@ fn crash_between_the_end_of_an_install_and_its_report_does_not_lose_the_host() {
 
 #[test]
 fn crash_before_the_write_fails_the_host_with_the_state_of_its_disk() {
-    if ready(IGNITION).is_none() {
-        return;
-    }
     let (reported, end) = killed_at(|request| request.path.ends_with("/downloads/ignition"));
     let (stage, info) = reported.last().unwrap();
     assert_eq!(stage, "Failed", "{reported:?}");

@@ -28,12 +28,12 @@ const TABLE: [Part<'_>; 3] = [
     ("root", LINUX, PARTS[2].0, PARTS[2].1),
 ];
 
-/// An image of 32 MiB with 512-byte sectors; `None` without mkfs.ext4.
-pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
+/// An image of 32 MiB with 512-byte sectors.
+pub(crate) fn coreos(ignition: &str, options: &str) -> Vec<u8> {
     with_sectors(512, ignition, options)
 }
 
-pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<u8>> {
+pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Vec<u8> {
     with_boot_files(sector, &boot_files(ignition, options))
 }
 
@@ -46,17 +46,14 @@ pub(crate) fn boot_files(ignition: &str, options: &str) -> Vec<(&'static str, St
     ]
 }
 
-/// An image with these files in its boot file system; `None` without mkfs.ext4.
-pub(crate) fn with_boot_files(
-    sector: usize,
-    files: &[(&str, impl AsRef<[u8]>)],
-) -> Option<Vec<u8>> {
+/// An image with these files in its boot file system.
+pub(crate) fn with_boot_files(sector: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Vec<u8> {
     let mut image = vec![0; 32 * MIB];
     write_table(&mut image, sector, &TABLE);
     put(&mut image, 0, &esp(sector));
-    put(&mut image, 1, &ext4("boot", PARTS[1].1, files)?);
-    put(&mut image, 2, &ext4("root", PARTS[2].1, &[("x", "y")])?);
-    Some(image)
+    put(&mut image, 1, &ext4("boot", PARTS[1].1, files));
+    put(&mut image, 2, &ext4("root", PARTS[2].1, &[("x", "y")]));
+    image
 }
 
 /// Copies a file system into its partition.
@@ -142,9 +139,9 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)
     bytes.into_inner()
 }
 
-fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Option<Vec<u8>> {
+fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Vec<u8> {
     static N: AtomicU32 = AtomicU32::new(0);
-    let mkfs = tool("mkfs.ext4")?;
+    let mkfs = tool("mkfs.ext4");
     let n = N.fetch_add(1, Ordering::Relaxed);
     let root = std::env::temp_dir().join(format!("rci-image-{}-{n}", std::process::id()));
     for (path, text) in files {
@@ -163,7 +160,7 @@ fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Option
     assert!(status.success());
     let bytes = fs::read(&image).unwrap();
     fs::remove_dir_all(&root).unwrap();
-    Some(bytes)
+    bytes
 }
 
 fn write_table(image: &mut [u8], sector: usize, parts: &[Part<'_>]) {

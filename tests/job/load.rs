@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::crash::{children, start};
 use super::machine::IGNITION;
 use super::mock::{Mock, Reply};
+use super::skipped::skipped;
 
 /// Far more than the program needs, far less than the load would last.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -132,7 +133,7 @@ fn crash_one(agent: u32) -> String {
 #[test]
 fn faulty_cpu_of_a_load_is_in_every_later_report_and_in_the_result() {
     if std::thread::available_parallelism().unwrap().get() < 2 {
-        return;
+        return skipped("it needs two CPUs");
     }
     let install = json!({
         "api_version": "1", "request_id": "i", "action": "install", "on_refusal": "stop",
@@ -167,7 +168,7 @@ fn faulty_cpu_of_a_load_is_in_every_later_report_and_in_the_result() {
 #[test]
 fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
     if std::thread::available_parallelism().unwrap().get() < 2 {
-        return;
+        return skipped("it needs two CPUs");
     }
     for withdrawal in [no_load(), not_yet()] {
         assert_report_follows_a_fault(wait(3600, 1), wait(3600, 1), withdrawal);
@@ -177,7 +178,7 @@ fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
 #[test]
 fn instruction_that_was_refused_before_reports_the_fault_of_the_load_that_it_ends() {
     if std::thread::available_parallelism().unwrap().get() < 2 {
-        return;
+        return skipped("it needs two CPUs");
     }
     let install = json!({
         "api_version": "1", "request_id": "i", "action": "install",

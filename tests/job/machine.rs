@@ -244,13 +244,9 @@ pub(crate) fn osmet(size_bytes: u64) -> Vec<u8> {
     [b"OSMET\0\0\0", &header[..], &[0; 32], &[253], &size_bytes.to_le_bytes()].concat()
 }
 
-/// A program of the system, e.g. `mkfs.ext4`; `None` if it is missing and that is allowed.
-pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+/// A program of the system, e.g. `mkfs.ext4`.
+pub(crate) fn tool(name: &str) -> PathBuf {
     let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let found = dirs.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists());
-    assert!(
-        found.is_some() || std::env::var_os("RCI_REQUIRE_TOOLS").is_none(),
-        "{name} is missing, but RCI_REQUIRE_TOOLS is set"
-    );
-    found
+    found.unwrap_or_else(|| panic!("{name} is missing: `make setup` installs it"))
 }

@@ -53,6 +53,9 @@ mod refusal;
 #[cfg(test)]
 mod remains;
 #[cfg(test)]
+#[path = "../skipped.rs"]
+mod skipped;
+#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod takedown;

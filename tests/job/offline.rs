@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use super::files::{Files, Sent};
 use super::image;
 use super::install::{inline, result, vim};
-use super::machine::{IGNITION, Machine, tool};
+use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply};
 use super::stream::STREAMING;
 
 const WRITE: &str = "write_image";
 
 /// A machine that can install `install` without a VIM; `None` if the image cannot be made.
-fn ready(install: &Value) -> Option<Machine> {
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal")?;
+fn ready(install: &Value) -> Machine {
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
     let mut machine = Machine::offline(install);
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", WRITE);
-    Some(machine)
+    machine
 }
 
 #[test]
 fn offline_install_is_proved_and_leaves_its_result_in_the_file() {
-    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    let mut machine = ready(&json!({"ignition": inline()}));
     let ended = machine.run();
     assert_eq!(ended.exit_status, ExitStatus::Done, "{ended:#?}");
     let result = machine.result();
@@ -81,7 +81,7 @@ fn ignition_config_is_fetched_by_url_and_checked_by_its_digest() {
     let server = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
     let url = format!("{}/node.ign", server.url);
     let good = digest::sha512(IGNITION.as_bytes());
-    let Some(mut machine) = ready(&json!({"ignition": {"url": url, "hash": good}})) else { return };
+    let mut machine = ready(&json!({"ignition": {"url": url, "hash": good}}));
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(machine.result()["outcome"], "installed");
     let paths: Vec<String> = server.requests("").into_iter().map(|request| request.path).collect();
@@ -113,7 +113,7 @@ fn failed_install_and_failed_proof_have_the_exit_status_that_they_have_with_a_vi
 
 #[test]
 fn after_stay_never_ends_with_the_status_that_reboots() {
-    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    let mut machine = ready(&json!({"ignition": inline()}));
     machine.settings.offline.as_mut().unwrap().after = After::Stay;
     assert_eq!(machine.run().exit_status, ExitStatus::Staying);
     assert_eq!(machine.result()["outcome"], "installed");
@@ -121,7 +121,7 @@ fn after_stay_never_ends_with_the_status_that_reboots() {
 
 #[test]
 fn after_poweroff_powers_off_only_an_installed_machine() {
-    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    let mut machine = ready(&json!({"ignition": inline()}));
     machine.settings.offline.as_mut().unwrap().after = After::Poweroff;
     let trace = machine.root.join("powered-off");
     machine.settings.poweroff = vec!["touch".into(), trace.to_str().unwrap().into()];
@@ -134,13 +134,11 @@ fn after_poweroff_powers_off_only_an_installed_machine() {
     assert!(trace.exists());
 }
 
-/// A machine without a VIM, whose coreos-installer reads the image from the agent as the real one does; `None` without
-/// curl.
-fn streaming(install: &Value) -> Option<Machine> {
-    tool("curl")?;
+/// A machine without a VIM, whose coreos-installer reads the image from the agent as the real one does.
+fn streaming(install: &Value) -> Machine {
     let mut machine = Machine::offline(install);
     machine.installer("0.27.0", STREAMING);
-    Some(machine)
+    machine
 }
 
 fn check<'a>(result: &'a Value, name: &str) -> &'a Value {
@@ -150,13 +148,13 @@ fn check<'a>(result: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
-    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
     let file = std::env::temp_dir().join(format!("rci-offline-image-{}", std::process::id()));
     fs::write(&file, &image).unwrap();
     let mut source = json!({"file": file, "insecure": true});
     for (verify, blocks) in [("sample", "blocks equal"), ("full", "32 MiB")] {
         let install = json!({"ignition": inline(), "image": source, "verify": verify});
-        let Some(mut machine) = streaming(&install) else { return };
+        let mut machine = streaming(&install);
         assert_eq!(machine.run().exit_status, ExitStatus::Done);
         let result = machine.result();
         let content = check(&result, "image_content");
@@ -167,7 +165,7 @@ fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
     }
     source["hash"] = json!(digest::sha256(b"something else"));
     let install = json!({"ignition": inline(), "image": source});
-    let Some(mut machine) = streaming(&install) else { return };
+    let mut machine = streaming(&install);
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(machine.result()["code"], "IMAGE_HASH");
     fs::remove_file(file).unwrap();
@@ -175,7 +173,7 @@ fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
 
 #[test]
 fn stream_metadata_name_the_image_and_its_digest_without_a_vim_too() {
-    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
     for is_right in [true, false] {
         let sha256 = digest::sha256(if is_right { &image } else { b"x" });
         let image = image.clone();
@@ -195,7 +193,7 @@ fn stream_metadata_name_the_image_and_its_digest_without_a_vim_too() {
         });
         let stream = json!({"stream": {"url": format!("{}/stable.json", files.url)}});
         let install = json!({"ignition": inline(), "image": stream});
-        let Some(mut machine) = streaming(&install) else { return };
+        let mut machine = streaming(&install);
         let expected = if is_right { ExitStatus::Done } else { ExitStatus::Untouched };
         assert_eq!(machine.run().exit_status, expected);
         assert_eq!(machine.read("sig"), "its signature");
@@ -207,7 +205,7 @@ fn stream_metadata_name_the_image_and_its_digest_without_a_vim_too() {
 #[test]
 fn table_of_an_unproved_disk_is_kept_only_on_request() {
     let wrong = r#"{"ignition":{"version":"3.2.0"}}"#;
-    let Some(image) = image::coreos(wrong, "ignition.platform.id=metal") else { return };
+    let image = image::coreos(wrong, "ignition.platform.id=metal");
     for (on_unproved, disk_state, has_table) in [
         (json!(null), "erased", false),
         (json!("erase"), "erased", false),

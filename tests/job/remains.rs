@@ -16,8 +16,8 @@ const MD: (u64, &[u8]) = (SIZE - (64 << 10), &[0xfc, 0x4e, 0x2b, 0xa9, 0, 0, 0, 
 const PROMISE: (u64, &[u8]) = (SIZE - 3087 * 512, b"Promise Technology, Inc.");
 
 /// A machine whose disk has this at its end, and an installer that writes the image.
-fn machine(url: &str, remains: &[(u64, &[u8])]) -> Option<Machine> {
-    let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal")?;
+fn machine(url: &str, remains: &[(u64, &[u8])]) -> Machine {
+    let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal");
     let mut machine = Machine::new(url);
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", "write_image");
@@ -25,7 +25,7 @@ fn machine(url: &str, remains: &[(u64, &[u8])]) -> Option<Machine> {
     for (at, bytes) in remains {
         disk.write_all_at(bytes, *at).unwrap();
     }
-    Some(machine)
+    machine
 }
 
 fn check(result: &Value) -> Value {
@@ -36,7 +36,7 @@ fn check(result: &Value) -> Value {
 #[test]
 fn metadata_that_the_image_leaves_is_erased_and_reported() {
     let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
-    let Some(mut machine) = machine(&mock.url, &[MD, PROMISE]) else { return };
+    let mut machine = machine(&mock.url, &[MD, PROMISE]);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let result = result(&mock);
     let expected = [
@@ -57,7 +57,7 @@ fn disk_without_such_metadata_is_not_written_after_coreos_installer() {
     let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
     // Data of an earlier file system, which no reader looks for.
     let data: (u64, &[u8]) = (SIZE - 4096, b"some text");
-    let Some(mut machine) = machine(&mock.url, &[data]) else { return };
+    let mut machine = machine(&mock.url, &[data]);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let result = result(&mock);
     assert!(result.get("erased").is_none(), "{result:#}");
@@ -70,7 +70,7 @@ fn disk_without_such_metadata_is_not_written_after_coreos_installer() {
 fn disk_that_nobody_named_is_refused_for_metadata_that_only_its_end_contains() {
     for remains in [MD, PROMISE] {
         let mock = vim(json!({"ignition": inline()}));
-        let Some(mut machine) = machine(&mock.url, &[remains]) else { return };
+        let mut machine = machine(&mock.url, &[remains]);
         let before = fs::read(machine.disk("sda")).unwrap();
         assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
         let result = result(&mock);
@@ -86,7 +86,7 @@ fn partition_to_keep_at_the_end_of_the_disk_stays_a_member() {
     let mock = vim(json!({
         "ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}, "save_partlabel": ["data"],
     }));
-    let Some(mut machine) = machine(&mock.url, &[]) else { return };
+    let mut machine = machine(&mock.url, &[]);
     // A member of an array with its superblock 8 KiB before its end, in the last 2 MiB of the disk.
     let (first_mib, n_mib) = (60, 3);
     let superblock = ((first_mib + n_mib) << 20) - (8 << 10);

@@ -29,17 +29,16 @@ struct Run {
 }
 
 impl Run {
-    /// Installs the image that `source` names; `None` without curl.
-    fn new(source: &Value) -> Option<Self> {
+    /// Installs the image that `source` names.
+    fn new(source: &Value) -> Self {
         Self::on(vim(json!({"ignition": inline(), "image": source})))
     }
 
-    fn on(mock: Mock) -> Option<Self> {
-        tool("curl")?;
+    fn on(mock: Mock) -> Self {
         let mut machine = Machine::new(&mock.url);
         machine.settings.is_insecure_image_allowed = true;
         machine.installer("0.27.0", STREAMING);
-        Some(Self { mock, machine })
+        Self { mock, machine }
     }
 
     fn result(&self) -> Value {
@@ -104,13 +103,13 @@ fn server(change: impl Fn(&Asked, &mut Sent) + Send + Sync + 'static) -> Files {
 
 #[test]
 fn image_is_downloaded_once_and_the_bytes_written_are_the_bytes_checked() {
-    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
     let on_server = image.clone();
     let files = Files::start(move |asked| match asked.path.as_str() {
         "/i.raw" => Sent::new(&on_server),
         _ => Sent::status(404),
     });
-    let Some(mut run) = Run::new(&insecure(&files, Some(digest::sha512(&image)))) else { return };
+    let mut run = Run::new(&insecure(&files, Some(digest::sha512(&image))));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Done, "{:#}", run.result());
     assert!(run.received() == image);
     assert_eq!(files.downloads("/i.raw").len(), 1);
@@ -128,7 +127,7 @@ fn image_is_downloaded_once_and_the_bytes_written_are_the_bytes_checked() {
 fn wrong_digest_breaks_the_stream_before_its_end_and_is_not_tried_again() {
     let files = server(|_, _| {});
     for hash in [digest::sha512(b"x"), digest::sha256(b"x")] {
-        let Some(mut run) = Run::new(&insecure(&files, Some(hash.clone()))) else { return };
+        let mut run = Run::new(&insecure(&files, Some(hash.clone())));
         assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
         assert!(!run.is_whole() && run.received().len() < numbers().len());
         assert!(run.machine.is_untouched("sda"));
@@ -153,7 +152,7 @@ fn image_that_changes_after_its_check_is_not_passed_on() {
         }
     });
     for files in [changed_head, longer] {
-        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        let mut run = Run::new(&insecure(&files, None));
         assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
         assert_eq!(run.result()["code"], "IMAGE_CHANGED");
         assert!(run.received().is_empty() && run.machine.is_untouched("sda"));
@@ -169,7 +168,7 @@ fn image_that_the_server_truncated_is_not_complete_for_the_installer() {
             sent.is_chunked = is_chunked && !asked.is_head();
             sent.breaks_after = (!asked.is_head()).then_some(1_000_000);
         });
-        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        let mut run = Run::new(&insecure(&files, None));
         assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
         let result = run.result();
         assert!(!run.is_whole() && run.machine.is_untouched("sda"), "{result:#}");
@@ -181,13 +180,13 @@ fn image_that_the_server_truncated_is_not_complete_for_the_installer() {
 
 #[test]
 fn raw_image_shorter_than_its_partition_table_is_refused_before_the_disk_is_touched() {
-    let Some(mut image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mut image = image::coreos(IGNITION, "ignition.platform.id=metal");
     image.truncate(image.len() / 2);
     let files = Files::start(move |asked| match asked.path.as_str() {
         "/i.raw" => Sent { is_chunked: asked.path == "/i.raw", ..Sent::new(&image) },
         _ => Sent::status(404),
     });
-    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let mut run = Run::new(&insecure(&files, None));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(run.result()["code"], "IMAGE_TRUNCATED");
     assert!(run.machine.is_untouched("sda") && run.machine.read("args").is_empty());
@@ -200,9 +199,7 @@ fn broken_connection_is_resumed_without_the_installer_noticing() {
             sent.breaks_after = Some(700_000);
         }
     });
-    let Some(mut run) = Run::new(&insecure(&files, Some(digest::sha256(&numbers())))) else {
-        return;
-    };
+    let mut run = Run::new(&insecure(&files, Some(digest::sha256(&numbers()))));
     run.machine.run();
     assert!(run.is_whole() && run.received() == numbers());
     assert_eq!(run.result()["attempts"], 1);
@@ -221,7 +218,7 @@ fn connection_that_breaks_is_not_resumed_with_another_file() {
             sent.bytes[2_000_000] ^= 1;
         }
     });
-    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let mut run = Run::new(&insecure(&files, None));
     run.machine.run();
     let mut other = numbers();
     other[2_000_000] ^= 1;
@@ -236,7 +233,7 @@ fn stalled_server_is_reported_and_the_download_resumed() {
             sent.stalls = Some((1_000_000, Duration::from_mins(1)));
         }
     });
-    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let mut run = Run::new(&insecure(&files, None));
     run.machine.settings.vim.timeouts.stall_notice = Duration::from_millis(300);
     run.machine.settings.vim.timeouts.idle = Duration::from_millis(1500);
     run.machine.run();
@@ -254,7 +251,7 @@ fn signal_ends_the_reading_of_an_image_and_is_reported() {
         sent.stalls = (!asked.is_head()).then_some((1_000_000, Duration::from_mins(1)));
     });
     let url = files.url.clone();
-    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let mut run = Run::new(&insecure(&files, None));
     let stop = run.machine.stop.clone();
     std::thread::spawn(move || {
         while files.downloads("/i.raw").is_empty() {
@@ -276,7 +273,7 @@ fn stalled_server_is_given_up_with_the_number_of_bytes_received() {
         let after = if asked.n_before == 0 { 1_000_000 } else { 0 };
         sent.stalls = (!asked.is_head()).then_some((after, Duration::from_mins(1)));
     });
-    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let mut run = Run::new(&insecure(&files, None));
     run.machine.settings.vim.timeouts.idle = Duration::from_millis(50);
     run.machine.run();
     let result = run.result();
@@ -295,7 +292,7 @@ fn image_is_fetched_with_the_ca_and_the_client_certificate_of_the_agent() {
         _ => Sent::status(404),
     });
     for has_client_cert in [true, false] {
-        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        let mut run = Run::new(&insecure(&files, None));
         let settings = &mut run.machine.settings.vim;
         settings.ca_file = Some(certificates.path("ca.pem"));
         if has_client_cert {
@@ -331,7 +328,7 @@ fn token_goes_to_the_vim_and_to_no_other_server() {
                 _ => Reply::status(404),
             }
         });
-        let Some(mut run) = Run::on(mock) else { return };
+        let mut run = Run::on(mock);
         let token = run.machine.root.join("token");
         fs::write(&token, "secret").unwrap();
         run.machine.settings.vim.token_file = Some(token);
@@ -350,14 +347,14 @@ fn signature_comes_from_next_to_the_path_and_reaches_the_installer() {
         _ => Sent::status(404),
     });
     let url = format!("{}/i.raw?key=1", files.url);
-    let Some(mut run) = Run::new(&json!({"url": url})) else { return };
+    let mut run = Run::new(&json!({"url": url}));
     run.machine.run();
     assert!(run.received() == numbers());
     assert_eq!(run.machine.read("sig"), "a signature");
     assert!(run.machine.seen_config().get("insecure").is_none());
     let source = run.result()["image"]["source"].clone();
     assert_eq!(source, format!("{}/i.raw?…", files.url));
-    let Some(mut run) = Run::new(&json!({"url": format!("{}/i.raw", files.url)})) else { return };
+    let mut run = Run::new(&json!({"url": format!("{}/i.raw", files.url)}));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(run.result()["code"], "IMAGE_FETCH", "without its query there is no image");
 }
@@ -366,7 +363,7 @@ fn signature_comes_from_next_to_the_path_and_reaches_the_installer() {
 fn every_request_goes_through_the_proxy_except_those_over_loopback() {
     // The proxy answers every request itself: ureq asks it for a tunnel to the image's server.
     let proxy = Mock::start(|_, _| Reply::status(403));
-    let Some(mut run) = Run::new(&json!({"url": "http://images.example/i.raw"})) else { return };
+    let mut run = Run::new(&json!({"url": "http://images.example/i.raw"}));
     let variables = [("http_proxy", proxy.url.clone()), ("no_proxy", "127.0.0.1".to_owned())];
     run.machine.settings.vim.proxy = ProxySettings::from_variables(|name| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
@@ -379,23 +376,21 @@ fn every_request_goes_through_the_proxy_except_those_over_loopback() {
 #[test]
 fn image_from_a_file_of_the_live_system_is_streamed_like_one_from_a_server() {
     let image = numbers();
-    let Some(mut run) = Run::new(&json!({"file": "/nonexistent", "insecure": true})) else {
-        return;
-    };
+    let mut run = Run::new(&json!({"file": "/nonexistent", "insecure": true}));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(run.result()["code"], "IMAGE_FETCH");
     let path = std::env::temp_dir().join(format!("rci-live-image-{}", std::process::id()));
     fs::write(&path, &image).unwrap();
     for (hash, is_whole) in [(digest::sha256(&image), true), (digest::sha256(b"x"), false)] {
         let source = json!({"file": path.to_str().unwrap(), "insecure": true, "hash": hash});
-        let Some(mut run) = Run::new(&source) else { return };
+        let mut run = Run::new(&source);
         run.machine.run();
         assert_eq!((run.is_whole(), run.received() == image), (is_whole, is_whole));
         if !is_whole {
             assert_eq!(run.result()["code"], "IMAGE_HASH");
         }
     }
-    let Some(mut run) = Run::new(&json!({"file": path.to_str().unwrap()})) else { return };
+    let mut run = Run::new(&json!({"file": path.to_str().unwrap()}));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(run.result()["code"], "SIGNATURE");
     fs::remove_file(path).unwrap();
@@ -421,7 +416,7 @@ fn stream_metadata_names_image_signature_and_the_digest_that_is_enforced() {
             _ => Sent::status(404),
         });
         let stream = json!({"url": format!("{}/stable.json", files.url), "architecture": "x86_64"});
-        let Some(mut run) = Run::new(&json!({"stream": stream})) else { return };
+        let mut run = Run::new(&json!({"stream": stream}));
         run.machine.run();
         assert_eq!(run.machine.read("sig"), "its signature");
         assert_eq!((run.is_whole(), run.received() == numbers()), (is_right, is_right));
@@ -433,11 +428,9 @@ fn stream_metadata_names_image_signature_and_the_digest_that_is_enforced() {
 
 #[test]
 fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
-    let Some(image) = image::with_sectors(4096, IGNITION, "ignition.platform.id=metal") else {
-        return;
-    };
+    let image = image::with_sectors(4096, IGNITION, "ignition.platform.id=metal");
     for program in [&["gzip", "-c"][..], &["xz", "-c"], &["zstd", "-qc"]] {
-        let Some(path) = tool(program[0]) else { continue };
+        let path = tool(program[0]);
         let file = std::env::temp_dir().join(format!("rci-packed-{}", std::process::id()));
         fs::write(&file, &image).unwrap();
         let packed = Command::new(path).args(&program[1..]).arg(&file).output().unwrap().stdout;
@@ -447,7 +440,7 @@ fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
             "/i.raw" => Sent::new(&packed),
             _ => Sent::status(404),
         });
-        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        let mut run = Run::new(&insecure(&files, None));
         assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
         let result = run.result();
         assert_eq!(result["code"], "SECTOR_SIZE", "{program:?}: {result:#}");
@@ -456,20 +449,20 @@ fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
 }
 
 /// A file packed by gzip as `gzip -1` does, without its checksum.
-fn damaged_gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+fn damaged_gzip(bytes: &[u8]) -> Vec<u8> {
     let path = std::env::temp_dir().join(format!("rci-gzip-{}", std::process::id()));
     fs::write(&path, bytes).unwrap();
-    let packed = Command::new(tool("gzip")?).args(["-1", "-c"]).arg(&path).output().unwrap().stdout;
+    let packed = Command::new(tool("gzip")).args(["-1", "-c"]).arg(&path).output().unwrap().stdout;
     fs::remove_file(path).unwrap();
     let mut packed = packed;
     let at = packed.len() - 8;
     packed[at] ^= 0xff;
-    Some(packed)
+    packed
 }
 
 #[test]
 fn image_that_cannot_be_verified_in_full_never_reaches_the_disk() {
-    let Some(late) = damaged_gzip(&numbers()) else { return };
+    let late = damaged_gzip(&numbers());
     // An xz header with a filter that does not exist.
     let early = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\x00\x7f\x01".repeat(50);
     for (image, code, words) in [
@@ -482,7 +475,7 @@ fn image_that_cannot_be_verified_in_full_never_reaches_the_disk() {
         });
         let install =
             json!({"ignition": inline(), "image": insecure(&files, None), "verify": "full"});
-        let Some(mut run) = Run::on(vim(install)) else { return };
+        let mut run = Run::on(vim(install));
         assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
         let result = run.result();
         assert_eq!(result["code"], code, "{result:#}");

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
+use super::skipped::skipped;
 
 fn instruction(action: &str) -> Value {
     json!({"api_version": "1", "request_id": "r1", "action": action, "reason": "a test"})
@@ -319,7 +320,7 @@ fn sigterm_ends_a_wait_and_is_reported() {
 fn an_ipv6_literal_with_a_zone_is_reached() {
     let Ok(mock) = Mock::start_at("[::1]:0", |_, _| Reply::json(200, &instruction("reboot")))
     else {
-        return;
+        return skipped("no IPv6 on the loopback interface");
     };
     for zone in ["%lo", "%25lo", "%1"] {
         let mut machine = Machine::new(&mock.url.replace("::1]", &format!("::1{zone}]")));

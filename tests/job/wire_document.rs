@@ -319,8 +319,8 @@ fn repeated_cell(origin: Origin, odd: &Arc<Make>, image: &[u8]) -> String {
     format!("{how_long}, then exit status {exit_status}")
 }
 
-/// The second table; `None` without the tools that make an image.
-fn repeated_table() -> Option<String> {
+/// The second table.
+fn repeated_table() -> String {
     let rows: [(&str, Make); 6] = [
         ("401, and other 4xx", Box::new(|| Reply::status(401))),
         ("404", Box::new(|| Reply::status(404))),
@@ -329,7 +329,7 @@ fn repeated_table() -> Option<String> {
         ("503", Box::new(|| Reply::status(503))),
         ("connection closed without a response", Box::new(|| Reply::Close)),
     ];
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal")?;
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
     let row = |(name, make): (&str, Make)| {
         let odd = Arc::new(make);
         let cells = [Origin::Install, Origin::BareInstall, Origin::Refusal]
@@ -342,7 +342,7 @@ fn repeated_table() -> Option<String> {
     });
     let heads = "| every response to the result | result of an install | of the install of a bare Ignition config \
                  | of a refusal with `on_refusal: stop`, or of a failed install |\n|---|---|---|---|\n";
-    Some(heads.to_owned() + &rows.concat())
+    heads.to_owned() + &rows.concat()
 }
 
 /// Compares a part of the document with what it should be, or writes it.
@@ -369,6 +369,6 @@ fn table_of_the_document_says_what_the_agent_does() {
 
 #[test]
 fn second_table_of_the_document_says_how_often_a_result_is_posted() {
-    let Some(table) = repeated_table() else { return };
+    let table = repeated_table();
     check(BEGIN_REPEATED, END_REPEATED, &table);
 }

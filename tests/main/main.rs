@@ -30,6 +30,8 @@ mod scripts;
 mod second_opinion;
 mod signals;
 mod silence;
+#[path = "../skipped.rs"]
+mod skipped;
 mod trees;
 mod util;
 mod words;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::skipped::skipped;
 use crate::util::{cache, repository, scratch};
 
 /// The line above a block that the tests cannot run; a reason follows it.
@@ -243,9 +244,11 @@ fn tests_that_the_first_node_document_names_exist() {
 #[test]
 fn first_node_document_works_with_the_real_coreos_installer() {
     let found = (cached("installer-", "coreos-installer"), cached("iso-", "live.iso"));
-    let (Some(installer), Some(iso)) = found else { return };
+    let (Some(installer), Some(iso)) = found else {
+        return skipped("tests/vm/setup has not put coreos-installer and the ISO into the cache");
+    };
     if Command::new("xorriso").arg("-version").output().is_err() {
-        return;
+        return skipped("xorriso is missing");
     }
     let programs = own_programs("first-node-real-programs");
     std::os::unix::fs::symlink(&installer, programs.join("coreos-installer")).unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::skipped::skipped;
 use crate::util::{assert_expected, repository, run, scratch, stderr, stdout};
 
 fn fixtures() -> Vec<PathBuf> {
@@ -241,15 +242,20 @@ fn shape(value: &mut serde_json::Value) {
     }
 }
 
+/// Anonymises a captured machine. Where the copy gives another report, warnings come first.
+fn anonymise(root: &Path, copy: &Path) {
+    let captured =
+        run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+    let printed = stderr(&captured);
+    assert!(printed.trim_start().starts_with("INFO captured; "), "{}: {printed}", root.display());
+}
+
 #[test]
 fn an_anonymised_capture_has_no_identifier_of_the_machine_and_gives_a_report_of_the_same_shape() {
     for fixture in fixtures() {
         let root = fixture.join("root.tar.zst");
         let copy = scratch("anonymised").join("copy.tar.zst");
-        let captured =
-            run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
-        assert!(captured.status.success(), "{}", stderr(&captured));
-        assert!(!stderr(&captured).contains("another value"), "{}", stderr(&captured));
+        anonymise(&root, &copy);
         let report = |root: &Path| -> serde_json::Value {
             let json = stdout(&run(&format!("inspect --format json --root {}", root.display())));
             serde_json::from_str(&without_times(&json)).unwrap()
@@ -305,14 +311,13 @@ fn an_anonymised_capture_of_a_foreign_machine_gives_a_report_of_the_same_shape()
         "vm__ovmf-tpm-cxl-numa",
     ];
     let folder = repository().join("../shared/fixtures");
-    let roots = MACHINES.map(|name| folder.join(name).join("root.tar.zst"));
-    for root in roots.iter().filter(|root| root.exists()) {
+    if !folder.exists() {
+        return skipped("no captures of foreign machines are next to the repository");
+    }
+    for name in MACHINES {
+        let root = folder.join(name).join("root.tar.zst");
         let copy = scratch("foreign").join("copy.tar.zst");
-        let captured =
-            run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
-        assert!(captured.status.success(), "{}", stderr(&captured));
-        let printed = stderr(&captured);
-        assert!(!printed.contains("another value"), "{}: {printed}", root.display());
+        anonymise(&root, &copy);
     }
 }
 
@@ -322,7 +327,7 @@ fn two_anonymised_captures_of_one_machine_share_no_identifier() {
     let serial = |name: &str| {
         let copy = scratch(name).join("copy.tar.zst");
         let root = root.join("root.tar.zst");
-        run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+        anonymise(&root, &copy);
         let report: serde_json::Value =
             serde_json::from_str(&file_of(&copy, "report.json")).unwrap();
         (report["product"]["serial"].clone(), report["product"]["name"].clone())
