@@ -7,5 +7,6 @@ use std::io::Write as _;
 pub(crate) fn skipped(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test");
-    writeln!(std::io::stderr(), "skipped: {name}: {why}").unwrap();
+    let line = format!("skipped: {name}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

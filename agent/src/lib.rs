@@ -46,6 +46,6 @@ pub mod uuid;
 
 #[cfg(test)]
 mod namespace;
-#[cfg(test)]
 #[path = "../../tests/skipped.rs"]
+#[cfg(test)]
 mod skipped;

@@ -19,8 +19,8 @@ mod text;
 pub use check::{Checked, Code, Problem, Refusal, Warning, check};
 pub use digest::{sha256, sha512, verify_hash};
 
-#[cfg(test)]
 #[path = "../../tests/skipped.rs"]
+#[cfg(test)]
 mod skipped;
 #[cfg(test)]
 mod tools;
