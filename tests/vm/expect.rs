@@ -21,6 +21,8 @@ enum Want {
     Is(Value),
     /// A text that contains this one, ignoring case.
     Contains(String),
+    /// Equal to the one value at this path.
+    Same(String),
     /// A whole number within these bounds.
     Within(u64, u64),
     /// Absent, null or empty.
@@ -250,7 +252,8 @@ fn one_port(port: &Port, all: &mut Vec<Expectation>) {
         expect(all, format!("{at}.vfs"), Want::Times(n_vfs));
         expect(all, format!("{at}.vfs.0.interfaces"), Want::Times(1));
         expect(all, "network.interfaces[driver=igbvf]", Want::Times(n_vfs));
-        expect(all, "network.interfaces[driver=igbvf].vf_of", Want::Contains(String::new()));
+        let address = Want::Same(format!("{at}.pci_address"));
+        expect(all, "network.interfaces[driver=igbvf].vf_of", address);
     }
 }
 
@@ -279,7 +282,7 @@ fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
         expect(all, format!("{supply}.product.serial"), Want::Is(json!(ipmi::SERIALS[1])));
     }
     if machine.has_tpm {
-        expect(all, "devices.tpm.version", Want::Contains("2".to_owned()));
+        expect(all, "devices.tpm.version", Want::Is(json!("2.0")));
     }
     let n_watchdogs = usize::from(machine.has_watchdog);
     expect(all, "devices.watchdogs[identity=i6300ESB timer]", Want::Times(n_watchdogs));
@@ -337,6 +340,7 @@ impl Expectation {
             (Want::Times(n_times), _) => all.len() == *n_times,
             // Each selected element must have the value.
             (Want::Is(want), Some(_)) => all.iter().all(|found| *found == want),
+            (Want::Same(path), Some(_)) => all.iter().all(|found| find(report, path) == [*found]),
             (Want::Contains(want), Some(found)) => {
                 found.to_string().to_lowercase().contains(&want.to_lowercase())
             }
