@@ -94,6 +94,9 @@ fn injected_faults_are_named_with_the_right_part() {
     for machine in &machines {
         inject(&machine.name, machine.tree(), &faults, &mut counts);
     }
+    // With `RCI_NOISE_TREE` it is one machine.
+    let is_varied = machines.len() < 4 || counts.len() >= 85;
+    assert!(is_varied, "only {} kinds of fault can be injected", counts.len());
     println!(
         "{:<55} {:>8} {:>6} {:>6} {:>7}",
         "kind of fault", "injected", "found", "named", "recall"

@@ -26,14 +26,14 @@ pub(crate) fn own(name: &str) -> Archive {
     all().into_iter().find(|machine| machine.is_own && machine.name == name).unwrap().tree()
 }
 
-/// The machines of this repository, and of foreign ones next to it every eighth, or all with `RCI_TORTURE`.
+/// The machines of this repository, and of foreign ones next to it every seventh, or all with `RCI_TORTURE`.
 /// `RCI_NOISE_TREE` picks one by name.
 pub(crate) fn all() -> Vec<Captured> {
     let mut all = captured("fixtures", true);
     assert!(all.len() >= 2, "fixtures/ has too few machines");
     let only = std::env::var("RCI_NOISE_TREE");
     let is_whole = only.is_ok() || std::env::var_os("RCI_TORTURE").is_some();
-    let step = if is_whole { 1 } else { 8 };
+    let step = if is_whole { 1 } else { 7 };
     all.extend(captured("../shared/fixtures", false).into_iter().step_by(step));
     if let Ok(only) = only {
         all.retain(|machine| machine.name == only);
