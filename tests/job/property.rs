@@ -18,7 +18,10 @@ use serde_json::{Value, json};
 
 use super::world::{Event, LINK, Moment, Physical, Simulated, Slot, Truth, World};
 
-const N_CASES: u64 = 10_000;
+/// How many machines are tried.
+fn n_cases() -> u64 {
+    if std::env::var_os("RCI_TORTURE").is_some() { 10_000 } else { 4_000 }
+}
 
 /// A clock of one case, which does not wait.
 #[derive(Debug)]
@@ -432,7 +435,7 @@ fn run(seeds: std::ops::Range<u64>, keeps_held_names: bool) -> Counts {
 #[expect(clippy::print_stderr, reason = "the counts show what was tried")]
 fn nothing_is_written_but_the_disk_that_the_instruction_means() {
     let started = Instant::now();
-    let counts = run(0..N_CASES, true);
+    let counts = run(0..n_cases(), true);
     let Counts { n_cases, n_events, n_refused, n_installed, n_writes, violations } = &counts;
     eprintln!(
         "{n_cases} cases, {n_events} events: {n_refused} refused or failed, {n_installed} installed, \
@@ -442,8 +445,10 @@ fn nothing_is_written_but_the_disk_that_the_instruction_means() {
     );
     assert!(violations.is_empty(), "{}", violations[..violations.len().min(5)].join("\n"));
     // The cases are no empty exercise.
-    assert_eq!(*n_cases, N_CASES);
-    assert!(*n_events > 5_000 && *n_installed > 500 && *n_refused > 2_000, "{counts:?}");
+    assert_eq!(*n_cases, self::n_cases());
+    let is_varied =
+        n_events * 2 > *n_cases && n_installed * 20 > *n_cases && n_refused * 5 > *n_cases;
+    assert!(is_varied, "{counts:?}");
 }
 
 /// Without the property of Linux on which the agent relies, its checks cannot suffice, and the test notices.
