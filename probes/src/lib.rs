@@ -60,5 +60,8 @@ pub mod faults;
 pub mod findings;
 pub mod identity;
 
+#[path = "../../tests/skipped.rs"]
+#[cfg(test)]
+mod skipped;
 #[cfg(test)]
 pub(crate) mod testing;

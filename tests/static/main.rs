@@ -4,11 +4,16 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test")]
 
+#[path = "../skipped.rs"]
+mod skipped;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use skipped::skipped;
 
 const MIB: u64 = 1 << 20;
 
@@ -166,7 +171,7 @@ fn is_root() -> bool {
 fn a_name_in_etc_hosts_is_found_without_loading_nss_modules() {
     assert!(is_root() || std::env::var_os("CI").is_none(), "CI runs this as root");
     if !is_root() {
-        return;
+        return skipped("it needs root");
     }
     let root = chroot("nss-hosts");
     let (port, vim) = vim();
@@ -179,7 +184,7 @@ fn a_name_in_etc_hosts_is_found_without_loading_nss_modules() {
 #[test]
 fn a_name_in_dns_is_found_without_loading_nss_modules() {
     if !is_root() {
-        return;
+        return skipped("it needs root");
     }
     let dns = UdpSocket::bind("127.0.0.77:53").unwrap();
     std::thread::spawn(move || {

@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn running_kernel_ends_its_log_without_waiting() {
-        let Ok(kept) = KernelLog.ask_live() else { return };
+        let Ok(kept) = KernelLog.ask_live() else {
+            return crate::skipped::skipped("the kernel's log cannot be read");
+        };
         let text = String::from_utf8(kept).unwrap();
         assert!(text.lines().all(|line| line == MORE || is_kept(line)), "{text}");
     }

@@ -135,20 +135,20 @@ mod tests {
         (0..n_bytes / 4).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
     }
 
-    /// The output of a packer; `None` if this machine does not have it.
-    fn packed(image: &[u8], program: &str, arguments: &[&str]) -> Option<Vec<u8>> {
+    /// The output of a packer.
+    fn packed(image: &[u8], program: &str, arguments: &[&str]) -> Vec<u8> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .ok()?;
-        let (mut stdin, image) = (child.stdin.take()?, image.to_owned());
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let (mut stdin, image) = (child.stdin.take().unwrap(), image.to_owned());
         let writer = std::thread::spawn(move || stdin.write_all(&image).unwrap());
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         assert!(output.status.success(), "{program}");
-        Some(output.stdout)
+        output.stdout
     }
 
     /// Counts what is read.
@@ -187,7 +187,7 @@ mod tests {
         // Of the small blocks the first is decompressed, and then every 48th.
         for (block_bytes, second) in [("13107200", 25 << 19), ("262144", 48 << 18)] {
             let block_size = format!("--block-size={block_bytes}");
-            let Some(packed) = packed(&image, "xz", &["-0", "-T2", &block_size]) else { return };
+            let packed = packed(&image, "xz", &["-0", "-T2", &block_size]);
             let (record, outcome, _) = sampled(&packed, Some(25 << 20));
             outcome.unwrap();
             assert!(record.is_complete && record.image_bytes == Some(25 << 20), "{block_bytes}");
@@ -205,7 +205,7 @@ mod tests {
         let packers: [(&str, &[&str]); 3] =
             [("xz", &["-0", "-T1"]), ("gzip", &["-1"]), ("zstd", &["-1", "-q"])];
         for (program, arguments) in packers {
-            let Some(packed) = packed(&image, program, arguments) else { return };
+            let packed = packed(&image, program, arguments);
             let (record, outcome, n_read) = sampled(&packed, Some(8 << 20));
             outcome.unwrap();
             check(&record, &image);
@@ -219,7 +219,7 @@ mod tests {
     fn stream_that_breaks_off_in_a_skipped_block_is_not_complete() {
         let image = image(8 << 20);
         let arguments = ["-0", "-T2", "--block-size=4194304"];
-        let Some(packed) = packed(&image, "xz", &arguments) else { return };
+        let packed = packed(&image, "xz", &arguments);
         let (record, outcome, _) = sampled(&packed[..packed.len() - 5000], Some(8 << 20));
         assert!(outcome.is_err() && !record.is_complete && record.image_bytes.is_none());
         check(&record, &image);

@@ -246,13 +246,12 @@ fn replay_distinguishes_silence_from_not_listened() {
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 /// Runs the test called `name` again in a network namespace of its own, after `script`. Returns
 /// `false` if that is not permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
     let may = Command::new("unshare").args(["-n", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no network namespace is permitted here");
+        crate::skipped::skipped("no network namespace is permitted here");
         return false;
     }
     let test = std::env::current_exe().unwrap();
