@@ -247,7 +247,10 @@ fn anonymise(root: &Path, copy: &Path) {
     let captured =
         run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
     let printed = stderr(&captured);
-    assert!(printed.trim_start().starts_with("INFO captured; "), "{}: {printed}", root.display());
+    // Some foreign captures are of one part of a machine.
+    let is_known = |line: &&str| line.contains("nothing about this machine's hardware could be");
+    let first = printed.lines().find(|line| !is_known(line)).unwrap_or_default();
+    assert!(first.starts_with(" INFO captured; "), "{}: {printed}", root.display());
 }
 
 #[test]
