@@ -18,7 +18,7 @@ arch=${host%%-*}
 musl=$arch-unknown-linux-musl
 build=(build --release --locked -p run-coreos-installer)
 
-debian_packages=(rustc-web cargo-web rust-web-src musl-tools libunwind-14-dev)
+debian_packages=(rustc-web cargo-web rust-web-src musl-tools libunwind-14-dev lld-14)
 
 # Debian's compiler must be new enough for the project.
 debian_has_it() {
@@ -71,9 +71,10 @@ C
   musl-gcc -c -O1 -U_FORTIFY_SOURCE "$parts/checked.c" -o "$parts/checked.o"
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
   # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it. The flags join those of .cargo/config.toml.
+  # LLVM's linker merges equal functions; GNU's cannot.
   env RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
-    "CARGO_TARGET_${upper}_RUSTFLAGS=-C link-self-contained=no -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker" \
-    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort --target "$musl"
+    "CARGO_TARGET_${upper}_RUSTFLAGS=-C link-self-contained=no -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker -C link-arg=-fuse-ld=lld -C link-arg=-B/usr/lib/llvm-14/bin -C link-arg=-Wl,--icf=all" \
+    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl"
 }
 
 way=${RCI_STATIC_WAY:-}
