@@ -63,7 +63,7 @@ torture: exports assisted accuracy ## Run the tests that take too long for `make
 
 .PHONY: samples
 samples: ## A part of exports, assisted and accuracy, as in `make test`
-	@$(MAKE) --no-print-directory exports MACHINES=two-socket-server
+	@$(MAKE) --no-print-directory exports MACHINES=two-socket-server HINTS=1000
 	@$(MAKE) --no-print-directory assisted
 	@RCI_NOISE_TREE=two-socket-server $(MAKE) --no-print-directory accuracy
 
@@ -85,7 +85,8 @@ exports: export AGENT = $(BUILT)/run-coreos-installer
 exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
 	@tests/setup.sh build
 	$(CARGO) build -q --workspace --locked --bin run-coreos-installer --example match-hints
-	@python=$$(tests/venv peers tests/exports/requirements.txt); for part in "run $(MACHINES)" check_lldp check_hints; do set -- $$part; name=$$1; shift; "$$python" -W ignore tests/exports/$$name.py "$$@"; done
+	@python=$$(tests/venv peers tests/exports/requirements.txt); cd tests/exports; \
+	  "$$python" -W ignore run.py $(MACHINES); "$$python" -W ignore check_lldp.py; "$$python" -W ignore check_hints.py $(HINTS)
 
 .PHONY: assisted
 assisted: ## Check what the agent sends to assisted-service with the service's own client

@@ -3,7 +3,7 @@
 
 # What has run so far, as NAME WALL USER SYSTEM, in seconds; and all output of the parts.
 parts_begin() {
-  parts=$1
+  parts=$1 parts_current=
   rm -rf "$parts"
   mkdir -p "$parts"
   trap parts_end EXIT
@@ -40,7 +40,7 @@ parts_end() {
       for (i = 1; i <= n; i++) printf "%-12s %8.0f %8.0f %4.0f %%\n", name[i], wall[i], cpu[i], 100 * cpu[i] / (sum ? sum : 1)
       printf "%-12s %8.0f %8.0f\n", "sum", '"$SECONDS"', sum
     }' "$parts/times"
-  grep -oh 'skipped: .*' "$parts"/*.log | sort -u
-  echo "skipped tests: $(grep -oh 'skipped: .*' "$parts"/*.log | sort -u | wc -l)"
+  grep -oh 'skipped: [^ ]*: .*' "$parts"/*.log | sort -u
+  echo "skipped tests: $(grep -oh 'skipped: [^ ]*: .*' "$parts"/*.log | sort -u | wc -l)"
   exit "$status"
 }
