@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
+use crate::disk::Disk;
 use crate::guest::{Boot, Guest};
 use crate::install::{LIVE, live_config, live_config_of, percent};
 use crate::lab::Lab;
@@ -191,7 +192,7 @@ impl Template {
         ] {
             digest.update(source);
         }
-        Ok(digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&digest.finalize()[..8]))
     }
 
     fn machine() -> Machine {
@@ -285,7 +286,7 @@ fn plug_in(qmp: &mut Qmp, machine: &Machine, folder: &Path) -> Result<usize> {
         let answer = answer.as_str().unwrap_or_default().trim();
         ensure!(answer.is_empty() || answer == "OK", "{command}: {answer}");
     }
-    Ok(machine.disks.iter().map(|disk| disk.n_drives()).sum())
+    Ok(machine.disks.iter().map(Disk::n_drives).sum())
 }
 
 /// What a copy gets of an Ignition config, which is not applied again.
@@ -333,7 +334,7 @@ impl Config {
         }
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = hex(&random);
         add("etc/machine-id", 0o444, format!("{id}\n").as_bytes())?;
         if !script.is_empty() {
             add("usr/local/bin/prepare", 0o755, script.as_bytes())?;
@@ -358,6 +359,10 @@ fn content_of(file: &Value) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     GzDecoder::new(&*packed).read_to_end(&mut content)?;
     Ok(content)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn percent_decoded(text: &str) -> Result<Vec<u8>> {
