@@ -1,4 +1,6 @@
 //! Tests of the whole job: an install, a slow VIM, a wrong digest.
+//!
+//! Only the first boots: it shows every step as a user has it, with Ignition's first boot of the live system.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,6 @@
 //! Network boot by the machine's own ROM, and a new install of an installed machine by iPXE from its own boot loader.
+//!
+//! It boots because network boot is the subject.
 
 use std::path::Path;
 use std::time::Duration;

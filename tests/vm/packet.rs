@@ -1,5 +1,7 @@
 //! A machine of Packet (Equinix Metal): the live boot and the installed system have its platform, so the real Ignition reports to
 //! its metadata server; its metadata becomes network profiles, which the installed system keeps.
+//!
+//! It boots because Ignition's fetch of its config, and what it reports, is the subject.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,4 +1,6 @@
 //! A machine with UEFI firmware, from its own network boot to its own boot entry.
+//!
+//! It boots because the firmware's boot entries are the subject.
 
 use std::path::Path;
 use std::time::Duration;

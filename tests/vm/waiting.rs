@@ -1,6 +1,8 @@
 //! Faults that show while a node runs: cards that report `PCIe` errors, a CPU that computes wrong results while the VIM says
 //! `wait`, a disk that cannot be read in its middle. Each arrives at the lab VIM with the part's name and prevents the install,
 //! as a QR code on the console too, until the VIM allows it.
+//!
+//! It boots because root ports with error reporting cannot be plugged in.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,6 +32,7 @@ const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
 /// The CPU whose registers change, and which ones: xmm0 to xmm7 contain the load's numbers.
 const BROKEN_CPU: u32 = 1;
 const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
+/// So long, because the debugger must first see which process the load is, and reach it again and again.
 const LOAD_S: u64 = 25;
 const PAUSE: Duration = Duration::from_millis(40);
 
