@@ -32,7 +32,7 @@ const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
 /// The CPU whose registers change, and which ones: xmm0 to xmm7 contain the load's numbers.
 const BROKEN_CPU: u32 = 1;
 const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
-/// So long, because the debugger must first see which process the load is, and reach it again and again.
+/// The debugger must first see which process the load is, and then reach it many times.
 const LOAD_S: u64 = 25;
 const PAUSE: Duration = Duration::from_millis(40);
 
