@@ -11,7 +11,7 @@ use crate::artifacts::Artifact;
 use crate::disk::{Disk, DiskKind};
 use crate::guest::EMERGENCY;
 use crate::install::{
-    LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with, start_live_with,
+    LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with,
 };
 use crate::job::digest;
 use crate::machine::Machine;
@@ -166,7 +166,7 @@ mirror boot 1.0
 mirror root 1.2
 udevadm settle
 cat >/run/stop-mirror <<'END'
-until journalctl -b | grep -q DISK_BUSY; do sleep 1; done
+until journalctl -m | grep -q DISK_BUSY; do sleep 1; done
 mdadm --stop /dev/md/md-boot /dev/md/md-root
 udevadm settle
 sync
@@ -185,8 +185,7 @@ fn an_active_mirror_is_refused_and_once_stopped_one_half_is_installed_and_the_ot
     let (folder, lab) = start_lab_with("reinstall_mirror", &proof, &order, &[])?;
     let disks = vec![Machine::target_disk(), Disk { size_bytes: 512 << 20, ..second_disk() }];
     let machine = Machine::plain(2048, disks);
-    // It boots: the script reads the journal, which does not go on in a copy with another machine id.
-    let mut live = start_live_with(&folder, &machine, &lab, &[], MIRROR)?;
+    let mut live = restore_live_with(&folder, &machine, &lab, &[], MIRROR)?;
     // CoreOS counts file systems labelled `boot` at the first boot; the half that stays must be none.
     let other = live.wait_for("OTHER-HALF label=")?.text;
     ensure!(!other.trim_end().ends_with("label=boot"), "the other half shows {other:?}");
