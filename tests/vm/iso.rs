@@ -1,6 +1,6 @@
 //! The live ISO: made ready by the real coreos-installer, started by the machine's own firmware.
 //!
-//! They boot because what coreos-installer put into ISO and initramfs is read at the boot only.
+//! The two that install boot because what coreos-installer put into the ISO is read at the boot only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

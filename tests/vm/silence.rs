@@ -1,7 +1,6 @@
 //! A node that cannot go on says so, and goes on as soon as it can: corrected instructions, stalled images, frozen disks.
 //!
-//! The stalled image and the frozen disk are waited for as long as the agent's own limits are, because these limits are the
-//! subject.
+//! The stalled image and the frozen disk take as long as the agent's own limits, which are the subject.
 
 use std::fs::File;
 use std::io::Read as _;
