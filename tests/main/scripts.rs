@@ -1,4 +1,4 @@
-//! The scripts that a newcomer runs first, by `make report`.
+//! The scripts that a newcomer runs: those of `make report`, and the table at the end of `make test`.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -81,5 +81,25 @@ fn setup_explains_how_to_get_rust_when_it_is_old_or_missing() {
         assert!(message.starts_with(expected), "{message}");
         assert!(message.contains("1.95 or newer"), "{message}");
         assert!(message.contains("apt install cargo-web rustc-web"), "{message}");
+    }
+}
+
+#[test]
+fn a_run_of_parts_ends_with_the_status_of_its_parts_whether_tests_were_skipped_or_not() {
+    let folder = scratch("parts");
+    let cases = [
+        ("part one true", 0, "skipped tests: 0"),
+        ("part one echo 'skipped: name: no tool'", 0, "skipped tests: 1"),
+        ("part one false; part two true", 1, "FAILED: one"),
+        ("part one true; exit 3", 3, "skipped tests: 0"),
+    ];
+    for (parts, status, shown) in cases {
+        let script = format!("set -euo pipefail; . tests/parts.sh; parts_begin \"$1\"; {parts}");
+        let mut command = Command::new("bash");
+        command.args(["-c", &script, "bash"]).arg(folder.join("run")).current_dir(repository());
+        let output = command.output().unwrap();
+        let all = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{parts}: {all}");
+        assert!(all.contains(shown), "{parts}: {all}");
     }
 }
