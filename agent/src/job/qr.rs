@@ -16,8 +16,8 @@ use crate::terminal;
 const ROWS_BELOW: usize = 5;
 /// The lowest such screen. What is lower is probably a serial line: its terminal keeps what has scrolled off.
 const MIN_GRAPHICAL_ROWS: usize = 30;
-/// Characters in a line of the reason.
-const REASON_COLUMNS: usize = 60;
+/// Characters in a line of the reason: below a usual machine, one such line fits the code of a usual terminal.
+const REASON_COLUMNS: usize = 40;
 /// How long the end of the job waits for the console.
 const SHOW_LIMIT: Duration = Duration::from_secs(5);
 
