@@ -13,6 +13,14 @@ cargo=${CARGO:-cargo}
 # Not exported: the agent refuses a variable of this form that is no option of its own.
 run() { RCI_REQUIRE_TOOLS=1 part "$1" "$cargo" test --workspace --locked "${@:2}"; }
 
+# Waits for a part that ran at the same time, and shows what it printed.
+ends() {
+  parts_current=$2
+  wait "$1" || { cat "$parts/$2.log" && false; }
+  cat "$parts/$2.log"
+  parts_current=
+}
+
 parts_begin target/parts
 [ "${1:-}" != check ] || part check make --no-print-directory check
 part setup tests/setup.sh build ironic
@@ -20,12 +28,14 @@ run compile --no-run --lib --bins --test '*'
 images() { tests/vm/setup >target/parts/artifacts; }
 part images images >/dev/null &
 images=$!
+# These tests mostly wait.
+run job --test job >/dev/null &
+job=$!
 run noise --test noise
-run job --test job
 run lab --test lab
-parts_current=images
-wait "$images"
 run main --lib --bins --test main
 part ironic make --no-print-directory ironic
 part samples make --no-print-directory samples
+ends "$images" images
+ends "$job" job
 RCI_VM_ARTIFACTS=$PWD/target/parts/artifacts part vm tests/vm/run
