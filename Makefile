@@ -56,10 +56,11 @@ release-check: static ## Test the shipped program: its form, its size, name reso
 	@CARGO="$(CARGO)" tests/vm/run a_bare_machine_becomes_an_installed_one
 
 .PHONY: torture
-torture: export RCI_TORTURE := 1
 torture: exports assisted accuracy ## Run the tests that take too long for `make test`
+	RCI_TORTURE=1 $(TEST) --test noise
+	RCI_TORTURE=1 $(TEST) --test job property
 	@tests/vm/setup >/dev/null
-	@CARGO="$(CARGO)" tests/vm/run
+	@RCI_TORTURE=1 CARGO="$(CARGO)" tests/vm/run
 
 .PHONY: samples
 samples: ## A part of exports, assisted and accuracy, as in `make test`
@@ -98,7 +99,7 @@ assisted: ## Check what the agent sends to assisted-service with the service's o
 .PHONY: accuracy
 accuracy: ## Print recall by kind of injected fault, and precision by code, on captured machines
 	@tests/setup.sh build
-	$(TEST) -q --test accuracy -- --nocapture --test-threads=1
+	RCI_TORTURE=1 $(TEST) -q --test accuracy -- --nocapture --test-threads=1
 
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/static/lab-vim

@@ -6,7 +6,7 @@ use std::io::Write as _;
 /// counts these lines.
 pub(crate) fn skipped(why: &str) {
     let thread = std::thread::current();
-    let name = thread.name().unwrap_or("a test");
+    let name = thread.name().unwrap_or("unnamed");
     let line = format!("skipped: {name}: {why}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

@@ -169,7 +169,7 @@ fn is_root() -> bool {
 
 #[test]
 fn a_name_in_etc_hosts_is_found_without_loading_nss_modules() {
-    assert!(is_root() || std::env::var_os("CI").is_none(), "CI runs this as root");
+    assert!(is_root() || std::env::var_os("CI").is_none(), "with CI set this runs as root");
     if !is_root() {
         return skipped("it needs root");
     }

@@ -189,6 +189,7 @@ impl Template {
             include_str!("boot.rs"),
             include_str!("guest.rs"),
             include_str!("arguments.rs"),
+            include_str!("machine.rs"),
         ] {
             digest.update(source);
         }
