@@ -247,11 +247,14 @@ fn failed_install_shows_its_code_and_message_as_qr_code_at_the_end() {
     let mut machine = Machine::new(&mock.url);
     machine.installer("0.27.0", "exit 1");
     let screen = show_qr(&mut machine);
+    // With it, a first line of over 50 characters would not fit the code.
+    machine.collected.machine = Some("Dell Inc. PowerEdge R650\nserial S1".to_owned());
     machine.run();
     let shown = std::fs::read_to_string(&screen).unwrap();
     let codes = qr_reader::read(&shown);
     assert_eq!(codes.len(), 1, "{shown}");
-    let expected = "Dell Inc. R650\nserial S1\ninstall failed, nothing written: INSTALLER_FAILED\n";
+    let expected =
+        "Dell Inc. PowerEdge R650\nserial S1\ninstall failed, nothing written: INSTALLER_FAILED\n";
     assert!(codes[0].starts_with(expected), "{}", codes[0]);
     let (_, message) = codes[0].split_at(expected.len());
     assert!(message.contains("coreos-installer"), "{message}");
