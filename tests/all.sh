@@ -3,7 +3,7 @@
 #
 #   tests/all.sh [check]           check: `make check` before them
 #
-# Everything is compiled once. The images of the virtual machines are made while tests run that mostly wait.
+# Everything is compiled once. The images of the virtual machines are made while tests run, and the job tests, which mostly wait.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/parts.sh
@@ -13,29 +13,18 @@ cargo=${CARGO:-cargo}
 # Not exported: the agent refuses a variable of this form that is no option of its own.
 run() { RCI_REQUIRE_TOOLS=1 part "$1" "$cargo" test --workspace --locked "${@:2}"; }
 
-# Waits for a part that ran at the same time, and shows what it printed.
-ends() {
-  parts_current=$2
-  wait "$1" || { cat "$parts/$2.log" && false; }
-  cat "$parts/$2.log"
-  parts_current=
-}
-
 parts_begin target/parts
 [ "${1:-}" != check ] || part check make --no-print-directory check
 part setup tests/setup.sh build ironic
 run compile --no-run --lib --bins --test '*'
 images() { tests/vm/setup >target/parts/artifacts; }
-part images images >/dev/null &
-images=$!
-# These tests mostly wait.
-run job --test job >/dev/null &
-job=$!
+part_aside images images
+RCI_REQUIRE_TOOLS=1 part_aside job "$cargo" test --workspace --locked --test job
 run noise --test noise
 run lab --test lab
 run main --lib --bins --test main
 part ironic make --no-print-directory ironic
 part samples make --no-print-directory samples
-ends "$images" images
-ends "$job" job
+part_join images
+part_join job
 RCI_VM_ARTIFACTS=$PWD/target/parts/artifacts part vm tests/vm/run

@@ -4,6 +4,7 @@
 # What has run so far, as NAME WALL USER SYSTEM, in seconds; and all output of the parts.
 parts_begin() {
   parts=$1 parts_current=
+  declare -gA parts_aside=()
   rm -rf "$parts"
   mkdir -p "$parts"
   trap parts_end EXIT
@@ -14,6 +15,24 @@ part() {
   parts_current=$1
   printf '\n== %s\n' "$1"
   part_run "$@" 2>&1 | tee "$parts/$1.log"
+  parts_current=
+}
+
+# The same while other parts run, until `part_join NAME`. Its processes are a group, so that all of them end with the run.
+part_aside() {
+  set -m
+  part "$@" </dev/null >/dev/null &
+  set +m
+  parts_aside[$1]=$!
+}
+
+# Waits for a part that runs at the same time, and shows what it printed.
+part_join() {
+  local status=0
+  parts_current=$1
+  wait "${parts_aside[$1]}" || status=$?
+  cat "$parts/$1.log"
+  [ "$status" -eq 0 ] || exit "$status"
   parts_current=
 }
 
@@ -29,8 +48,7 @@ parts_end() {
   trap - EXIT
   # A table without skipped tests, or a job that has just ended, fails no run.
   set +e
-  # What runs at the same time.
-  jobs -p | xargs -r kill
+  jobs -p | sed 's/^/-/' | xargs -r kill --
   if [ -n "$parts_current" ]; then
     [ "$status" -ne 0 ] || status=1
     printf '\nFAILED: %s\n' "$parts_current" >&2

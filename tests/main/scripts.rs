@@ -84,22 +84,50 @@ fn setup_explains_how_to_get_rust_when_it_is_old_or_missing() {
     }
 }
 
+/// Runs `script` with the functions of `tests/parts.sh`.
+fn parts(name: &str, script: &str) -> Output {
+    let script = format!("set -euo pipefail; . tests/parts.sh; parts_begin \"$1\"; {script}");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, "bash"]).arg(scratch(name).join("run"));
+    command.current_dir(repository()).output().unwrap()
+}
+
 #[test]
 fn a_run_of_parts_ends_with_the_status_of_its_parts_whether_tests_were_skipped_or_not() {
-    let folder = scratch("parts");
     let cases = [
         ("part one true", 0, "skipped tests: 0"),
         ("part one echo 'skipped: name: no tool'", 0, "skipped tests: 1"),
         ("part one false; part two true", 1, "FAILED: one"),
         ("part one true; exit 3", 3, "skipped tests: 0"),
+        ("part_aside one echo said; part two true; part_join one", 0, "said"),
+        ("part_aside one sh -c 'echo said; exit 3'; part two true; part_join one", 3, "said"),
+        ("part_aside one false; part two true; part_join one; part three true", 1, "FAILED: one"),
     ];
-    for (parts, status, shown) in cases {
-        let script = format!("set -euo pipefail; . tests/parts.sh; parts_begin \"$1\"; {parts}");
-        let mut command = Command::new("bash");
-        command.args(["-c", &script, "bash"]).arg(folder.join("run")).current_dir(repository());
-        let output = command.output().unwrap();
+    for (script, status, shown) in cases {
+        let output = parts("parts", script);
         let all = stdout(&output) + &stderr(&output);
-        assert_eq!(output.status.code(), Some(status), "{parts}: {all}");
-        assert!(all.contains(shown), "{parts}: {all}");
+        assert_eq!(output.status.code(), Some(status), "{script}: {all}");
+        assert!(all.contains(shown), "{script}: {all}");
     }
+}
+
+#[test]
+fn a_part_that_fails_ends_what_runs_at_the_same_time() {
+    let script = "part_aside one sh -c 'echo $$; exec sleep 100'
+        until grep -q . \"$1/one.log\"; do sleep 0.1; done 2>/dev/null
+        echo \"pid=$(cat \"$1/one.log\")\"
+        part two false";
+    let output = parts("parts-aside", script);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let shown = stdout(&output);
+    let pid = shown.lines().find_map(|line| line.strip_prefix("pid=")).unwrap().to_owned();
+    let process = std::path::Path::new("/proc").join(pid.trim());
+    // The signal has been sent; the process may take a moment.
+    for _ in 0..100 {
+        if !process.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("process {pid} still runs");
 }
