@@ -16,7 +16,7 @@ pub mod live_config;
 pub mod locate;
 mod machine_name;
 mod node_id;
-mod offline;
+pub mod offline;
 pub mod qr;
 pub mod report;
 pub mod text;

@@ -111,6 +111,10 @@ fn node_that_is_not_as_expected_installs_once_it_is() {
     let result = mock.requests("/result")[0].json();
     let text = result["message"].as_str().unwrap();
     assert!(text.contains("BIOS: version is 2.18.0, expected 2.19.*"), "{result:#}");
+    let finding = &result["findings"][0];
+    assert_eq!(finding["code"], "expectation.mismatch");
+    assert_eq!(finding["evidence"], "version is 2.18.0, expected 2.19.*");
+    assert_eq!(result["disk_state"], "untouched");
     assert_eq!(machine.n_collected, 4);
 }
 

@@ -10,8 +10,9 @@ use probes::block::Disk;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::System;
-use run_coreos_installer::job::offline::{REQUEST_ID, WORDS};
+use run_coreos_installer::job::offline::REQUEST_ID;
 use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
+use run_coreos_installer::offline;
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
@@ -108,15 +109,14 @@ impl Machine {
         let mut machine = Self::new("");
         machine.settings.vim.url = None;
         machine.settings.on_refusal = OnRefusal::Retry;
-        let instruction = json!({
-            "api_version": "1", "request_id": REQUEST_ID, "action": "install", "install": install,
-        });
         machine.settings.offline = Some(Offline {
-            instruction: instruction.to_string().into_bytes(),
+            order: serde_json::from_value(install.clone()).unwrap(),
+            request_id: REQUEST_ID.to_owned(),
+            reason: "as the test asks",
             result: machine.settings.run_dir.join("result.json"),
             after: After::Reboot,
-            words: &WORDS,
         });
+        machine.settings.words = offline::words;
         machine
     }
 

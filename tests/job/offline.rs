@@ -34,7 +34,7 @@ fn offline_install_is_proved_and_leaves_its_result_in_the_file() {
     assert_eq!(result["outcome"], "installed");
     assert_eq!(result["disk"]["serial"], "SERIAL-sda");
     assert_eq!(result["request_id"], "offline");
-    assert!(result["request_digest"].as_str().unwrap().starts_with("sha256-"));
+    assert!(result.get("request_digest").is_none(), "no instruction was received");
     let checks = result["proof"]["checks"].as_array().unwrap();
     // The live image of the test has no image to compare with.
     let is_good = |check: &Value| check["ok"] == true || check["name"] == "image_content";

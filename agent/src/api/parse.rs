@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::clean;
 
-use super::{API_VERSION, Action, Code, Instruction, OnRefusal, Verify, is_node_id, strict_json};
+use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, strict_json};
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,6 @@ const LEAST_SIMILARITY: f64 = 0.5;
 /// - `INSTRUCTION_INVALID`: not JSON, an unknown key, a value of the wrong type, a version other than 1, or a missing
 ///   key that the action needs.
 /// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
-/// - `KEY_UNSUPPORTED`: the API has the key, but this agent does not support it.
 pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     let refuse = |code: Code, message: String, value: &Value| Refusal {
         code,
@@ -56,21 +55,7 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     let instruction: Instruction = serde_json::from_value(value.clone())
         .map_err(|error| invalid(misfit(&value, &error.to_string()), &value))?;
     check(&instruction).map_err(|message| invalid(message, &value))?;
-    match unsupported(&instruction) {
-        Some(key) => {
-            let message = format!("this version of the agent does not support {key}");
-            Err(refuse(Code::KeyUnsupported, message, &value))
-        }
-        None => Ok(instruction),
-    }
-}
-
-/// The first key that the API has and this agent does not carry out. Ignoring one could cost data.
-fn unsupported(instruction: &Instruction) -> Option<&'static str> {
-    let install = instruction.install.as_ref()?;
-    // Nobody has digests of the live image's own image, whose files are those of the live system.
-    let is_unknown = install.verify == Some(Verify::Full) && install.image.is_none();
-    is_unknown.then_some("install.verify \"full\" without install.image")
+    Ok(instruction)
 }
 
 /// Names the key that does not conform to the API: serde says what it found, but not where.
@@ -270,19 +255,6 @@ mod tests {
             let refusal = parse_instruction(text(expect).as_bytes()).unwrap_err();
             assert_eq!(refusal.code, Code::InstructionInvalid, "{expect}");
             assert!(refusal.message.contains(complaint), "{}", refusal.message);
-        }
-    }
-
-    #[test]
-    fn key_without_its_behaviour_is_refused_by_name() {
-        let text = install(r#","verify":"full""#);
-        let refusal = parse_instruction(text.as_bytes()).unwrap_err();
-        assert_eq!(refusal.code, Code::KeyUnsupported, "{text}");
-        assert!(refusal.message.contains("install.verify"), "{}", refusal.message);
-        for accepted in
-            [r#","verify":"sample""#, r#","verify":"full","image":{"url":"http://h/i"}"#]
-        {
-            parse_instruction(install(accepted).as_bytes()).unwrap();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The step `install`: its request becomes the instruction that a VIM would send, and the same job carries it out.
+//! The step `install`: its request becomes an order, which the same job carries out.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::step::Step;
 use super::{installer_args, progress::Progress};
 use crate::api::strict_json;
 use crate::api::{
-    API_VERSION, Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Install, Outcome,
+    Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Install, Outcome,
 };
 use crate::clean;
 use crate::clock::Clock;
@@ -24,21 +24,6 @@ use crate::vim::events::Observer;
 /// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
 /// cluster in containers, which this program does not.
 const ROLES: [&str; 4] = ["master", "worker", "arbiter", "auto-assign"];
-/// What the job's texts call parts of an instruction, and what they are here. The first lines that fit count.
-const WORDS: [(&str, &str); 6] = [
-    ("name an image in the instruction", "set --image-url in installer_args"),
-    (
-        "set insecure in the instruction",
-        "set allow-insecure-image in the configuration of the agent",
-    ),
-    (
-        "name it in block_except of the instruction",
-        "name it in block-except in the configuration of the agent",
-    ),
-    ("copy_network", "--copy-network"),
-    ("the instruction", "the service"),
-    ("the VIM", "the service"),
-];
 /// The exit code of a step for which the live medium is unreadable (assisted-installer-agent, `MediaDisconnected`).
 const MEDIUM_LOST: i64 = 256;
 /// The exit code of an install that failed.
@@ -108,7 +93,7 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
         install,
         network_dir: extra.network_dir,
         notes: notes(&request),
-        id: if step.id.is_empty() { "install".into() } else { step.id.clone() },
+        id: if step.id.is_empty() { "install".into() } else { clean::text(&step.id, 128) },
     })
 }
 
@@ -202,7 +187,7 @@ impl Finished {
 
     /// A request that is not carried out.
     pub(super) fn refused_request(error: &str) -> Self {
-        Self::refused(&Failure::new(Code::InstructionInvalid, error))
+        Self::refused(&Failure::new(Code::InstructionInvalid, error.to_owned()))
     }
 
     /// A bug ended the install.
@@ -216,11 +201,13 @@ impl Finished {
 
     /// A failure before the job began.
     pub(super) fn refused(failure: &Failure) -> Self {
-        let advice = failure.advice.as_deref();
-        let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();
+        let failure = Failure {
+            message: failure.message.clone().and("; no disk was touched"),
+            ..failure.clone()
+        };
         Self {
             exit_status: ExitStatus::Untouched,
-            failure: Some(format!("{failure}; no disk was touched{advice}")),
+            failure: Some(failure.in_words(super::words)),
             exit_code: FAILED,
         }
     }
@@ -249,19 +236,14 @@ impl Work {
         let Self { request, mut settings, collected, progress, .. } = self;
         let inline = IgnitionSource { inline: Some(ignition), ..IgnitionSource::default() };
         let install = Install { ignition: inline, ..request.install };
-        let instruction = json!({
-            "api_version": API_VERSION,
-            "request_id": request.id,
-            "action": "install",
-            "reason": "assisted-service asks for it",
-            "install": install,
-        });
         settings.offline = Some(Offline {
-            instruction: instruction.to_string().into_bytes(),
+            order: install,
+            request_id: request.id,
+            reason: "assisted-service asks for it",
             result: settings.run_dir.join("result.json"),
             after: After::Reboot,
-            words: &WORDS,
         });
+        settings.words = super::words;
         if let Some(dir) = request.network_dir {
             settings.network_dir = dir.into();
         }
@@ -283,7 +265,7 @@ impl Work {
             Failure::new(Code::IgnitionFetch, message)
                 .advise("check that the service has made the host's config")
         })?;
-        let invalid = |what: &str| Failure::new(Code::IgnitionInvalid, what);
+        let invalid = |what: &str| Failure::new(Code::IgnitionInvalid, what.to_owned());
         let text = String::from_utf8(bytes)
             .map_err(|_| invalid("the Ignition config contains bytes that are not UTF-8"))?;
         // Not every agent may read its host. The service itself has merged the overrides into what it serves.

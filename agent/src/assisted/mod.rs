@@ -26,6 +26,9 @@ mod progress;
 mod session;
 mod step;
 mod tasks;
+mod words;
+
+pub use words::words;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -17,9 +17,11 @@ use crate::bounded;
 use crate::cli::{DisksOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
+use crate::install::say::Words;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
 use crate::offline::check_device;
 use crate::{clean, output, text};
+use crate::{offline, vim};
 
 /// No instruction is longer.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
@@ -92,13 +94,15 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
         target.to_str().map(str::to_owned)
     };
     let decision = decide(&block.disks, &Wanted::of(&install, &options.protect, None), &resolve);
+    let words: Words = if options.instruction.is_some() { vim::words } else { offline::words };
     if let Err(Undecided { failure, .. }) = &decision
         && failure.code == crate::api::Code::InstructionInvalid
     {
-        bail!("{}", failure.message);
+        bail!("{}", failure.message.in_words(words));
     }
     let is_chosen = decision.is_ok();
-    let all = Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision) };
+    let all =
+        Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision, words) };
     output::print(&match options.format {
         Format::Text => page(&all, output::width()),
         Format::Json => output::json(&all)?,
@@ -157,19 +161,19 @@ fn entry(disk: &Disk) -> Entry<'_> {
     }
 }
 
-fn shown(decision: Result<Decision<'_>, Undecided<'_>>) -> Shown {
+fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
     match decision {
         Ok(decision) => Shown {
             device: Some(decision.disk.device.clone()),
             serial: decision.disk.serial.clone(),
-            because: decision.because,
+            because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
             existing_data: Some(decision.policy),
             ..Shown::default()
         },
         Err(Undecided { disk, failure }) => Shown {
-            message: Some(failure.message),
+            message: Some(failure.message.in_words(words)),
             code: Some(failure.code.to_string()),
-            advice: failure.advice,
+            advice: failure.advice.map(|advice| advice.in_words(words)),
             refused_device: disk.map(|disk| disk.device.clone()),
             ..Shown::default()
         },

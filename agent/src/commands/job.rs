@@ -25,6 +25,7 @@ use crate::ironic::inspection::{self, Inspected};
 use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::machine_name::machine_name;
+use crate::offline;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
@@ -125,6 +126,9 @@ fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -
 /// The settings of the job, except for what depends on the kind of server.
 fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettings {
     let mut settings = JobSettings::new(server_settings(&options.vim));
+    if offline.is_some() {
+        settings.words = offline::words;
+    }
     settings.offline = offline;
     settings.is_dry_run = options.dry_run;
     // The command line allows only values that the API knows.

@@ -34,7 +34,7 @@ pub(super) enum NotBlank {
 pub(super) fn check(target: &Target) -> Result<(), NotBlank> {
     let size_bytes = target.disk().size_bytes;
     let size_bytes = size_bytes.ok_or_else(|| NotBlank::Unread("its size is unknown".into()))?;
-    let file = target.file().map_err(|failure| NotBlank::Unread(failure.message))?;
+    let file = target.file().map_err(|failure| NotBlank::Unread(failure.message.to_string()))?;
     ask_within("blank", LIMIT, target.system().stop(), move || sample(&file, size_bytes))
         .unwrap_or_else(|why| Err(NotBlank::Unread(why.to_string())))
 }

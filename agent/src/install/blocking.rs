@@ -5,6 +5,7 @@ use probes::findings::{Finding, Severity, nearest_code, rows};
 
 use super::Failure;
 use crate::api::{BlockOn, Code, Install};
+use crate::install::say::{Term, say};
 
 /// Most findings that a message names.
 const MAX_NAMED: usize = 16;
@@ -68,7 +69,7 @@ impl Policy {
             .collect();
         let failure =
             Failure::new(Code::Findings, format!("the machine is faulty: {}", named.join("; ")));
-        Err(failure.advise("replace the part, or name it in block_except of the instruction"))
+        Err(failure.advise(say!["replace the part, or ", Term::ExceptFinding]))
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
             std::fs::create_dir_all(root.join(bad).join("x")).unwrap();
             let failure = check().unwrap_err();
             assert_eq!(failure.code, Code::DiskBusy);
-            assert!(failure.message.contains(&format!("reading /{bad}")), "{}", failure.message);
+            assert!(failure.to_string().contains(&format!("reading /{bad}")), "{}", failure);
         }
         std::fs::remove_dir_all(&root).unwrap();
     }

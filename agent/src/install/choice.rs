@@ -11,6 +11,7 @@ use super::existing;
 use super::saved::Saved;
 use super::{Failure, describe, labels, protect, spanning};
 use crate::api::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Install};
+use crate::install::say::{Say, Term, say};
 
 /// What a decision depends on, apart from the disks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,7 +55,7 @@ pub struct Decision<'d> {
     /// The disk.
     pub disk: &'d Disk,
     /// Why it is this one and why it may be written, in words.
-    pub because: Vec<String>,
+    pub because: Vec<Say>,
     /// Which existing data may be overwritten.
     pub policy: ExistingDataPolicy,
     /// What was found on it.
@@ -92,7 +93,7 @@ pub fn decide<'d>(
     let picked = pick(disks, wanted, resolve)?;
     let disk = picked.disk;
     let policy = existing::policy(wanted.existing_data, picked.description);
-    let judge = || -> Result<Vec<String>, Failure> {
+    let judge = || -> Result<Vec<Say>, Failure> {
         if let Some(expect) = wanted.expect {
             check_expected(disk, expect)?;
         }
@@ -103,7 +104,7 @@ pub fn decide<'d>(
         spanning::check(disk, disks, &saved)?;
         labels::check(disk, disks, &saved)?;
         saved.check(disk)?;
-        Ok(vec![picked.because.clone(), why])
+        Ok(vec![picked.because.clone().into(), why])
     };
     match judge() {
         Ok(because) => Ok(Decision {
@@ -147,7 +148,7 @@ fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
         .advise("fix what is listed, or choose another disk; no other disk takes its place"))
 }
 
-/// Whether the chosen disk is what the VIM expects.
+/// Whether the chosen disk is what is expected.
 fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
     let mut differences = Vec::new();
     if let Some(serial) = &expect.serial
@@ -183,7 +184,11 @@ fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
         Code::DiskChanged,
         format!("{} is not the expected disk: {}", disk.device, differences.join("; ")),
     )
-    .advise("the disk was swapped or the VIM's record is out of date; inspect the node again"))
+    .advise(say![
+        "the disk was swapped or ",
+        Term::Record,
+        " is out of date; inspect the node again"
+    ]))
 }
 
 #[cfg(test)]

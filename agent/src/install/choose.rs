@@ -12,6 +12,7 @@ use super::choice::{Undecided, Wanted};
 use super::hints::Hints;
 use super::{Failure, describe};
 use crate::api::{Code, DiskChoice, IfSeveral};
+use crate::install::say::{Term, say};
 
 /// How many disks a message names.
 const MAX_NAMED: usize = 16;
@@ -128,7 +129,7 @@ fn by_device<'d>(
     if !is_safe {
         return Err(Failure::new(
             Code::InstructionInvalid,
-            format!("install.disk.device is {device:?}, expected a path below /dev"),
+            say![Term::Device, format!(" is {device:?}, expected a path below /dev")],
         ));
     }
     let named = |path: &str| {
@@ -226,7 +227,7 @@ fn first_by_path<'d>(disks: &[&'d Disk]) -> Option<Vec<&'d Disk>> {
 }
 
 fn none(disks: &[Disk]) -> Failure {
-    let what = format!("no disk matches what the instruction asks for; {}", seen(disks));
+    let what = say!["no disk matches what ", Term::Order, " asks for; ", seen(disks)];
     Failure::new(Code::DiskNone, what).advise(
         "correct the hints or insert the missing disk; `run-coreos-installer disks` lists the disks",
     )
@@ -252,16 +253,15 @@ fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
     // Two namespaces of a drive, and disks of makers that number none of them.
     let has_repeated = serials.len() < disks.iter().filter(|disk| disk.serial.is_some()).count();
     let advice = if has_repeated {
-        "some of them have the same serial number, so identify one by WWN, /dev/disk/by-id or /dev/disk/by-path, or set \
-         if_several"
+        "some of them have the same serial number, so identify one by WWN, /dev/disk/by-id or /dev/disk/by-path"
     } else {
-        "identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path, or set if_several"
+        "identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path"
     };
     Failure::new(
         Code::DiskAmbiguous,
         format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
     )
-    .advise(advice)
+    .advise(say![advice, Term::OrIfSeveral])
 }
 
 /// The disk in words, and why an install may not use it.

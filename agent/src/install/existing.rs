@@ -8,6 +8,7 @@ use super::choose::Description;
 use super::saved::Saved;
 use super::{Failure, describe};
 use crate::api::{Code, ExistingData, ExistingDataPolicy};
+use crate::install::say::{Say, Term, say};
 
 /// How `existing_os` names an earlier installation.
 const COREOS: &str = "Fedora or RHEL CoreOS";
@@ -102,34 +103,34 @@ fn labelled(label: Option<&String>) -> String {
 ///
 /// # Errors
 /// `EXISTING_DATA` with what was found.
-pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<String, Failure> {
+pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<Say, Failure> {
     let found = found(disk);
     if found.is_empty() {
-        return Ok("it is blank".to_owned());
+        return Ok("it is blank".into());
     }
     let is_coreos = disk.existing_os.iter().any(|system| system == COREOS);
     let kept = || beyond_coreos(disk, saved);
     match policy.name {
         ExistingDataPolicy::Wipe if !policy.is_undescribed => {
-            Ok("existing_data is wipe: whatever it contains is overwritten".to_owned())
+            Ok(say![Term::ExistingData, " is wipe: whatever it contains is overwritten"])
         }
         ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
-            Ok("it contains an earlier CoreOS".to_owned())
+            Ok("it contains an earlier CoreOS".into())
         }
         ExistingDataPolicy::Refuse => {
-            Err(refuse(disk, policy, &named(&found), "existing_data is refuse"))
+            Err(refuse(disk, policy, &named(&found), say![Term::ExistingData, " is refuse"]))
         }
         _ if is_coreos => Err(refuse(
             disk,
             policy,
             &kept().join("; "),
-            "only an earlier CoreOS may be overwritten, and this is more",
+            "only an earlier CoreOS may be overwritten, and this is more".into(),
         )),
         _ => Err(refuse(
             disk,
             policy,
             &named(&found),
-            "only a blank disk or an earlier CoreOS may be overwritten",
+            "only a blank disk or an earlier CoreOS may be overwritten".into(),
         )),
     }
 }
@@ -195,17 +196,22 @@ fn named(found: &[ExistingData]) -> String {
     names.collect::<Vec<_>>().join("; ")
 }
 
-fn refuse(disk: &Disk, policy: Policy, found: &str, rule: &str) -> Failure {
+fn refuse(disk: &Disk, policy: Policy, found: &str, rule: Say) -> Failure {
     let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
     let how = match (policy.is_undescribed, policy.is_default) {
-        (true, true) => identify.to_owned(),
-        (true, false) => format!("{identify}, and set existing_data to wipe"),
-        (false, true) => format!("{identify}, or set existing_data to wipe"),
-        (false, false) => "set existing_data to wipe".to_owned(),
+        (true, true) => identify.into(),
+        (true, false) => say![identify, ", and ", Term::SetWipe],
+        (false, true) => say![identify, ", or ", Term::SetWipe],
+        (false, false) => Term::SetWipe.into(),
     };
     Failure::new(
         Code::ExistingData,
-        format!("{} contains data ({found}), and {rule}", describe(disk)),
+        say![format!("{} contains data ({found}), and ", describe(disk)), rule],
     )
-    .advise(format!("to overwrite it, {how}; to keep partitions, list them in save_partlabel"))
+    .advise(say![
+        "to overwrite it, ",
+        how,
+        "; to keep partitions, list them in ",
+        Term::SavePartlabel
+    ])
 }

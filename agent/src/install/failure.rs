@@ -3,6 +3,7 @@
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
 use crate::api::Code;
+use crate::install::say::{Say, Term, say};
 use crate::vim::retry::is_transient;
 
 /// What a failed run means.
@@ -81,13 +82,13 @@ pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
 
 /// What a person can do about a failure.
 #[must_use]
-pub fn advice(code: Code) -> &'static str {
-    match code {
+pub fn advice(code: Code) -> Say {
+    let text = match code {
         Code::DiskBusy => {
             "unmount it, stop the array or volume group, or boot without device auto-activation"
         }
         Code::Signature => {
-            "publish the image's .sig next to it, or set insecure in the instruction"
+            return say!["publish the image's .sig next to it, or ", Term::AllowUnsigned];
         }
         Code::SectorSize => "use an image made for the disk's sector size",
         Code::NoSpace => "choose a larger disk or a smaller image",
@@ -100,17 +101,34 @@ pub fn advice(code: Code) -> &'static str {
             "check the kernel log, cables and power of the disk and its controller; power the machine \
              off before another try"
         }
-        Code::Kargs => "correct append_kargs, delete_kargs, platform and console",
-        Code::SavedPartition => "correct save_partlabel and save_partindex, or check the disk",
-        Code::Network => "provide NetworkManager profiles or remove copy_network",
+        Code::Kargs => return say!["correct ", Term::KernelArguments],
+        Code::SavedPartition => {
+            return say![
+                "correct ",
+                Term::SavePartlabel,
+                " and ",
+                Term::SavePartindex,
+                ", or check the disk"
+            ];
+        }
+        Code::Network => {
+            return say!["provide NetworkManager profiles or remove ", Term::CopyNetwork];
+        }
         Code::ImageFetch | Code::Http(_) | Code::ImageStalled => {
             "make the image reachable from the node"
         }
-        Code::ImageHash => "the image was changed, or the VIM's hash belongs to another image",
+        Code::ImageHash => {
+            return say![
+                "the image was changed, or ",
+                Term::ImageHash,
+                " belongs to another image"
+            ];
+        }
         Code::ImageTruncated => "upload the image to its server again, completely",
         Code::ImageChanged => "do not replace images on their server while nodes install them",
         _ => "read the log of coreos-installer that comes with this result",
-    }
+    };
+    text.into()
 }
 
 /// The error chain in lower case: what follows the first `Error:`, or the last lines.
@@ -317,7 +335,7 @@ mod tests {
             assert!(reached.contains(&number), "{words:?}");
             // The config is fetched and checked by the agent, so these two come from a changed program only.
             let is_known = [Code::IgnitionFetch, Code::IgnitionInvalid].contains(code);
-            assert!(is_known || !advice(*code).starts_with("read the log"), "{code}");
+            assert!(is_known || !advice(*code).to_string().starts_with("read the log"), "{code}");
         }
     }
 

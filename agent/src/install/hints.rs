@@ -18,6 +18,7 @@ use probes::block::Disk;
 use serde_json::{Map, Value};
 
 use super::choose::is_stable_path;
+use crate::install::say::{Say, Term, say};
 
 /// Every hint: Ironic's names, then those that only Metal3 has.
 const KEYS: [&str; 17] = [
@@ -93,17 +94,19 @@ impl Hints {
     /// Reads hints.
     ///
     /// # Errors
-    /// In words: no hints, an unknown key, an unknown operator, or an invalid value.
-    pub fn parse(hints: &Map<String, Value>) -> Result<Self, String> {
+    /// No hints, an unknown key, an unknown operator, or an invalid value.
+    pub fn parse(hints: &Map<String, Value>) -> Result<Self, Say> {
         if hints.is_empty() || hints.len() > MAX_HINTS {
-            return Err(format!("install.disk.hints has {} keys, expected 1 to 32", hints.len()));
+            let found = format!(" has {} keys, expected 1 to 32", hints.len());
+            return Err(say![Term::Hints, found]);
         }
         let is_metal3 = hints.keys().any(|key| key.chars().any(|c| c.is_ascii_uppercase()));
         hints
             .iter()
             .map(|(key, value)| hint(key, value, is_metal3))
-            .collect::<Result<_, _>>()
+            .collect::<Result<_, String>>()
             .map(Self)
+            .map_err(Say::from)
     }
 
     /// Whether they name this disk by its identity or place, not only by what many disks have in common, or by a kernel

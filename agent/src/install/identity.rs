@@ -5,6 +5,7 @@ use probes::block::{CurrentDisk, Disk};
 
 use super::{Failure, describe};
 use crate::api::Code;
+use crate::install::say::Say;
 
 /// Compares a disk of the report with what the kernel says now.
 ///
@@ -46,7 +47,7 @@ pub(super) fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Fail
 }
 
 /// The failure of a disk that is no longer the one that was chosen.
-pub(super) fn changed(what: String) -> Failure {
+pub(super) fn changed(what: impl Into<Say>) -> Failure {
     Failure::new(Code::DiskChanged, what)
         .advise("the disk was swapped, removed or renamed while the job ran; start again")
 }

@@ -30,6 +30,7 @@ pub mod remains;
 pub mod root_arguments;
 pub mod run;
 mod saved;
+pub mod say;
 pub mod seen;
 pub mod selection;
 pub mod settle;
@@ -44,6 +45,7 @@ use std::fmt;
 
 use probes::block::Disk;
 
+use self::say::{Say, Words};
 use crate::api::{Code, DiskIdentity};
 
 pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
@@ -76,23 +78,31 @@ pub struct Failure {
     /// Stable code.
     pub code: Code,
     /// What was found and what was expected.
-    pub message: String,
+    pub message: Say,
     /// What to do about it.
-    pub advice: Option<String>,
+    pub advice: Option<Say>,
 }
 
 impl Failure {
     /// A failure without advice.
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: Code, message: impl Into<Say>) -> Self {
         Self { code, message: message.into(), advice: None }
     }
 
     /// The same with advice.
     #[must_use]
-    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+    pub fn advise(mut self, advice: impl Into<Say>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// Code, message and advice in one line, in the words of an engine.
+    #[must_use]
+    pub fn in_words(&self, words: Words) -> String {
+        let advice = self.advice.as_ref().map(|advice| advice.in_words(words));
+        let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();
+        format!("{}: {}{advice}", self.code, self.message.in_words(words))
     }
 }
 

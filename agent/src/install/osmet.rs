@@ -17,6 +17,7 @@ use probes::block::Disk;
 use super::failure::advice;
 use super::{Failure, describe};
 use crate::api::Code;
+use crate::install::say::{Say, Term, say};
 
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
 const VERSION: u64 = 1;
@@ -114,28 +115,24 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
     Ok(warnings)
 }
 
-fn lost(what: String) -> Failure {
+fn lost(what: impl Into<Say>) -> Failure {
     Failure::new(Code::MediumLost, what)
-        .advise("name an image in the instruction, or keep the live medium inserted")
+        .advise(say![Term::NameImage, ", or keep the live medium inserted"])
 }
 
 /// The live image's osmet files.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(dir).map_err(|error| {
-        lost(format!(
-            "the instruction has no image and the live image has none: reading {}: {error}",
-            dir.display()
-        ))
+        let why = format!("reading {}: {error}", dir.display());
+        lost(say![Term::Order, " has no image and the live image has none: ", why])
     })?;
     let is_osmet = |path: &PathBuf| path.extension().is_some_and(|end| end == "osmet");
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(is_osmet).take(MAX_FILES).collect();
     files.sort();
     if files.is_empty() {
-        return Err(lost(format!(
-            "the instruction has no image and {} contains none",
-            dir.display()
-        )));
+        let dir = format!("{} contains none", dir.display());
+        return Err(lost(say![Term::Order, " has no image and ", dir]));
     }
     Ok(files)
 }

@@ -17,6 +17,7 @@ use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::api::{Code, Finding, Install, Verify};
 use crate::clean;
+use crate::install::say::{Say, Term, say};
 use crate::secret;
 use crate::vim::Client;
 
@@ -83,7 +84,7 @@ pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<Stri
         (None, None) => {
             return Err(Failure::new(
                 Code::InstructionInvalid,
-                "install.ignition has neither url nor inline",
+                say![Term::Ignition, " has neither url nor inline"],
             ));
         }
     };
@@ -92,12 +93,17 @@ pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<Stri
         let (code, advice) = match refusal.code {
             Why::Hash => (
                 Code::IgnitionHash,
-                "the config was changed in transit, or the VIM's hash belongs to another config",
+                say![
+                    "the config was changed in transit, or ",
+                    Term::IgnitionHash,
+                    " belongs to another config"
+                ],
             ),
-            Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0"),
-            Why::Invalid => {
-                (Code::IgnitionInvalid, "correct the config; ignition-validate gives details")
-            }
+            Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0".into()),
+            Why::Invalid => (
+                Code::IgnitionInvalid,
+                "correct the config; ignition-validate gives details".into(),
+            ),
         };
         Failure::new(code, refusal.to_string()).advise(advice)
     };
@@ -139,9 +145,9 @@ pub fn check(
     let mut warnings = Vec::new();
     let mut image = None;
     for (key, patterns) in
-        [("block_also", &install.block_also), ("block_except", &install.block_except)]
+        [(Term::BlockAlso, &install.block_also), (Term::BlockExcept, &install.block_except)]
     {
-        let refuse = |error| Failure::new(Code::InstructionInvalid, format!("{key}: {error}"));
+        let refuse = |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
         patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
     }
     around.blocking.with(install).check(findings)?;
@@ -213,32 +219,29 @@ pub fn has_memory(available_bytes: Option<u64>) -> bool {
 
 /// Checks everything that ends up on a command line.
 fn arguments(install: &Install) -> Result<(), Failure> {
-    let refuse = |what: String| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
+    let refuse = |what: Say| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
     for (key, values) in [
-        ("append_kargs", &install.append_kargs),
-        ("delete_kargs", &install.delete_kargs),
-        ("console", &install.console),
+        (Term::AppendKargs, &install.append_kargs),
+        (Term::DeleteKargs, &install.delete_kargs),
+        (Term::Console, &install.console),
     ] {
         for value in values {
             if !is_argument(value) {
-                return refuse(format!(
-                    "{key} contains {value}, expected one argument without blanks or control characters",
-                    value = clean::quoted(value, 100)
+                return refuse(contains(
+                    key,
+                    value,
+                    "one argument without blanks or control characters",
                 ));
             }
             // The kernel, and the proof with it, would read the arguments up to the next quote as one.
             if !value.matches('"').count().is_multiple_of(2) {
-                return refuse(format!(
-                    "{key} contains {value}, expected every double quote to be closed",
-                    value = clean::quoted(value, 100)
-                ));
+                return refuse(contains(key, value, "every double quote to be closed"));
             }
         }
         let n_bytes: usize = values.iter().map(|value| value.len() + 1).sum();
         if n_bytes > MAX_KARGS_BYTES {
-            return refuse(format!(
-                "{key} is {n_bytes} bytes long, expected at most {MAX_KARGS_BYTES}"
-            ));
+            let length = format!(" is {n_bytes} bytes long, expected at most {MAX_KARGS_BYTES}");
+            return refuse(say![key, length]);
         }
     }
     if let Some(platform) = &install.platform
@@ -246,48 +249,48 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             && !platform.is_empty()
             && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
     {
-        return refuse(format!(
-            "platform is {platform}, expected a name such as metal",
-            platform = clean::quoted(platform, 100)
-        ));
+        let found = clean::quoted(platform, 100).to_string();
+        return refuse(say![Term::Platform, " is ", found, ", expected a name such as metal"]);
     }
     // The arguments end up between single quotes in a file that GRUB reads.
     if let Some(args) = &install.firstboot_args
         && (args.len() > MAX_KARGS_BYTES
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
-        return refuse(format!(
-            "firstboot_args is {args}, expected arguments without quotes or control characters",
-            args = clean::quoted(args, 100)
-        ));
+        let expected = ", expected arguments without quotes or control characters";
+        let found = clean::quoted(args, 100).to_string();
+        return refuse(say![Term::FirstbootArgs, " is ", found, expected]);
     }
     saved_partitions(install)
 }
 
 /// Checks the labels and numbers of the partitions to keep.
 fn saved_partitions(install: &Install) -> Result<(), Failure> {
-    for (key, values) in
-        [("save_partlabel", &install.save_partlabel), ("save_partindex", &install.save_partindex)]
-    {
+    for (key, values) in [
+        (Term::SavePartlabel, &install.save_partlabel),
+        (Term::SavePartindex, &install.save_partindex),
+    ] {
         if let Some(bad) = values.iter().find(|value| {
             value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
         }) {
             return Err(Failure::new(
                 Code::InstructionInvalid,
-                format!("{key} contains {bad}", bad = clean::quoted(bad, 100)),
+                contains(key, bad, "printable text of at most 256 bytes"),
             ));
         }
     }
     if let Some(bad) = install.save_partindex.iter().find(|value| !is_index(value)) {
         return Err(Failure::new(
             Code::InstructionInvalid,
-            format!(
-                "save_partindex contains {bad}, expected numbers and ranges such as 5 or 5-7",
-                bad = clean::quoted(bad, 100)
-            ),
+            contains(Term::SavePartindex, bad, "numbers and ranges such as 5 or 5-7"),
         ));
     }
     Ok(())
+}
+
+fn contains(key: Term, value: &str, expected: &'static str) -> Say {
+    let value = clean::quoted(value, 100).to_string();
+    say![key, " contains ", value, ", expected ", expected]
 }
 
 fn is_argument(text: &str) -> bool {
@@ -308,7 +311,8 @@ fn is_index(text: &str) -> bool {
 /// Checks that there are network profiles to copy.
 fn network(dir: &Path) -> Result<(), Failure> {
     let refuse = |what: String| {
-        Failure::new(Code::Network, format!("copy_network: {what}")).advise(advice(Code::Network))
+        let what = say![Term::CopyNetwork, ": ", what];
+        Failure::new(Code::Network, what).advise(advice(Code::Network))
     };
     let has_profiles =
         has_profiles(dir).map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?;

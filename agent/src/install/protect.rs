@@ -5,6 +5,7 @@ use probes::block::Disk;
 
 use super::{Failure, describe};
 use crate::api::Code;
+use crate::install::say::{Say, Term, say};
 
 /// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
 /// RAID volume.
@@ -20,8 +21,8 @@ pub(super) fn check(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Failure> {
     let [configured, instructed] = lists;
-    check_entries(configured, "the configuration")?;
-    check_entries(instructed, "the instruction")?;
+    check_entries(configured, || CONFIGURATION.into())?;
+    check_entries(instructed, || Term::Order.into())?;
     let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
     let names = |entry: &&String| {
         let target =
@@ -31,12 +32,13 @@ pub(super) fn check(
         })
     };
     let found = |list: &[String]| list.iter().find(names).cloned();
-    let by_configuration = found(configured).map(|entry| (entry, "the configuration"));
-    match by_configuration.or_else(|| found(instructed).map(|entry| (entry, "the instruction"))) {
+    let by_configuration = found(configured).map(|entry| (entry, Say::from(CONFIGURATION)));
+    let by_order = || found(instructed).map(|entry| (entry, Term::Order.into()));
+    match by_configuration.or_else(by_order) {
         None => Ok(()),
         Some((entry, owner)) => Err(Failure::new(
             Code::Protected,
-            format!("{owner} protects {}: protect contains {entry:?}", describe(disk)),
+            say![owner, format!(" protects {}: protect contains {entry:?}", describe(disk))],
         )
         .advise("choose another disk, or remove the entry from protect")),
     }
@@ -46,10 +48,13 @@ pub(super) fn check(
 const HINTS: [&str; 8] =
     ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
 
-fn check_entries(list: &[String], owner: &str) -> Result<(), Failure> {
+/// Where entries come from that no order contains.
+const CONFIGURATION: &str = "the configuration";
+
+fn check_entries(list: &[String], owner: fn() -> Say) -> Result<(), Failure> {
     let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
     let Some((entry, why)) = wrong else { return Ok(()) };
-    let message = format!("protect of {owner} contains {entry:?}, {why}");
+    let message = say!["protect of ", owner(), format!(" contains {entry:?}, {why}")];
     let expected = "protect a disk by its serial number, WWN, path below /dev, or a label on it";
     Err(Failure::new(Code::Protected, message).advise(expected))
 }
@@ -177,7 +182,7 @@ mod tests {
         ] {
             for lists in [[&[entry.to_owned()][..], &[]], [&[], &[entry.to_owned()][..]]] {
                 let failure = check(&disk(), &[], lists, &|_| None).unwrap_err();
-                assert!(failure.message.contains(why), "{entry}: {}", failure.message);
+                assert!(failure.to_string().contains(why), "{entry}: {}", failure);
             }
         }
     }
@@ -206,6 +211,6 @@ mod tests {
         let path = Disk { multipath: Some("dm-0".into()), ..disk() };
         let entry = ["/dev/disk/by-path/pci-1".to_owned()];
         let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
-        assert!(failure.message.contains("the configuration protects"), "{}", failure.message);
+        assert!(failure.to_string().contains("the configuration protects"), "{}", failure);
     }
 }

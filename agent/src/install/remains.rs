@@ -44,7 +44,7 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
 /// # Errors
 /// In words: the disk is another one, does not respond, or cannot be read or written.
 pub fn erase(target: &Target) -> Result<Vec<String>, String> {
-    let message = |failure: Failure| failure.message;
+    let message = |failure: Failure| failure.message.to_string();
     let disk = target.disk();
     let disk_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
     let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);

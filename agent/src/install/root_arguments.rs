@@ -6,6 +6,7 @@ use probes::machine::Machine;
 
 use super::{Failure, System, describe};
 use crate::api::{Code, Install};
+use crate::install::say::{Term, say};
 
 /// Arguments for a root on a multipath device.
 const MULTIPATH: [&str; 3] =
@@ -125,9 +126,11 @@ fn check_firmware(disk: &Disk, firmware: Firmware) -> Result<(), Failure> {
         "{} is an iSCSI LUN without which the installed system does not find its root: {why}",
         describe(disk)
     );
-    Err(Failure::new(Code::Kargs, what).advise(
-        "add rd.iscsi.initiator=…, netroot=iscsi:… and ip=… to append_kargs, or configure the LUN in the firmware",
-    ))
+    Err(Failure::new(Code::Kargs, what).advise(say![
+        "add rd.iscsi.initiator=…, netroot=iscsi:… and ip=… to ",
+        Term::AppendKargs,
+        ", or configure the LUN in the firmware"
+    ]))
 }
 
 #[cfg(test)]
@@ -148,7 +151,7 @@ mod tests {
         let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
         let derived = derived(&disk, &given, || firmware).map_err(|failure| {
             assert_eq!(failure.code, Code::Kargs);
-            failure.message
+            failure.message.to_string()
         });
         derived.map(|arguments| arguments.join(" "))
     }

@@ -15,6 +15,7 @@ use super::{Failure, describe};
 use crate::api::{Code, DiskState, WriteCounters};
 use crate::checkpoint;
 use crate::clock::Clock;
+use crate::install::say::say;
 use crate::signals::Stop;
 
 /// How often coreos-installer is run at most.
@@ -220,7 +221,7 @@ fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Fai
         // A signal cuts the questions short, and then the disk seems to have changed.
         Err(_) if stop.is_stopped() => failure,
         Err(lost) => {
-            let what = format!("{}; {}", lost.message, failure.message);
+            let what = say![lost.message, "; ", failure.message];
             Failure::new(Code::TargetIo, what).advise(
                 "check the seat, cable and power of the disk and the kernel log, then start again",
             )
@@ -276,8 +277,11 @@ mod tests {
             (DiskState::Written, "before the written disk was proved", false),
         ] {
             let failure = interrupted(disk_state);
-            assert!(failure.message.contains(word), "{failure}");
-            assert_eq!(failure.advice.unwrap().contains("does not boot"), does_not_boot);
+            assert!(failure.to_string().contains(word), "{failure}");
+            assert_eq!(
+                failure.advice.unwrap().to_string().contains("does not boot"),
+                does_not_boot
+            );
         }
     }
 

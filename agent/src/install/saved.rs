@@ -6,6 +6,7 @@ use probes::block::{Disk, Partition};
 use super::{Failure, describe};
 use crate::api::Code;
 use crate::clean;
+use crate::install::say::{Say, Term, say};
 
 /// Partitions to keep.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +15,7 @@ pub(super) struct Saved(Vec<Kept>);
 /// One pattern or range, with its key and text as in the instruction.
 #[derive(Debug, Clone)]
 struct Kept {
-    text: String,
+    text: Say,
     filter: Filter,
 }
 
@@ -24,28 +25,27 @@ impl Saved {
     /// # Errors
     /// `INSTRUCTION_INVALID`.
     pub(super) fn parse(labels: &[String], numbers: &[String]) -> Result<Self, Failure> {
-        let parts = |key: &'static str, texts: &[String]| -> Vec<(&str, String)> {
+        let parts = |key: Term, texts: &[String]| -> Vec<(Term, String)> {
             let split = texts.iter().flat_map(|text| text.split(','));
             split.map(|text| (key, text.to_owned())).collect()
         };
         let mut kept = Vec::new();
         for (key, text) in
-            [parts("save_partlabel", labels), parts("save_partindex", numbers)].concat()
+            [parts(Term::SavePartlabel, labels), parts(Term::SavePartindex, numbers)].concat()
         {
             let one = [text.clone()];
             let filters = match key {
-                "save_partlabel" => Filter::parse_all(&one, &[]),
+                Term::SavePartlabel => Filter::parse_all(&one, &[]),
                 _ => Filter::parse_all(&[], &one),
             };
             let filters = filters.ok().filter(|_| !text.is_empty()).ok_or_else(|| {
-                let what = format!(
-                    "{key} contains {text}, expected labels, shell patterns such as data*, \
-                     or numbers and ranges such as 5 or 5-7",
-                    text = clean::quoted(&text, 100)
-                );
+                let found = clean::quoted(&text, 100).to_string();
+                let expected = ", expected labels, shell patterns such as data*, or numbers and ranges such as 5 \
+                     or 5-7";
+                let what = say![key, " contains ", found, expected];
                 Failure::new(Code::InstructionInvalid, what)
             })?;
-            let text = format!("{key} {text:?}");
+            let text = say![key, format!(" {text:?}")];
             kept.extend(filters.into_iter().map(|filter| Kept { text: text.clone(), filter }));
         }
         Ok(Self(kept))
@@ -65,25 +65,22 @@ impl Saved {
             return Ok(());
         }
         let is_lost = |kept: &&Kept| !disk.partitions.iter().any(|part| kept.keeps(part));
-        let lost: Vec<&str> =
-            self.0.iter().filter(is_lost).map(|kept| kept.text.as_str()).collect();
-        let refuse = |what: String| {
+        let lost = self.0.iter().filter(is_lost).map(|kept| kept.text.clone());
+        let refuse = |what: Say| {
             Failure::new(Code::SavedPartition, what)
                 .advise("correct the pattern (case counts), or remove it if nothing is to be kept")
         };
-        if !lost.is_empty() {
-            let lost = lost.join(", ");
-            let what =
-                format!("no partition of {} matches {lost}; {}", describe(disk), there(disk));
-            return Err(refuse(what));
+        if let Some(lost) = lost.reduce(|all, next| say![all, ", ", next]) {
+            let claim = format!("no partition of {} matches ", describe(disk));
+            return Err(refuse(say![claim, lost, "; ", there(disk)]));
         }
         // coreos-installer keeps partitions of a GPT only.
         match disk.partition_table.as_deref() {
             Some("gpt") | None => Ok(()),
-            Some(other) => Err(refuse(format!(
+            Some(other) => Err(refuse(Say::from(format!(
                 "{} has a partition table of kind {other}; only those of a GPT can be kept",
                 describe(disk)
-            ))),
+            )))),
         }
     }
 }
@@ -138,11 +135,11 @@ mod tests {
         let failure = check(&["data*"], &[]).unwrap_err();
         assert_eq!(failure.code, Code::SavedPartition);
         assert_eq!(
-            failure.message,
+            failure.message.to_string(),
             "no partition of /dev/sda (size unknown) matches save_partlabel \"data*\"; \
              it has 4 \"root\", 5 \"Data1\", 6"
         );
-        assert!(check(&["root", "x"], &[]).unwrap_err().message.contains("\"x\""));
+        assert!(check(&["root", "x"], &[]).unwrap_err().to_string().contains("\"x\""));
         assert_eq!(check(&["root,x"], &[]).unwrap_err().code, Code::SavedPartition);
         for numbers in ["7", "7-", "1-3", "-3", "5,9"] {
             assert_eq!(check(&[], &[numbers]).unwrap_err().code, Code::SavedPartition, "{numbers}");

@@ -10,6 +10,7 @@ use super::remains;
 use super::target::Target;
 use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
 use crate::api::{Code, Install};
+use crate::install::say::{Term, say};
 use crate::remains::describe as describe_remains;
 
 /// What a choice depends on.
@@ -62,7 +63,7 @@ impl Selection<'_> {
         }
         tracing::info!("{} contains more than was known: {where_found}", describe(held));
         self.hold(&disks).map_err(|(disk, failure)| {
-            let message = format!("{}; {where_found}", failure.message);
+            let message = say![failure.message, "; ", where_found];
             (disk, Failure { message, ..failure })
         })
     }
@@ -72,7 +73,8 @@ impl Selection<'_> {
         let decision =
             self.decide(disks).map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
         let disk = decision.disk;
-        tracing::info!("chose {}: {}", describe(disk), decision.because.join("; "));
+        let because: Vec<String> = decision.because.iter().map(ToString::to_string).collect();
+        tracing::info!("chose {}: {}", describe(disk), because.join("; "));
         Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))
     }
 
@@ -93,17 +95,17 @@ impl Selection<'_> {
             }
         }
         let decision = self.decide(&disks).map_err(|Undecided { failure, .. }| {
-            let what =
-                format!("{} was chosen, but is not any more: {}", describe(held), failure.message);
+            let what = say![describe(held), " was chosen, but is not any more: ", failure.message];
             Failure { message: what, ..failure }
         })?;
         let chosen = decision.disk;
         if !is_same(chosen, held) {
-            return Err(changed(format!(
-                "the instruction now leads to {}, but {} was chosen before",
+            let now = format!(
+                " now leads to {}, but {} was chosen before",
                 describe(chosen),
                 describe(held)
-            )));
+            );
+            return Err(changed(say![Term::Order, now]));
         }
         // Collecting takes a moment.
         target.check()?;

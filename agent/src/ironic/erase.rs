@@ -21,6 +21,7 @@ use crate::api::{Code, DiskChoice, ExistingDataPolicy, Install};
 use crate::ask::{Unanswered, ask_within};
 use crate::install::erase::Erasure;
 use crate::install::hints::from_option;
+use crate::install::say::say;
 use crate::install::selection::Selection;
 use crate::install::target::Target;
 use crate::install::{Failure, System, describe, takedown};
@@ -72,7 +73,7 @@ pub(super) fn erase(order: &Order, around: &Surroundings<'_>) -> Result<Value, F
     };
     let others: Vec<String> = failed.iter().skip(1).map(ToString::to_string).collect();
     let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
-    let message = format!("{}{others}; {done}", first.message);
+    let message = say![first.message.clone(), others, "; ", done];
     let advice = first.advice.clone().unwrap_or_else(|| "see the message".into());
     Err(Failure::new(first.code, message).advise(advice))
 }
@@ -283,7 +284,7 @@ mod tests {
     fn only_disks_that_are_named_are_erased_and_none_named_is_a_failure() {
         let failure = choices(&order(&json!({})), &[]).unwrap_err();
         assert_eq!(failure.code, Code::DiskNone);
-        assert!(failure.advice.unwrap().contains("clean-disk"));
+        assert!(failure.advice.unwrap().to_string().contains("clean-disk"));
         let hinted = order(&json!({"root_device": {"wwn": "0x5"}}));
         let named = ["/dev/disk/by-id/x".to_owned(), "serial=S1".to_owned()];
         let found = choices(&hinted, &named).unwrap();

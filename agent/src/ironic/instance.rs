@@ -1,52 +1,32 @@
-//! A node's `instance_info` as the instruction that a VIM would send: image, disk, Ignition config.
+//! A node's `instance_info` as an order: image, disk, Ignition config.
 //!
 //! The keys are those of the step `install_coreos` in `OpenShift`'s ironic-agent-image, and of Metal3's `customDeploy`.
 
 use serde_json::{Map, Value, json};
 
 use super::steps::{ARGUMENTS, INSTALL, Order};
-use crate::api::{API_VERSION, Code, strict_json};
+use crate::api::{Code, DiskChoice, IgnitionSource, ImageSource, Install, strict_json};
 use crate::clean;
 use crate::install::Failure;
+use crate::install::say::Say;
 
 /// Where the Ignition config puts the host name.
 const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Host names that a live image has if it got none.
 const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
 
-/// Texts of the job, and what they are in Ironic. The first ones that fit count.
-pub(super) const WORDS: [(&str, &str); 10] = [
-    ("name an image in the instruction", "set image_source in instance_info"),
-    (
-        "set insecure in the instruction",
-        "set allow-insecure-image in the configuration of the agent, or image_os_hash_algo and image_os_hash_value \
-         (sha256 or sha512) in instance_info",
-    ),
-    ("name it in block_except of the instruction", "name it in the step's argument block_except"),
-    ("install.disk.hints has", "root_device has"),
-    (", or set if_several", ", in root_device"),
-    ("set existing_data to wipe", "set the step's argument existing_data to wipe"),
-    (
-        "the VIM's hash belongs to another image",
-        "the checksum in instance_info belongs to another image",
-    ),
-    ("the instruction", "instance_info"),
-    ("the VIM's", "Ironic's"),
-    ("the VIM", "Ironic"),
-];
-
 /// What to install.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Instance {
-    /// The instruction.
-    pub(super) instruction: Value,
+    /// The order.
+    pub(super) install: Install,
     /// Whether the image needs no signature, because its digest is known.
     pub(super) is_digest_known: bool,
     /// What is ignored, in words.
     pub(super) notes: Vec<String>,
 }
 
-/// The instruction for a step. `hostname` is that of the live image.
+/// The order of a step. `hostname` is that of the live image.
 ///
 /// # Errors
 /// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
@@ -59,25 +39,21 @@ pub(super) fn instance(
     let drive = configdrive(info)?;
     let part = |key: &str| drive.and_then(|drive| drive.get(key)).unwrap_or(&Value::Null);
     let meta_data = part("meta_data");
-    let mut install = arguments(order)?;
-    let ignition = ignition(part("user_data"), hostname)?;
-    install.insert("ignition".to_owned(), json!({"inline": ignition}));
     let image = image(info, is_insecure_allowed)?;
-    let is_digest_known = image.as_ref().is_some_and(|image| image.get("hash").is_some());
-    if let Some(image) = image {
-        install.insert("image".to_owned(), image);
-    }
-    if let Some(hints) = root_device(&order.node)? {
-        install.insert("disk".to_owned(), json!({"hints": hints}));
-    }
-    let kargs = words(meta_data, "coreos_append_karg")?;
-    if !kargs.is_empty() {
-        install.insert("append_kargs".to_owned(), json!(kargs));
-    }
+    let is_digest_known = image.as_ref().is_some_and(|image| image.hash.is_some());
     let copies_network = is_true(meta_data, "coreos_copy_network")?;
-    if copies_network {
-        install.insert("copy_network".to_owned(), json!(true));
-    }
+    let hints = root_device(&order.node)?.cloned();
+    let install = Install {
+        ignition: IgnitionSource {
+            inline: Some(ignition(part("user_data"), hostname)?),
+            ..IgnitionSource::default()
+        },
+        image,
+        disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
+        append_kargs: words(meta_data, "coreos_append_karg")?,
+        copy_network: copies_network.then_some(true),
+        ..arguments(order)?
+    };
     let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
     let mut notes = Vec::new();
     if has_network && !copies_network {
@@ -87,24 +63,36 @@ pub(super) fn instance(
                 .to_owned(),
         );
     }
-    let instruction = json!({
-        "api_version": API_VERSION, "request_id": INSTALL, "action": "install",
-        "reason": "as Ironic asks", "install": install,
-    });
-    Ok(Instance { instruction, is_digest_known, notes })
+    Ok(Instance { install, is_digest_known, notes })
 }
 
-fn invalid(message: impl Into<String>) -> Failure {
+fn invalid(message: impl Into<Say>) -> Failure {
     Failure::new(Code::InstructionInvalid, message)
 }
 
-/// The arguments of the step, which are keys of `install`.
-fn arguments(order: &Order) -> Result<Map<String, Value>, Failure> {
+/// The arguments of the step, which are keys of `install` in VIM API v1.
+fn arguments(order: &Order) -> Result<Install, Failure> {
     let given = order
         .arguments()
         .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
     match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
-        None => Ok(given),
+        None => {
+            let install = |mut keys: Map<String, Value>| {
+                keys.insert("ignition".to_owned(), json!({}));
+                serde_json::from_value::<Install>(Value::Object(keys))
+            };
+            let is_wrong = |(key, value): &(&String, &Value)| {
+                install(Map::from_iter([((*key).clone(), (*value).clone())])).is_err()
+            };
+            match given.iter().find(is_wrong) {
+                Some((key, found)) => {
+                    let meaning = ARGUMENTS.iter().find(|(known, _)| known == key);
+                    let meaning = meaning.map_or("another value", |(_, meaning)| *meaning);
+                    Err(wrong(&format!("the step's argument {key}"), found, meaning))
+                }
+                None => install(given).map_err(|error| invalid(error.to_string())),
+            }
+        }
         Some(unknown) => {
             let known: Vec<&str> = ARGUMENTS.iter().map(|(name, _)| *name).collect();
             let message = format!(
@@ -151,7 +139,7 @@ fn wrong(name: &str, found: &Value, expected: &str) -> Failure {
         .advise("correct it in Ironic and deploy the node again")
 }
 
-fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<Value>, Failure> {
+fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>, Failure> {
     let text = |key: &str| match info.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
@@ -186,14 +174,12 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<Value>, Failu
         // MD5 and SHA-1 prove nothing, and the address of a file with digests is as good as the image's.
         _ => None,
     });
-    let mut image = json!({"url": source});
-    if is_insecure_allowed || hash.is_some() {
-        image["insecure"] = true.into();
-    }
-    if let Some(hash) = hash {
-        image["hash"] = hash.into();
-    }
-    Ok(Some(image))
+    Ok(Some(ImageSource {
+        url: Some(source.to_owned()),
+        insecure: (is_insecure_allowed || hash.is_some()).then_some(true),
+        hash,
+        ..ImageSource::default()
+    }))
 }
 
 /// The Ignition config as text, with a file for the host name.
@@ -283,7 +269,6 @@ fn is_true(meta_data: &Value, key: &str) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::parse_instruction;
     use crate::ironic::steps::Kind;
 
     fn order(info: &Value, args: &Value) -> Order {
@@ -297,15 +282,13 @@ mod tests {
         }
     }
 
-    /// The instruction's `install`, which the strict parser accepts.
     fn install(info: &Value) -> Value {
         let found = instance(&order(info, &json!({})), "node-1", false).unwrap();
-        parse_instruction(found.instruction.to_string().as_bytes()).unwrap();
-        found.instruction["install"].clone()
+        serde_json::to_value(found.install).unwrap()
     }
 
     #[test]
-    fn metal3s_instance_becomes_an_instruction() {
+    fn metal3s_instance_becomes_an_order() {
         let install = install(&json!({
             "root_device": {"name": "s== /dev/vda", "size": ">= 10"},
             "image_source": "https://h/rhcos.raw.gz",
@@ -337,7 +320,9 @@ mod tests {
 
     #[test]
     fn image_needs_a_signature_unless_its_digest_is_known_or_the_configuration_allows_it() {
-        let image = |info: Value, is_allowed| image(&info, is_allowed).unwrap().unwrap();
+        let image = |info: Value, is_allowed| {
+            serde_json::to_value(image(&info, is_allowed).unwrap().unwrap()).unwrap()
+        };
         let url = "http://h/i.raw";
         assert_eq!(image(json!({"image_source": url}), false), json!({"url": url}));
         let md5 = json!({"image_source": url, "image_checksum": "ab".repeat(16)});
@@ -354,6 +339,8 @@ mod tests {
             (json!({"configdrive": "H4sIAAAA"}), json!({})),
             (json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}), json!({})),
             (json!({}), json!({"disk": "/dev/sda"})),
+            (json!({}), json!({"verify": "half"})),
+            (json!({}), json!({"save_partlabel": "data"})),
             // The node has other hints, and the live image its own image.
             (json!({"root_device": "/dev/sdb"}), json!({})),
             (json!({"image_source": 5}), json!({})),
@@ -374,7 +361,7 @@ mod tests {
         ] {
             let failure = instance(&order(&info, &args), "", false).unwrap_err();
             assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
-            assert!(failure.message.len() < 1000, "{} bytes", failure.message.len());
+            assert!(failure.to_string().len() < 1000, "{} bytes", failure.to_string().len());
         }
     }
 
@@ -389,7 +376,7 @@ mod tests {
         let twice = r#"{"ignition":{"version":"3.2.0"},"passwd":{},"passwd":{}}"#;
         assert_eq!(ignition(&json!(twice), "localhost").unwrap(), twice);
         let failure = ignition(&json!(twice), "node-1").unwrap_err();
-        assert!(failure.message.contains("passwd"), "{failure}");
+        assert!(failure.to_string().contains("passwd"), "{failure}");
         assert!(ignition(&json!(text), "node-1").unwrap().contains("data:,node-1"));
         assert!(!ignition(&json!(text), "node 1;").unwrap().contains("hostname"));
     }

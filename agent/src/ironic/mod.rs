@@ -22,6 +22,9 @@ mod logs;
 mod lookup;
 mod server;
 mod steps;
+mod words;
+
+pub use words::words;
 
 use std::io;
 use std::sync::Arc;
@@ -329,10 +332,11 @@ impl Agent<'_> {
             .map_err(|failure| steps::details(&failure))?;
         instance.notes.iter().for_each(|note| warn!("{note}"));
         let offline = Offline {
-            instruction: instance.instruction.to_string().into_bytes(),
+            order: instance.install,
+            request_id: INSTALL.to_owned(),
+            reason: "as Ironic asks",
             result: self.job.run_dir.join("result.json"),
             after: After::Ordered,
-            words: &instance::WORDS,
         };
         let settings = JobSettings {
             // Only files are fetched, and an image has its own time limits.
@@ -343,6 +347,7 @@ impl Agent<'_> {
                 ..self.job.vim.clone()
             },
             offline: Some(offline),
+            words,
             is_insecure_image_allowed: is_allowed || instance.is_digest_known,
             ..self.job.clone()
         };

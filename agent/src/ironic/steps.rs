@@ -181,8 +181,7 @@ pub(super) fn error(kind: Kind, details: &str) -> Value {
 
 /// A failure in one line: code, message, advice.
 pub(super) fn details(failure: &Failure) -> String {
-    let advice = failure.advice.as_ref().map(|advice| format!("; what to do: {advice}"));
-    format!("{failure}{}", advice.unwrap_or_default())
+    failure.in_words(super::words)
 }
 
 /// The same of a job's result.

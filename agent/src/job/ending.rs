@@ -5,7 +5,6 @@ use tracing::{error, info, warn};
 use formats::time::rfc3339;
 
 use super::Ended;
-use super::offline::{advice_in, message_in};
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
@@ -26,11 +25,11 @@ impl Job<'_> {
         failure: &Failure,
         exit_status: ExitStatus,
     ) -> Ended {
-        let known = self.settings.offline.as_ref().map_or(&[][..], |offline| offline.words);
+        let words = self.settings.words;
         result.code = Some(failure.code.to_string());
-        let message = message_in(known, &failure.message);
+        let message = failure.message.in_words(words);
         result.message = message.chars().take(MAX_MESSAGE_CHARS).collect();
-        result.advice = failure.advice.as_deref().map(|advice| advice_in(known, advice));
+        result.advice = failure.advice.as_ref().map(|advice| advice.in_words(words));
         error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
         let disk = match result.disk_state {
             DiskState::Untouched if !result.taken_down.is_empty() => {
@@ -44,7 +43,8 @@ impl Job<'_> {
         };
         let advice = result.advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");
-        self.event(result.stage, State::Failed, Some(&format!("{failure}")));
+        let code_and_message = format!("{}: {}", failure.code, result.message);
+        self.event(result.stage, State::Failed, Some(&code_and_message));
         self.replace_unposted();
         self.complete(result);
         if let Some(offline) = &self.settings.offline {

@@ -1,6 +1,5 @@
 //! The action `install`: preflight, write; `prove` does the rest.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use probes::block::Disk;
@@ -9,7 +8,7 @@ use tracing::{info, warn};
 use super::prove::{OnDisk, read_before};
 use super::sequence::Job;
 use super::{Ended, banner};
-use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
+use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State, Verify};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
@@ -18,6 +17,7 @@ use crate::install::preflight::{self, Checked, Surroundings};
 use crate::install::readable;
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
+use crate::install::say::{Term, say};
 use crate::install::seen::{Seen, digest_of};
 use crate::install::selection::Selection;
 use crate::install::stream::Stream;
@@ -81,7 +81,8 @@ impl Job<'_> {
             let is_untouched = written.disk_state == DiskState::Untouched;
             let steps = result.taken_down.join("; ");
             if is_untouched && !steps.is_empty() {
-                let _ = write!(failure.message, "; the disk was not written, but before: {steps}");
+                failure.message =
+                    say![failure.message, "; the disk was not written, but before: ", steps];
             }
             let exit_status = if is_untouched {
                 result.outcome = Outcome::Refused;
@@ -221,11 +222,27 @@ impl Job<'_> {
         is_repaired || Seen { blocking: seen.blocking.clone(), ..self.seen_with(disks) } != *seen
     }
 
-    /// Checks that the configuration allows what the instruction asks for.
+    /// Checks that the configuration allows what the order asks for, and that this agent can do it.
     fn check_configuration(&self, install: &Install) -> Result<(), Failure> {
+        // There are no digests of the live image's own image, whose files are those of the live system.
+        if install.verify == Some(Verify::Full) && install.image.is_none() {
+            let message = say![
+                "this version of the agent does not support ",
+                Term::Verify,
+                " \"full\" without ",
+                Term::Image
+            ];
+            let advice = say![Term::NameImage, ", or verify a sample"];
+            return Err(Failure::new(Code::KeyUnsupported, message).advise(advice));
+        }
         let is_insecure = install.image.as_ref().is_some_and(|image| image.insecure == Some(true));
         if is_insecure && !self.settings.is_insecure_image_allowed {
-            let message = "the instruction sets image.insecure, which the configuration of this node does not allow";
+            let message = say![
+                Term::Order,
+                " sets ",
+                Term::Insecure,
+                ", which the configuration of this node does not allow"
+            ];
             return Err(Failure::new(Code::ImageInsecure, message).advise(
                 "publish the image's .sig next to it, or allow it in the live image with allow-insecure-image",
             ));

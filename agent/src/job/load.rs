@@ -161,6 +161,6 @@ mod tests {
         load.add_findings(&mut findings);
         assert_eq!(findings.len(), 1, "{findings:#?}");
         let refused = Policy::default().check(&findings).unwrap_err();
-        assert!(refused.message.contains("logical CPU 1"), "{}", refused.message);
+        assert!(refused.to_string().contains("logical CPU 1"), "{refused}");
     }
 }

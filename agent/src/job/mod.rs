@@ -43,10 +43,11 @@ use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::System;
 use crate::install::blocking::Policy;
+use crate::install::say::Words;
 use crate::install::watchdog::Patience;
 use crate::signals::Stop;
 use crate::vim::events::Observer;
-use crate::vim::{Client, Events, VimSettings};
+use crate::vim::{self, Client, Events, VimSettings};
 
 pub use load::WaitingLoad;
 pub use neighbours::Listener;
@@ -65,6 +66,8 @@ pub struct JobSettings {
     pub vim: VimSettings,
     /// What to install without a VIM; then `vim` has no address.
     pub offline: Option<Offline>,
+    /// What the parts of an order are called where its results are read.
+    pub words: Words,
     /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
     /// Which findings prevent an install if the instruction does not say.
@@ -118,6 +121,7 @@ impl JobSettings {
         Self {
             vim,
             offline: None,
+            words: vim::words,
             is_dry_run: false,
             blocking: Policy::default(),
             screen: None,

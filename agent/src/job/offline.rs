@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 
 use super::sequence::Job;
 use super::{Ended, JobSettings};
-use crate::api::{Check, JobResult, Outcome};
+use crate::api::{Action, Check, Install, JobResult, Outcome, Stage, State};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::vim::client::result_as_json;
@@ -24,30 +24,19 @@ const MAX_SHOWN_LINES: usize = 5;
 /// The longest file that is read to see whether it is a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
-/// What the job's texts call parts of an instruction, and what they are here. The first lines that fit count.
-pub const WORDS: [(&str, &str); 9] = [
-    ("name an image in the instruction", "name an image with --image"),
-    ("set insecure in the instruction", "set --allow-insecure-image"),
-    ("name it in block_except of the instruction", "name it with --block-except"),
-    ("install.disk.hints has", "--hints has"),
-    (", or set if_several", ", with --disk or --hints"),
-    ("the VIM's hash belongs to another config", "--ignition-hash belongs to another config"),
-    ("the VIM's hash belongs to another image", "--image-hash belongs to another image"),
-    ("the instruction", "the configuration"),
-    ("the VIM", "the configuration"),
-];
-
 /// An install without a VIM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Offline {
-    /// What to do: the instruction that a VIM would send.
-    pub instruction: Vec<u8>,
+    /// What to install.
+    pub order: Install,
+    /// What events and the result name the order by.
+    pub request_id: String,
+    /// Why, for people.
+    pub reason: &'static str,
     /// The file for the result.
     pub result: PathBuf,
     /// What happens after the install.
     pub after: After,
-    /// What the job's texts call parts of an instruction, and what they are here.
-    pub words: &'static [(&'static str, &'static str)],
 }
 
 /// What happens after an install without a VIM. After a failure nothing does.
@@ -146,26 +135,20 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// What comes before a text from outside in a message: serial numbers, paths, quotes, what a server or program said.
-const BEFORE_FOREIGN: [char; 6] = ['"', '\'', '(', ':', ';', '/'];
-
-/// An advice of the job as it reads where no VIM sent an instruction. The agent's own words are all of it.
-pub(super) fn advice_in(words: &[(&str, &str)], text: &str) -> String {
-    words.iter().fold(text.to_owned(), |text, (of_job, here)| text.replace(of_job, here))
-}
-
-/// A message of the job in the same way. Only its beginning, up to the first place where a text from outside may
-/// follow, is the agent's own for certain; such a text stays as it is, whatever it contains.
-pub(super) fn message_in(words: &[(&str, &str)], text: &str) -> String {
-    // The apostrophe of `the instruction's` is not that of a quote.
-    let is_start =
-        |at: usize, c: char| BEFORE_FOREIGN.contains(&c) && !text[at..].starts_with("'s ");
-    let end =
-        text.char_indices().find(|(at, c)| is_start(*at, *c)).map_or(text.len(), |(at, _)| at);
-    format!("{}{}", advice_in(words, &text[..end]), &text[end..])
-}
-
 impl Job<'_> {
+    /// Carries out the order of the configuration, or of an engine that has fetched it itself.
+    pub(super) fn carry_out_offline(&mut self, offline: &Offline) -> Ended {
+        self.receive(None);
+        let action = Action::Install.as_str();
+        self.request_id = Some(offline.request_id.clone());
+        self.events.set_request(Some(&offline.request_id));
+        self.open_events();
+        info!("order {} asks for {action}: {}", offline.request_id, offline.reason);
+        self.event(Stage::Instruction, State::Done, Some(action));
+        self.await_disks();
+        self.install(&offline.order)
+    }
+
     /// Ends the job with an installed disk, without a VIM.
     pub(super) fn end_offline(&mut self, offline: &Offline, result: JobResult) -> Ended {
         show(&result);
@@ -294,50 +277,5 @@ mod tests {
             result[key] = value;
         }
         assert!(!is_result(b"") && !is_result(b"[]") && !is_result(b"{}"));
-    }
-
-    #[test]
-    fn texts_name_options_instead_of_keys_of_an_instruction() {
-        for (of_job, here) in [
-            (
-                "replace the part, or name it in block_except of the instruction",
-                "replace the part, or name it with --block-except",
-            ),
-            (
-                "the image was changed, or the VIM's hash belongs to another image",
-                "the image was changed, or --image-hash belongs to another image",
-            ),
-        ] {
-            assert_eq!(advice_in(&WORDS, of_job), here);
-        }
-    }
-
-    #[test]
-    fn words_of_a_message_are_replaced_and_texts_from_outside_are_not() {
-        for (of_job, here) in [
-            (
-                "no disk matches what the instruction asks for; seen: sda (serial the VIM)",
-                "no disk matches what the configuration asks for; seen: sda (serial the VIM)",
-            ),
-            (
-                "the instruction's action is \"the VIM\", expected install",
-                "the configuration's action is \"the VIM\", expected install",
-            ),
-            (
-                "install.disk.hints has 0 keys, expected 1 to 32",
-                "--hints has 0 keys, expected 1 to 32",
-            ),
-        ] {
-            assert_eq!(message_in(&WORDS, of_job), here);
-        }
-        for foreign in [
-            "/dev/sda (serial the VIM) contains data (sda: xfs \"the instruction\")",
-            "reading /srv/the VIM/the instruction: No such file or directory",
-            "coreos-installer failed: the instruction pointer left the VIM",
-            "fetching the image: 'the VIM' is unknown",
-            "\"the VIM\" is no URL",
-        ] {
-            assert_eq!(message_in(&WORDS, foreign), foreign);
-        }
     }
 }

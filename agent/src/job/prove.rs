@@ -21,6 +21,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::erase::Erasure;
 use crate::install::failure::advice;
 use crate::install::run::interrupted;
+use crate::install::say::{Term, say};
 use crate::install::target::Target;
 use crate::install::{Failure, describe, efi, osmet, remains};
 use crate::proof::before::{Before, Unread};
@@ -75,13 +76,13 @@ pub(super) fn read_before(
     let read = move || Before::read(&file, sector_bytes, &install, &dir);
     let (code, what) = match ask_within("before", BEFORE_LIMIT, stop, read) {
         Ok(Ok(before)) => return Ok(before),
-        Ok(Err(Unread::Saved(what))) => (
-            Code::SavedPartition,
-            format!("reading the partitions to keep on {}: {what}", describe(disk)),
-        ),
-        Ok(Err(Unread::Network(what))) => (Code::Network, format!("copy_network: {what}")),
+        Ok(Err(Unread::Saved(what))) => {
+            let where_ = format!("reading the partitions to keep on {}: {what}", describe(disk));
+            (Code::SavedPartition, where_.into())
+        }
+        Ok(Err(Unread::Network(what))) => (Code::Network, say![Term::CopyNetwork, ": ", what]),
         Err(Unanswered::Stopped) => return Err(interrupted(DiskState::Untouched)),
-        Err(why) => (Code::TargetIo, format!("reading {}: {why}", describe(disk))),
+        Err(why) => (Code::TargetIo, format!("reading {}: {why}", describe(disk)).into()),
     };
     Err(Failure::new(code, what).advise(advice(code)))
 }
@@ -223,7 +224,7 @@ fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
 
 /// Makes a disk that failed the proof unbootable. Says what was done.
 fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, String> {
-    let file = target.writable().map_err(|failure| failure.message)?;
+    let file = target.writable().map_err(|failure| failure.message.to_string())?;
     let disk = target.disk();
     let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
     let sector_bytes = sector_bytes(disk);

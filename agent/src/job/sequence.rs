@@ -136,6 +136,9 @@ impl<'a> Job<'a> {
             if let Err(ended) = self.collect(collect) {
                 return ended;
             }
+            if let Some(offline) = &self.settings.offline {
+                return self.carry_out_offline(offline);
+            }
             let mut next = match self.report() {
                 Ok(answer) => Next::Ask(answer),
                 Err(ended) => return ended,
@@ -180,11 +183,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Posts the report and returns the VIM's response. Without a VIM the instruction is there already.
+    /// Posts the report and returns the VIM's response.
     fn report(&mut self) -> Result<Answer, Ended> {
-        if let Some(offline) = &self.settings.offline {
-            return Ok(Answer::Instruction(offline.instruction.clone()));
-        }
         self.event(Stage::Report, State::Started, None);
         self.console.waits_for(&self.vim("the report to be accepted by"), &self.node_id);
         self.has_just_reported = true;
@@ -232,7 +232,7 @@ impl<'a> Job<'a> {
             }
             Answer::NotKnown(failed) => self.report_again(&failed),
             Answer::Ignition(bytes) => {
-                self.receive(&bytes);
+                self.receive(Some(&bytes));
                 if self.await_disks() {
                     return Next::Inspect;
                 }
@@ -240,7 +240,7 @@ impl<'a> Job<'a> {
                 self.after(ended, None)
             }
             Answer::Instruction(bytes) => {
-                self.receive(&bytes);
+                self.receive(Some(&bytes));
                 match parse_instruction(&bytes) {
                     Ok(instruction) => self.carry_out(instruction, has_just_reported),
                     Err(refusal) => {
@@ -261,8 +261,8 @@ impl<'a> Job<'a> {
         format!("{what} {}", redact(self.settings.vim.url.as_deref().unwrap_or_default()))
     }
 
-    /// An instruction arrived.
-    fn receive(&mut self, bytes: &[u8]) {
+    /// An order arrived; `bytes` are those of the VIM's instruction.
+    pub(super) fn receive(&mut self, bytes: Option<&[u8]>) {
         self.console.works();
         self.supplement();
         checkpoint::update(|checkpoint| {
@@ -279,7 +279,7 @@ impl<'a> Job<'a> {
         self.expectations = None;
         self.request_id = None;
         self.events.set_request(None);
-        self.request_digest = Some(digest::sha256(bytes));
+        self.request_digest = bytes.map(digest::sha256);
     }
 
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {

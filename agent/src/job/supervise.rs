@@ -337,10 +337,11 @@ mod tests {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
         let mut settings = JobSettings::new(crate::vim::VimSettings::new(""));
         settings.offline = Some(crate::job::Offline {
-            instruction: Vec::new(),
+            order: crate::api::Install::default(),
+            request_id: String::new(),
+            reason: "",
             result: file.clone(),
             after: crate::job::After::Stay,
-            words: &[],
         });
         let killed = ProcessStatus::from_raw(9);
         let erased = vec!["linux_raid_member at byte 4096".to_owned()];

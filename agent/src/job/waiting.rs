@@ -113,8 +113,6 @@ impl Job<'_> {
             && result.code.as_deref() != Some(&Code::Interrupted.to_string());
         if !is_refusal
             || policy == OnRefusal::Stop
-            // Nobody can correct the configuration, so another try would be refused too.
-            || self.settings.offline.is_some()
             || self.settings.is_dry_run
             || self.stop.is_stopped()
         {

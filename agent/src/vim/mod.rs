@@ -17,9 +17,11 @@ mod token;
 pub mod transport;
 mod unreachable;
 pub mod url;
+mod words;
 
 pub use client::{Answer, Client};
 pub use events::Events;
 pub use request::{Method, Response};
 pub use token::TokenHeader;
 pub use transport::VimSettings;
+pub use words::words;

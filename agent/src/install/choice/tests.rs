@@ -244,7 +244,7 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     ] {
         let failure = of(lvm(), &weak, None).unwrap_err();
         assert_eq!(failure.code, Code::ExistingData, "{weak}");
-        let advice = failure.advice.unwrap();
+        let advice = failure.advice.unwrap().in_words(crate::vim::words);
         assert!(advice.contains("/dev/disk/by-path, or set existing_data to wipe"), "{advice}");
         assert_eq!(of(lvm(), &weak, Some("wipe")), Ok(ExistingDataPolicy::Wipe), "{weak}");
         assert_eq!(of(disk("sda", 9), &weak, None), Ok(ExistingDataPolicy::Coreos), "{weak}");
@@ -318,7 +318,7 @@ fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept()
         for install in [json!({}), json!({"existing_data": "coreos"}), named("coreos")] {
             let failure = decided(&[with(label, kind)], install).unwrap_err();
             assert_eq!(failure.code, Code::ExistingData, "{label}");
-            assert!(failure.message.contains("(sda5: "), "{}", failure.message);
+            assert!(failure.to_string().contains("(sda5: "), "{}", failure.message);
         }
         assert_eq!(of(&[with(label, kind)], named("wipe")), Ok("sda".into()), "{label}");
         let kept = json!({"save_partindex": ["5"]});
@@ -347,7 +347,7 @@ fn boot_label_in_an_array_or_volume_of_another_disk_is_refused_too() {
     let install = || json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
     let failure = decided(&[disk("sda", 9), with(disk("sdb", 9))], install()).unwrap_err();
     assert_eq!(failure.code, Code::BootLabel);
-    assert!(failure.message.contains("dm-3 of /dev/sdb"), "{}", failure.message);
+    assert!(failure.to_string().contains("dm-3 of /dev/sdb"), "{}", failure);
     // Built on the target as well: that is a matter of the take-down.
     let both = [with(disk("sda", 9)), with(disk("sdb", 9))];
     assert_eq!(of(&both, install()), Ok("sda".into()));
@@ -359,7 +359,11 @@ fn boot_label_on_another_disk_is_refused_and_the_disk_is_named() {
     let disks = [coreos("sda", 9), coreos("sdb", 9)];
     let failure = decided(&disks, named.clone()).unwrap_err();
     assert_eq!(failure.code, Code::BootLabel);
-    assert!(failure.message.contains("sdb3 of /dev/sdb (serial SERIAL-sdb"), "{}", failure.message);
+    assert!(
+        failure.to_string().contains("sdb3 of /dev/sdb (serial SERIAL-sdb"),
+        "{}",
+        failure.message
+    );
     // Its own paths show the same file system.
     let path = Disk { multipath: Some("sda".into()), ..coreos("sdb", 9) };
     let path = with_obstacle(path, ObstacleKind::Structural, "a path");
@@ -419,7 +423,7 @@ fn vroc_volume_is_installed_on_as_a_whole_and_never_one_of_its_members() {
         let install = json!({"disk": member, "existing_data": "wipe"});
         let failure = decided(&disks, install).unwrap_err();
         assert_eq!(failure.code, Code::DiskNotEligible);
-        assert!(failure.message.contains("member of the RAID volume md126"), "{}", failure.message);
+        assert!(failure.to_string().contains("member of the RAID volume md126"), "{}", failure);
     }
     let protect = json!({"disk": by_id, "protect": ["SERIAL-nvme1n1"]});
     assert_eq!(of(&disks, protect), Err(Code::Protected));
@@ -437,7 +441,7 @@ fn device_built_on_disks_is_refused_with_the_disks_that_it_is_built_on() {
     disks[1].partitions[0].holders = vec!["md0".into()];
     let failure = decided(&disks, json!({"disk": {"device": "/dev/md0"}})).unwrap_err();
     assert_eq!(failure.code, Code::DiskNotEligible);
-    assert!(failure.message.contains("/dev/md0 is built on sda, sdb"), "{}", failure.message);
+    assert!(failure.to_string().contains("/dev/md0 is built on sda, sdb"), "{}", failure);
 }
 
 #[test]
@@ -449,7 +453,8 @@ fn rules_choose_among_several_disks_and_ties_are_refused() {
     assert_eq!(chosen(&disks, &json!({"if_several": "first_by_path"})), Ok("sda".into()));
     let twins = [disk("sda", 100), disk("sdb", 100)];
     assert_eq!(chosen(&twins, &json!({"if_several": "largest"})), Err(Code::DiskAmbiguous));
-    let advice = |disks: &[Disk]| decided(disks, json!({})).unwrap_err().advice.unwrap();
+    let advice =
+        |disks: &[Disk]| decided(disks, json!({})).unwrap_err().advice.unwrap().to_string();
     assert!(advice(&twins).starts_with("identify one by serial, WWN"), "{}", advice(&twins));
     let same = twins.map(|disk| Disk { serial: Some("0123456789".into()), ..disk });
     let expected = "some of them have the same serial number, so identify one by WWN";
@@ -514,7 +519,7 @@ fn decision_says_why_and_what_was_found() {
     let disks = [coreos("sda", 9)];
     let decision = decide(&disks, &Wanted::default(), &|_| None).unwrap();
     assert_eq!(
-        decision.because,
+        decision.because.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["it is the only disk that could be meant", "it contains an earlier CoreOS"]
     );
     let found: Vec<(&str, &str)> =

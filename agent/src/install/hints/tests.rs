@@ -23,7 +23,8 @@ fn disk() -> Disk {
 }
 
 fn fits(hints: &Value) -> Result<bool, String> {
-    Hints::parse(hints.as_object().unwrap()).map(|hints| hints.matches(&disk()))
+    let hints = Hints::parse(hints.as_object().unwrap()).map_err(|said| said.to_string())?;
+    Ok(hints.matches(&disk()))
 }
 
 fn parsed(hints: &Value) -> Hints {

@@ -13,6 +13,7 @@ use super::failure::advice;
 use super::{Failure, System, describe};
 use crate::api::{Code, ImageSource, WrittenImage};
 use crate::clean;
+use crate::install::say::{Say, Term, say};
 use crate::secret::redact;
 use crate::stream_facts::StreamFacts;
 use crate::vim::Client;
@@ -145,16 +146,15 @@ fn locate(wanted: &ImageSource, disk: &Disk, client: &Client) -> Result<Location
             }
         }
         _ => {
-            let message = "install.image needs exactly one of url, file and stream";
+            let message = say![Term::Image, " needs exactly one of url, file and stream"];
             return Err(Failure::new(Code::InstructionInvalid, message));
         }
     };
     if let Some(digest) = &wanted.hash {
         if formats::digest::Algorithm::of(digest).is_none() {
-            let message = format!(
-                "image.hash is {digest}, expected sha256-… or sha512-…",
-                digest = clean::quoted(digest, 100)
-            );
+            let found = clean::quoted(digest, 100).to_string();
+            let message =
+                say![Term::ImageHashKey, " is ", found, ", expected sha256-… or sha512-…"];
             return Err(Failure::new(Code::ImageHash, message));
         }
         if !location.digests.iter().any(|other| other.eq_ignore_ascii_case(digest)) {
@@ -205,14 +205,17 @@ fn check_fit(
         );
     }
     for (sector_bytes, who) in
-        [(wanted.sector_bytes, "the instruction"), (head.sector_bytes, "the image")]
+        [(wanted.sector_bytes, Term::Order.into()), (head.sector_bytes, Say::from("the image"))]
     {
         if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes.map(u64::from))
             && wanted != found
         {
             return Err(Failure::new(
                 Code::SectorSize,
-                format!("{who} is for sectors of {wanted} bytes, {} has {found}", disk.device),
+                say![
+                    who,
+                    format!(" is for sectors of {wanted} bytes, {} has {found}", disk.device)
+                ],
             )
             .advise(advice(Code::SectorSize)));
         }

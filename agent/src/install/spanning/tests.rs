@@ -43,7 +43,7 @@ fn disk(name: &str, content: Vec<Filesystem>) -> Disk {
 fn refusal(disks: &[Disk]) -> Option<String> {
     let failure = check(&disks[0], disks, &Saved::default()).err()?;
     assert_eq!(failure.code, Code::ExistingData);
-    Some(failure.message)
+    Some(failure.message.to_string())
 }
 
 /// A physical volume of a group that has these.
@@ -79,7 +79,7 @@ fn group_that_lies_on_the_target_alone_is_no_obstacle() {
     let kept = Saved::parse(&[], &["2".to_owned()]).unwrap();
     let target = disk("sda", vec![volume("A", &all), volume("B", &all)]);
     let failure = check(&target, std::slice::from_ref(&target), &kept).unwrap_err();
-    assert!(failure.message.contains("the others: sda2 of /dev/sda"), "{}", failure.message);
+    assert!(failure.to_string().contains("the others: sda2 of /dev/sda"), "{}", failure);
     let kept = Saved::parse(&[], &["1,2".to_owned()]).unwrap();
     assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
 }

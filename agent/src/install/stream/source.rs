@@ -6,6 +6,7 @@ use std::io::Read as _;
 use super::super::Failure;
 use super::super::failure::advice;
 use super::super::image::{self, Source};
+use super::super::say::Say;
 use crate::api::Code;
 use crate::vim::Client;
 use crate::vim::download::{Broken, Cause, Download};
@@ -20,7 +21,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: Code, message: impl Into<Say>) -> Self {
         let failure = Failure::new(code, message).advise(advice(code));
         Self { failure, is_transient: false }
     }

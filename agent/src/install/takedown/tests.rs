@@ -190,7 +190,7 @@ fn array_that_spans_another_disk_is_left_alone_and_that_disk_is_named() {
     for outcome in [check(&setup.disk, &setup.system), setup.take_down()] {
         let failure = outcome.unwrap_err();
         assert_eq!(failure.code, Code::DiskBusy);
-        assert!(failure.message.contains("md0 is also built on sdb1"), "{}", failure.message);
+        assert!(failure.to_string().contains("md0 is also built on sdb1"), "{}", failure);
     }
     assert_eq!(setup.n_steps(), 0);
 }
@@ -201,7 +201,7 @@ fn mounted_volume_is_left_alone() {
     let mount = "1 0 253:0 / /data rw - xfs /dev/dm-0 rw\n";
     write(&setup.kernel.root, "proc/self/mountinfo", mount);
     let failure = setup.take_down().unwrap_err();
-    assert!(failure.message.contains("dm-0 is mounted at /data"), "{}", failure.message);
+    assert!(failure.to_string().contains("dm-0 is mounted at /data"), "{}", failure);
     assert_eq!(setup.n_steps(), 0);
 }
 
@@ -211,7 +211,7 @@ fn device_that_stays_busy_ends_the_take_down() {
     *setup.kernel.n_busy.lock().unwrap() = 1000;
     let failure = setup.take_down().unwrap_err();
     assert_eq!(failure.code, Code::DiskBusy);
-    assert!(failure.message.contains("swap space"), "{}", failure.message);
+    assert!(failure.to_string().contains("swap space"), "{}", failure);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn steps_that_were_done_before_a_failure_are_listed() {
     let setup = Setup::with("half", 2, usize::MAX, Duration::ZERO);
     let mut done = Vec::new();
     let failure = take_down(&setup.disk, &setup.system, &mut done).unwrap_err();
-    assert!(failure.message.contains("stopping the array /dev/md0: refused by the test"));
+    assert!(failure.to_string().contains("stopping the array /dev/md0: refused by the test"));
     assert_eq!(done, ["ending the use of /dev/dm-0 as swap space", "removing the mapping dm-0"]);
 }
 
@@ -249,7 +249,7 @@ fn signal_ends_a_take_down_within_five_seconds() {
 fn busy_device_is_judged_again_before_the_next_try() {
     let setup = Setup::new("replaced");
     let failure = take_down(&setup.disk, &setup.system, &mut Vec::new()).unwrap_err();
-    assert!(failure.message.contains("md0 is also built on sdb1"), "{}", failure.message);
+    assert!(failure.to_string().contains("md0 is also built on sdb1"), "{}", failure);
     assert_eq!(setup.n_steps(), 0);
 }
 

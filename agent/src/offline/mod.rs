@@ -1,12 +1,17 @@
-//! `install` without a VIM: the options become the instruction that a VIM would send.
+//! `install` without a VIM: the options become an order.
+
+mod words;
+
+pub use words::words;
 
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args as _;
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use crate::api::API_VERSION;
+use crate::api::{DiskChoice, IgnitionSource, ImageSource, Install, StreamSource};
 use crate::bounded;
 use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
@@ -14,7 +19,7 @@ use crate::config::{Origin, Setting};
 use crate::install::blocking::check_pattern;
 use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
-use crate::job::offline::{REQUEST_ID, WORDS};
+use crate::job::offline::REQUEST_ID;
 use crate::secret::redact;
 use crate::vim::client::MAX_IGNITION_BYTES;
 
@@ -43,10 +48,11 @@ pub(crate) fn offline(
     check_patterns(options)?;
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
     Ok(Some(Offline {
-        instruction: instruction(ignition, options)?,
+        order: order(ignition, options)?,
+        request_id: REQUEST_ID.to_owned(),
+        reason: "as configured, without a VIM",
         result: options.offline.result.clone(),
         after: options.offline.after,
-        words: &WORDS,
     }))
 }
 
@@ -136,40 +142,33 @@ fn set<'a>(settings: &'a [Setting], name: &str) -> Option<&'a Setting> {
     settings.iter().find(|setting| setting.name == name && setting.origin != Origin::Default)
 }
 
-/// The instruction that the options amount to.
-fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u8>> {
+/// The order that the options amount to.
+fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Install> {
     let offline = &options.offline;
-    let mut install = Map::new();
-    let mut set = |key: &str, value: Value| {
-        let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-        if !is_empty {
-            install.insert(key.to_owned(), value);
-        }
-    };
     check_url("--ignition", ignition, options)?;
     check_url("--image", offline.image.as_deref().unwrap_or_default(), options)?;
-    set("ignition", ignition_source(ignition, offline.ignition_hash.as_deref())?);
-    set("image", image(options)?);
-    set("disk", disk(offline)?);
-    set("existing_data", json!(offline.existing_data));
-    set("save_partlabel", json!(offline.save_partlabel));
-    set("save_partindex", json!(offline.save_partindex));
-    set("append_kargs", json!(words(&offline.append_karg)));
-    set("delete_kargs", json!(words(&offline.delete_karg)));
-    set("firstboot_args", json!(offline.firstboot_args));
-    set("platform", json!(offline.platform));
-    set("console", json!(offline.console));
-    set("copy_network", json!(offline.copy_network.then_some(true)));
-    set("verify", json!(offline.verify));
-    set("on_unproved", json!(offline.on_unproved));
-    let instruction = json!({
-        "api_version": API_VERSION,
-        "request_id": REQUEST_ID,
-        "action": "install",
-        "reason": "as configured, without a VIM",
-        "install": install,
-    });
-    serde_json::to_vec(&instruction).context("writing the instruction as JSON")
+    Ok(Install {
+        ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
+        image: image(options)?,
+        disk: disk(offline)?,
+        existing_data: known(offline.existing_data.as_deref()),
+        save_partlabel: offline.save_partlabel.clone(),
+        save_partindex: offline.save_partindex.clone(),
+        append_kargs: arguments(&offline.append_karg),
+        delete_kargs: arguments(&offline.delete_karg),
+        firstboot_args: offline.firstboot_args.clone(),
+        platform: offline.platform.clone(),
+        console: offline.console.clone(),
+        copy_network: offline.copy_network.then_some(true),
+        verify: known(offline.verify.as_deref()),
+        on_unproved: known(offline.on_unproved.as_deref()),
+        ..Install::default()
+    })
+}
+
+/// The value of an option of which the command line allows only what the API knows.
+fn known<T: DeserializeOwned>(value: Option<&str>) -> Option<T> {
+    value.and_then(|text| serde_json::from_value(text.into()).ok())
 }
 
 /// Checks that the configuration allows this address, before anything is read.
@@ -181,21 +180,15 @@ fn check_url(option: &str, address: &str, options: &InstallOptions) -> anyhow::R
     bail!("{option} is {shown:?}, expected https, or plain HTTP with --allow-plain-http")
 }
 
-fn ignition_source(ignition: &str, hash: Option<&str>) -> anyhow::Result<Value> {
-    let (key, value) = if is_url(ignition) {
-        ("url", ignition.to_owned())
-    } else {
-        let text = ignition_text(ignition).context("reading --ignition")?;
-        // Preflight checks it again, but only once the hardware has been read.
-        ignition::check(text.as_bytes())
-            .map_err(|refusal| anyhow!("--ignition {ignition}: {refusal}"))?;
-        ("inline", text)
-    };
-    let mut source = json!({key: value});
-    if let Some(hash) = hash {
-        source["hash"] = hash.into();
+fn ignition_source(ignition: &str, hash: Option<String>) -> anyhow::Result<IgnitionSource> {
+    if is_url(ignition) {
+        return Ok(IgnitionSource { url: Some(ignition.to_owned()), inline: None, hash });
     }
-    Ok(source)
+    let text = ignition_text(ignition).context("reading --ignition")?;
+    // Preflight checks it again, but only once the hardware has been read.
+    ignition::check(text.as_bytes())
+        .map_err(|refusal| anyhow!("--ignition {ignition}: {refusal}"))?;
+    Ok(IgnitionSource { url: None, inline: Some(text), hash })
 }
 
 /// The text of the file.
@@ -205,24 +198,24 @@ pub(crate) fn ignition_text(file: &str) -> anyhow::Result<String> {
         .map_err(|_| anyhow!("{file} contains bytes that are not UTF-8, expected JSON"))
 }
 
-fn image(options: &InstallOptions) -> anyhow::Result<Value> {
-    let Some(image) = &options.offline.image else { return Ok(Value::Null) };
-    let mut source = if is_url(image) && is_metadata(image) {
-        json!({"stream": {"url": image}})
+fn image(options: &InstallOptions) -> anyhow::Result<Option<ImageSource>> {
+    let Some(image) = &options.offline.image else { return Ok(None) };
+    let mut source = ImageSource {
+        hash: options.offline.image_hash.clone(),
+        insecure: options.allow_insecure_image.then_some(true),
+        ..ImageSource::default()
+    };
+    if is_url(image) && is_metadata(image) {
+        source.stream = Some(StreamSource { url: image.clone(), ..StreamSource::default() });
     } else if is_url(image) {
-        json!({"url": image})
+        source.url = Some(image.clone());
     } else {
         // The installer may run in another directory.
         let path = std::path::absolute(image).with_context(|| format!("--image {image}"))?;
-        json!({"file": path.to_str().with_context(|| format!("--image {image} is not UTF-8"))?})
-    };
-    if let Some(hash) = &options.offline.image_hash {
-        source["hash"] = hash.as_str().into();
+        let path = path.to_str().with_context(|| format!("--image {image} is not UTF-8"))?;
+        source.file = Some(path.to_owned());
     }
-    if options.allow_insecure_image {
-        source["insecure"] = true.into();
-    }
-    Ok(source)
+    Ok(Some(source))
 }
 
 /// Whether an address is that of stream metadata, as `…/streams/stable.json`.
@@ -231,17 +224,17 @@ fn is_metadata(address: &str) -> bool {
     path.and_then(Path::extension).is_some_and(|extension| extension == "json")
 }
 
-/// The disk of `--disk` or `--hints`; null without them.
+/// The disk of `--disk` or `--hints`.
 ///
 /// # Errors
 /// If the agent would not understand it.
-pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
+pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice>> {
     if let Some(device) = &offline.disk {
         check_device(device)?;
-        return Ok(json!({"device": device}));
+        return Ok(Some(DiskChoice { device: Some(device.clone()), ..DiskChoice::default() }));
     }
-    let hints = hints(offline)?;
-    Ok(if hints.is_empty() { Value::Null } else { json!({"hints": hints}) })
+    let hints = Some(hints(offline)?).filter(|hints| !hints.is_empty());
+    Ok(hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }))
 }
 
 /// Checks the value of `--disk` before anything is read.
@@ -265,14 +258,15 @@ pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
 fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
     let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
     if !offline.hints.is_empty() {
-        Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;
+        Hints::parse(&hints)
+            .map_err(|error| anyhow!("--hints: {}", error.in_words(words::words)))?;
     }
     Ok(hints)
 }
 
 /// Kernel arguments; a source that cannot repeat an option gives several in one text.
-fn words(arguments: &[String]) -> Vec<&str> {
-    arguments.iter().flat_map(|arguments| arguments.split_whitespace()).collect()
+fn arguments(arguments: &[String]) -> Vec<String> {
+    arguments.iter().flat_map(|arguments| arguments.split_whitespace().map(str::to_owned)).collect()
 }
 
 pub(crate) fn is_url(text: &str) -> bool {
@@ -281,23 +275,24 @@ pub(crate) fn is_url(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::cli::Command;
     use crate::config::{Sources, configure};
 
-    fn instruction_of(kernel: &[(&str, &str)]) -> Value {
+    fn order_of(kernel: &[(&str, &str)]) -> Value {
         let kernel = kernel.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let sources = Sources { kernel, ..Sources::default() };
         let configuration = configure(&["run-coreos-installer".into()], &sources, true).unwrap();
         let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
         let offline = offline(options, &configuration.settings).unwrap().unwrap();
-        crate::api::parse_instruction(&offline.instruction).unwrap();
-        serde_json::from_slice(&offline.instruction).unwrap()
+        serde_json::to_value(&offline.order).unwrap()
     }
 
     #[test]
-    fn options_become_an_instruction_that_the_agent_accepts() {
-        let instruction = instruction_of(&[
+    fn options_become_an_order() {
+        let order = order_of(&[
             ("ignition", "https://h/node.ign"),
             ("ignition_hash", "sha256-0"),
             ("hints", "serial=S1, size=>= 10"),
@@ -321,7 +316,7 @@ mod tests {
             "verify": "full",
             "on_unproved": "keep",
         });
-        assert_eq!(instruction["install"], expected);
+        assert_eq!(order, expected);
     }
 
     #[test]
@@ -342,8 +337,8 @@ mod tests {
             ("https://h/stable.json?x=1", json!({"stream": {"url": "https://h/stable.json?x=1"}})),
             ("/images/a.json", json!({"file": "/images/a.json"})),
         ] {
-            let found = instruction_of(&[("ignition", "https://h/i"), ("image", image)]);
-            assert_eq!(found["install"]["image"], expected);
+            let found = order_of(&[("ignition", "https://h/i"), ("image", image)]);
+            assert_eq!(found["image"], expected);
         }
     }
 
@@ -352,9 +347,9 @@ mod tests {
         let json =
             [("ignition", "https://h/i"), ("hints", r#"{"serial":"a,b","rotational":false}"#)];
         let expected = json!({"hints": {"serial": "a,b", "rotational": false}});
-        assert_eq!(instruction_of(&json)["install"]["disk"], expected);
+        assert_eq!(order_of(&json)["disk"], expected);
         let device = [("ignition", "https://h/i"), ("disk", "/dev/sda")];
-        assert_eq!(instruction_of(&device)["install"]["disk"], json!({"device": "/dev/sda"}));
+        assert_eq!(order_of(&device)["disk"], json!({"device": "/dev/sda"}));
     }
 
     #[test]
