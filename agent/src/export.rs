@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::Install;
+use crate::install::Order;
 use crate::install::{Wanted, decide};
 use crate::report::Report;
 
@@ -13,7 +13,7 @@ use crate::report::Report;
 /// without disks it concludes that the machine has none.
 #[must_use]
 pub fn ironic(report: &Report) -> Value {
-    let nothing_asked = Install::default();
+    let nothing_asked = Order::default();
     let disks = report.inventory.block.as_ref().map(|block| block.disks.as_slice());
     let decision = disks.and_then(|disks| {
         // Nothing is asked for by path, so no path is resolved.

@@ -41,6 +41,7 @@ pub mod remains;
 pub mod secret;
 pub mod signals;
 pub mod stream_facts;
+pub(crate) mod strict_json;
 pub mod terminal;
 pub mod uuid;
 

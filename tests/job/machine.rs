@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
-use run_coreos_installer::api::OnRefusal;
+use run_coreos_installer::api::{Install, OnRefusal};
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::System;
 use run_coreos_installer::job::offline::REQUEST_ID;
@@ -110,7 +110,7 @@ impl Machine {
         machine.settings.vim.url = None;
         machine.settings.on_refusal = OnRefusal::Retry;
         machine.settings.offline = Some(Offline {
-            order: serde_json::from_value(install.clone()).unwrap(),
+            order: serde_json::from_value::<Install>(install.clone()).unwrap().into(),
             request_id: REQUEST_ID.to_owned(),
             reason: "as the test asks",
             result: machine.settings.run_dir.join("result.json"),

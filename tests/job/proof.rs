@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
+use run_coreos_installer::install::Order;
 use run_coreos_installer::proof::before::{Before, Unread};
 use run_coreos_installer::proof::{Expected, Proved, fatal, prove};
 use run_coreos_installer::signals::Stop;
@@ -45,10 +46,10 @@ impl Drop for Disk {
     }
 }
 
-fn install(extra: &Value) -> Install {
+fn order(extra: &Value) -> Order {
     let mut value = json!({"ignition": {"inline": IGNITION}});
     value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    serde_json::from_value(value).unwrap()
+    serde_json::from_value::<Install>(value).unwrap().into()
 }
 
 fn proof_of(
@@ -67,7 +68,7 @@ fn expected(disk: &Disk, asked: &Value) -> Expected {
         disk: disk.open(),
         sector_bytes: 512,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
-        install: install(asked),
+        order: order(asked),
         is_uefi: true,
         others: vec![],
         before: Before::default(),
@@ -320,7 +321,7 @@ fn disk_with_data(asked: &Value) -> (Vec<u8>, Result<Before, Unread>) {
         *byte = u8::try_from(at % 251).unwrap();
     }
     let disk = Disk::new(&bytes);
-    let before = Before::read(&disk.open(), 512, &install(asked), &std::env::temp_dir());
+    let before = Before::read(&disk.open(), 512, &order(asked), &std::env::temp_dir());
     (bytes, before)
 }
 
@@ -388,9 +389,9 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
     }
     let asked = json!({"copy_network": true});
     let empty = Disk::new(&[0; 4096]);
-    let before = Before::read(&empty.open(), 512, &install(&asked), &dir).unwrap();
+    let before = Before::read(&empty.open(), 512, &order(&asked), &dir).unwrap();
     fs::remove_dir_all(&dir).unwrap();
-    let unread = Before::read(&empty.open(), 512, &install(&asked), &dir);
+    let unread = Before::read(&empty.open(), 512, &order(&asked), &dir);
     assert!(matches!(unread, Err(Unread::Network(_))), "{unread:?}");
     let entry = format!("title x\nlinux /v\ninitrd /i/initramfs.img\noptions {OPTIONS}\n");
     let failed_with = |more: &[(&'static str, Vec<u8>)]| -> Vec<CheckName> {

@@ -3,27 +3,26 @@
 //! The document's `components.schemas` are generated from these types, and a test compares both. An unknown
 //! key of an instruction is refused; in every other body it is ignored.
 
-pub mod code;
 pub mod install;
 pub mod instruction;
 pub mod openapi;
 pub mod outcome;
 pub mod parse;
-pub(crate) mod strict_json;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use code::Code;
+pub use crate::install::code::Code;
+pub use crate::install::outcome::{
+    Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
+};
+pub use crate::install::stage::{Stage, State};
 pub use install::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
     Install, OnUnproved, StreamSource, Verify,
 };
 pub use instruction::{Action, Instruction, OnRefusal};
-pub use outcome::{
-    Check, CheckName, DiskIdentity, DiskState, ExistingData, JobResult, Outcome, Proof,
-    WriteCounters, WrittenImage,
-};
+pub use outcome::{JobResult, Outcome};
 pub use parse::{Refusal, parse_instruction};
 pub use probes::findings::{Finding, Severity};
 pub use probes::network::Neighbours;
@@ -109,61 +108,6 @@ pub struct Event {
     /// What is happening, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// A stage of the job. Stages run in this order.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// The machine's hardware is read.
-    Collect,
-    /// The report is posted.
-    Report,
-    /// The instruction is requested and parsed.
-    Instruction,
-    /// Everything that can be checked before the disk is touched.
-    Preflight,
-    /// The disk is written.
-    Write,
-    /// What was written is read back.
-    Proof,
-    /// The outcome is posted.
-    Result,
-    /// The node waits, as the VIM asked.
-    Wait,
-}
-
-impl Stage {
-    /// The stage as the API spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Collect => "collect",
-            Self::Report => "report",
-            Self::Instruction => "instruction",
-            Self::Preflight => "preflight",
-            Self::Write => "write",
-            Self::Proof => "proof",
-            Self::Result => "result",
-            Self::Wait => "wait",
-        }
-    }
-}
-
-/// What an event says about its stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// The stage starts.
-    Started,
-    /// The stage continues.
-    Progress,
-    /// The stage succeeded.
-    Done,
-    /// The stage failed; the message says why.
-    Failed,
 }
 
 #[cfg(test)]

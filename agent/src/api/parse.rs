@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::clean;
 
-use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, strict_json};
+use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id};
+use crate::strict_json;
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]

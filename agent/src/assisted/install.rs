@@ -9,16 +9,15 @@ use tracing::{info, warn};
 use super::api::Api;
 use super::step::Step;
 use super::{installer_args, progress::Progress};
-use crate::api::strict_json;
-use crate::api::{
-    Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Install, Outcome,
-};
+use crate::api::Outcome;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::install::{Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Order};
 use crate::job::{self, After, Collected, Ended, JobSettings, Offline};
 use crate::signals::Stop;
+use crate::strict_json;
 use crate::vim::events::Observer;
 
 /// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
@@ -33,7 +32,7 @@ const FAILED: i64 = 1;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
     pub(super) cluster_id: String,
-    pub(super) install: Install,
+    pub(super) install: Order,
     /// Another directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
     /// What of the request is not done, in words.
@@ -76,17 +75,16 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
             cluster_id = clean::quoted(cluster_id, 64)
         ));
     }
-    let mut install = Install {
+    let mut install = Order {
         disk: Some(DiskChoice {
             device: Some(text("boot_device").into()),
             ..DiskChoice::default()
         }),
-        ..Install::default()
+        ..Order::default()
     };
     let extra = installer_args::apply(text("installer_args"), &mut install)?;
     if let Some(image) = &mut install.image {
-        *image =
-            ImageSource { insecure: is_insecure_allowed.then_some(true), ..std::mem::take(image) };
+        *image = ImageSource { insecure: is_insecure_allowed, ..std::mem::take(image) };
     }
     Ok(Request {
         cluster_id: cluster_id.to_owned(),
@@ -116,7 +114,7 @@ fn notes(request: &Value) -> Vec<String> {
 ///
 /// # Errors
 /// `DISK_NONE`: the inventory has no such disk.
-pub(super) fn pin(install: &mut Install, reported: &[Disk]) -> Result<(), Failure> {
+pub(super) fn pin(install: &mut Order, reported: &[Disk]) -> Result<(), Failure> {
     let device = install.disk.as_mut().and_then(|choice| choice.device.as_mut());
     let Some(device) = device else { return Ok(()) };
     let Some(disk) = find(reported, device) else {
@@ -235,7 +233,7 @@ impl Work {
         };
         let Self { request, mut settings, collected, progress, .. } = self;
         let inline = IgnitionSource { inline: Some(ignition), ..IgnitionSource::default() };
-        let install = Install { ignition: inline, ..request.install };
+        let install = Order { ignition: inline, ..request.install };
         settings.offline = Some(Offline {
             order: install,
             request_id: request.id,

@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-use crate::api::{ImageSource, Install};
 use crate::clean;
+use crate::install::{ImageSource, Order};
 
 /// The longest list, and the longest argument in bytes.
 const MAX_ARGS: usize = 256;
@@ -15,7 +15,7 @@ const MAX_ARG_BYTES: usize = 2048;
 /// Characters of an argument besides letters and digits.
 const ALLOWED: &str = "@!#$%*()_+,-./:;<=\"'{}[]";
 
-/// What the arguments ask for besides what [`Install`] has.
+/// What the arguments ask for besides what [`Order`] has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
     /// The directory with the network profiles to copy.
@@ -26,7 +26,7 @@ pub(super) struct Extra {
 ///
 /// # Errors
 /// In words: the text is no list of texts, or an argument is not allowed.
-pub(super) fn apply(text: &str, install: &mut Install) -> Result<Extra, String> {
+pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
     let mut extra = Extra::default();
     if text.is_empty() {
         return Ok(extra);
@@ -49,7 +49,7 @@ pub(super) fn apply(text: &str, install: &mut Install) -> Result<Extra, String> 
     let mut words = words.into_iter();
     while let Some(option) = words.next() {
         if ["-n", "--copy-network"].contains(&option) {
-            install.copy_network = Some(true);
+            install.copy_network = true;
             continue;
         }
         if !OPTIONS.contains(&option) {
@@ -94,7 +94,7 @@ fn check_value(option: &str, value: &str) -> Result<(), String> {
     ))
 }
 
-fn set(option: &str, value: String, install: &mut Install, extra: &mut Extra) {
+fn set(option: &str, value: String, install: &mut Order, extra: &mut Extra) {
     let image = || ImageSource::default();
     match option {
         "--append-karg" => install.append_kargs.push(value),
@@ -111,8 +111,8 @@ fn set(option: &str, value: String, install: &mut Install, extra: &mut Extra) {
 mod tests {
     use super::*;
 
-    fn applied(text: &str) -> Result<(Install, Extra), String> {
-        let mut install = Install::default();
+    fn applied(text: &str) -> Result<(Order, Extra), String> {
+        let mut install = Order::default();
         let extra = apply(text, &mut install)?;
         Ok((install, extra))
     }
@@ -127,10 +127,10 @@ mod tests {
         assert_eq!(install.delete_kargs, ["quiet"]);
         assert_eq!(install.save_partlabel, ["data*"]);
         assert_eq!(install.save_partindex, ["5"]);
-        assert_eq!(install.copy_network, Some(true));
+        assert!(install.copy_network);
         assert_eq!(install.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
         assert_eq!(extra.network_dir.as_deref(), Some("/run/keyfiles"));
-        assert_eq!(applied("").unwrap(), (Install::default(), Extra::default()));
+        assert_eq!(applied("").unwrap(), (Order::default(), Extra::default()));
         let file = applied(r#"["--image-file", "/run/i.raw"]"#).unwrap().0;
         assert_eq!(file.image.unwrap().file.as_deref(), Some("/run/i.raw"));
     }

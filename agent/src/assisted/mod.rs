@@ -38,9 +38,10 @@ use serde_json::Value;
 use tracing::error;
 
 use self::install::Finished;
-use crate::api::{DiskState, JobResult};
+use crate::api::JobResult;
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::install::DiskState;
 use crate::job::{Collected, Ended, JobSettings};
 use crate::report::Report;
 use crate::signals::Stop;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::{Stage, State};
+use crate::install::{Stage, State};
 
 pub(super) const STARTING: &str = "Starting installation";
 const INSTALLING: &str = "Installing";

@@ -10,15 +10,14 @@ use probes::machine::Source;
 use serde::Serialize;
 
 use super::explain::wrapped;
-use crate::api::{
-    Action, DiskChoice, ExistingData, ExistingDataPolicy, Install, parse_instruction,
-};
+use crate::api::{Action, parse_instruction};
 use crate::bounded;
 use crate::cli::{DisksOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
 use crate::install::say::Words;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
+use crate::install::{DiskChoice, ExistingData, Order};
 use crate::offline::check_device;
 use crate::{clean, output, text};
 use crate::{offline, vim};
@@ -62,7 +61,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    existing_data: Option<ExistingDataPolicy>,
+    existing_data: Option<&'static str>,
     /// The disk that is meant, but must not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
@@ -112,24 +111,24 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
 }
 
 /// The instruction of the options; without any it asks for no particular disk.
-fn wanted(options: &DisksOptions) -> anyhow::Result<Install> {
+fn wanted(options: &DisksOptions) -> anyhow::Result<Order> {
     if let Some(path) = &options.instruction {
         return instruction(path);
     }
     if let Some(device) = &options.disk {
         check_device(device)?;
         let disk = DiskChoice { device: Some(device.clone()), ..DiskChoice::default() };
-        return Ok(Install { disk: Some(disk), ..Install::default() });
+        return Ok(Order { disk: Some(disk), ..Order::default() });
     }
     if options.hints.is_empty() {
-        return Ok(Install::default());
+        return Ok(Order::default());
     }
     let hints = from_option(&options.hints).map_err(|error| anyhow!(error))?;
     let disk = DiskChoice { hints: Some(hints), ..DiskChoice::default() };
-    Ok(Install { disk: Some(disk), ..Install::default() })
+    Ok(Order { disk: Some(disk), ..Order::default() })
 }
 
-fn instruction(path: &Path) -> anyhow::Result<Install> {
+fn instruction(path: &Path) -> anyhow::Result<Order> {
     let name = path.display();
     let bytes = bounded::read_file(path, MAX_INSTRUCTION_BYTES).context("--instruction")?;
     let parsed = parse_instruction(&bytes)
@@ -140,7 +139,7 @@ fn instruction(path: &Path) -> anyhow::Result<Install> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(install)) => Ok(install),
+        (Action::Install, Some(install)) => Ok(install.into()),
         (action, _) => bail!(
             "--instruction {name}: its action is {}, which writes no disk; expected install",
             action.as_str()
@@ -167,7 +166,7 @@ fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
             device: Some(decision.disk.device.clone()),
             serial: decision.disk.serial.clone(),
             because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
-            existing_data: Some(decision.policy),
+            existing_data: Some(decision.policy.as_str()),
             ..Shown::default()
         },
         Err(Undecided { disk, failure }) => Shown {

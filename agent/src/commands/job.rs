@@ -134,7 +134,7 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     // The command line allows only values that the API knows.
     let block_on = options.block.block_on.as_deref();
     settings.blocking = Policy {
-        block_on: block_on.and_then(|text| serde_json::from_value(text.into()).ok()),
+        block_on: offline::known::<crate::api::BlockOn, _>(block_on),
         also: options.block.block_also.clone(),
         except: options.block.block_except.clone(),
     };

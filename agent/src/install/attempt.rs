@@ -18,7 +18,7 @@ use super::run::{End, Installer, Ran, interrupted};
 use super::stream::Stream;
 use super::target::Target;
 use super::watchdog::{Patience, Sampler};
-use crate::api::{Code, DiskState, Install};
+use crate::install::{Code, DiskState, Order};
 use crate::signals::Stop;
 
 /// coreos-installer, and what it writes.
@@ -34,7 +34,7 @@ pub struct CoreosInstaller<'a> {
     /// The disk.
     pub target: &'a Target,
     /// The instruction.
-    pub install: &'a Install,
+    pub order: &'a Order,
     /// The Ignition config.
     pub ignition: &'a [u8],
     /// Serves the image; `None` for the live image's own.
@@ -83,7 +83,7 @@ impl CoreosInstaller<'_> {
             image_url: image_url.as_deref(),
         };
         let digest = formats::digest::sha512(self.ignition);
-        let options = Options::new(self.install, &digest, places);
+        let options = Options::new(self.order, &digest, places);
         let args = if options.fit_a_file(self.version) {
             options.with_file(&config)
         } else {

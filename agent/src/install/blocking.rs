@@ -4,8 +4,8 @@ use formats::pattern::matches;
 use probes::findings::{Finding, Severity, nearest_code, rows};
 
 use super::Failure;
-use crate::api::{BlockOn, Code, Install};
 use crate::install::say::{Term, say};
+use crate::install::{BlockOn, Code, Order};
 
 /// Most findings that a message names.
 const MAX_NAMED: usize = 16;
@@ -25,11 +25,11 @@ impl Policy {
     /// This policy of the node's configuration with what the instruction says: its severity replaces that of the
     /// configuration, its lists are added.
     #[must_use]
-    pub fn with(&self, install: &Install) -> Self {
+    pub fn with(&self, order: &Order) -> Self {
         Self {
-            block_on: install.block_on.or(self.block_on),
-            also: [&self.also[..], &install.block_also].concat(),
-            except: [&self.except[..], &install.block_except].concat(),
+            block_on: order.block_on.or(self.block_on),
+            also: [&self.also[..], &order.block_also].concat(),
+            except: [&self.except[..], &order.block_except].concat(),
         }
     }
 
@@ -214,18 +214,18 @@ mod tests {
     fn instruction_replaces_the_severity_and_adds_to_the_lists() {
         let node =
             Policy { block_on: Some(BlockOn::Warning), also: texts(&["a.b"]), except: vec![] };
-        let install = Install {
+        let order = Order {
             block_on: Some(BlockOn::Never),
             block_also: texts(&["c.d"]),
             block_except: texts(&["e.f"]),
-            ..Install::default()
+            ..Order::default()
         };
         let expected = Policy {
             block_on: Some(BlockOn::Never),
             also: texts(&["a.b", "c.d"]),
             except: texts(&["e.f"]),
         };
-        assert_eq!((node.with(&install), node.with(&Install::default())), (expected, node.clone()));
+        assert_eq!((node.with(&order), node.with(&Order::default())), (expected, node.clone()));
     }
 
     #[test]

@@ -13,8 +13,8 @@ use nix::fcntl::OFlag;
 use probes::block::{Disk, current_use};
 
 use super::{Failure, System};
-use crate::api::Code;
 use crate::ask::ask_within;
+use crate::install::Code;
 use crate::signals::Stop;
 
 /// How long a disk may take to be opened.

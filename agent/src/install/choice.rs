@@ -10,8 +10,8 @@ use super::choose::pick;
 use super::existing;
 use super::saved::Saved;
 use super::{Failure, describe, labels, protect, spanning};
-use crate::api::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Install};
 use crate::install::say::{Say, Term, say};
+use crate::install::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Order};
 
 /// What a decision depends on, apart from the disks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,15 +35,15 @@ pub struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// What an instruction asks for, with the disks that the configuration protects.
     #[must_use]
-    pub fn of(install: &'a Install, protect: &'a [String], min_bytes: Option<u64>) -> Self {
-        let said = install.image.as_ref().and_then(|image| image.uncompressed_bytes);
+    pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
+        let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
         Self {
-            disk: install.disk.as_ref(),
-            expect: install.expect.as_ref(),
-            existing_data: install.existing_data,
-            protect: [protect, &install.protect],
-            save_partlabel: &install.save_partlabel,
-            save_partindex: &install.save_partindex,
+            disk: order.disk.as_ref(),
+            expect: order.expect.as_ref(),
+            existing_data: order.existing_data,
+            protect: [protect, &order.protect],
+            save_partlabel: &order.save_partlabel,
+            save_partindex: &order.save_partindex,
             min_bytes: said.max(min_bytes),
         }
     }

@@ -11,8 +11,8 @@ use probes::block::{Disk, ObstacleKind};
 use super::choice::{Undecided, Wanted};
 use super::hints::Hints;
 use super::{Failure, describe};
-use crate::api::{Code, DiskChoice, IfSeveral};
 use crate::install::say::{Term, say};
+use crate::install::{Code, DiskChoice, IfSeveral};
 
 /// How many disks a message names.
 const MAX_NAMED: usize = 16;
@@ -76,7 +76,7 @@ pub(super) fn pick<'d>(
         return Err(failure.into());
     }
     let claim = if hints.is_some() { "match the hints" } else { "could be meant" };
-    let (disk, rule) = one_of(&plausible, choice.if_several.unwrap_or_default(), claim)?;
+    let (disk, rule) = one_of(&plausible, choice.if_several, claim)?;
     let because = match (hints.is_some(), rule) {
         (true, None) => "it is the only disk that matches the hints".to_owned(),
         (true, Some(rule)) => format!("it is the {rule} of the disks that match the hints"),
@@ -93,7 +93,7 @@ pub(super) fn pick<'d>(
         (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
             Description::Identity
         }
-        (None, _, None | Some(IfSeveral::Refuse)) => Description::Absent,
+        (None, _, IfSeveral::Refuse) => Description::Absent,
         _ => Description::Attributes,
     };
     Ok(Picked { disk, because, description })

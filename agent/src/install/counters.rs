@@ -11,8 +11,8 @@ use probes::block::current_io;
 use super::run::End;
 use super::target::Target;
 use super::{Failure, describe};
-use crate::api::{Code, WriteCounters};
 use crate::ask::{Unanswered, ask_within};
+use crate::install::{Code, WriteCounters};
 
 /// How long the disk may take to write what the page cache holds for it.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);

@@ -7,8 +7,8 @@ use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
 use super::choose::Description;
 use super::saved::Saved;
 use super::{Failure, describe};
-use crate::api::{Code, ExistingData, ExistingDataPolicy};
 use crate::install::say::{Say, Term, say};
+use crate::install::{Code, ExistingData, ExistingDataPolicy};
 
 /// How `existing_os` names an earlier installation.
 const COREOS: &str = "Fedora or RHEL CoreOS";

@@ -2,7 +2,7 @@
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
-use crate::api::Code;
+use crate::install::Code;
 use crate::install::say::{Say, Term, say};
 use crate::vim::retry::is_transient;
 

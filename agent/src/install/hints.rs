@@ -11,7 +11,7 @@ mod option;
 
 pub use option::from_option;
 
-use operator::{Order, number_order, split_operator, text_order};
+use operator::{Relation, number_order, split_operator, text_order};
 
 use formats::wwn;
 use probes::block::Disk;
@@ -79,9 +79,9 @@ enum Test {
     /// Text that contains all of these.
     Contains(Vec<String>),
     /// Text in byte order against this one.
-    Text(Order, String),
+    Text(Relation, String),
     /// Bytes against this number.
-    Number(Order, u128),
+    Number(Relation, u128),
     /// Bytes equal to one of these.
     NumberAnyOf(Vec<u128>),
     /// Bytes within bounds, and whether each bound itself counts.
@@ -200,7 +200,7 @@ impl Test {
                 [only] => Some(only),
                 _ => None,
             },
-            Self::Text(Order::Equal, wanted) => Some(wanted),
+            Self::Text(Relation::Equal, wanted) => Some(wanted),
             _ => None,
         }
     }
@@ -211,7 +211,7 @@ impl Test {
             return false;
         }
         match self {
-            Self::Text(Order::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
+            Self::Text(Relation::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
             _ => texts.iter().any(|text| self.matches_text(text)),
         }
     }
@@ -291,7 +291,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
             parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
         }
         Attribute::Size if key == "minSizeGigabytes" => gib(&given)
-            .map(|bytes| Test::Number(Order::AtLeast, bytes))
+            .map(|bytes| Test::Number(Relation::AtLeast, bytes))
             .ok_or_else(|| bad("a whole number of GiB"))?,
         Attribute::Size => number_test(&given)
             .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
@@ -345,7 +345,7 @@ fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
 fn number_test(text: &str) -> Option<Test> {
     let (operator, rest) = split_operator(text);
     match operator {
-        "" => gib(text).map(|bytes| Test::Number(Order::Equal, bytes)),
+        "" => gib(text).map(|bytes| Test::Number(Relation::Equal, bytes)),
         "<or>" => {
             let texts = alternatives(text)?;
             texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)

@@ -4,7 +4,7 @@ use formats::wwn;
 use probes::block::{CurrentDisk, Disk};
 
 use super::{Failure, describe};
-use crate::api::Code;
+use crate::install::Code;
 use crate::install::say::Say;
 
 /// Compares a disk of the report with what the kernel says now.

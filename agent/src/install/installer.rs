@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::Failure;
 use super::child::{end, read_on};
-use crate::api::{Code, Install};
+use crate::install::{Code, Order};
 use crate::signals::Stop;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
@@ -147,7 +147,7 @@ pub struct Places<'a> {
 impl Options {
     /// Translates an instruction.
     #[must_use]
-    pub fn new(install: &Install, digest: &str, places: Places<'_>) -> Self {
+    pub fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
         let mut settings = vec![
             ("dest-device", Setting::One(places.device.into())),
             ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
@@ -158,28 +158,28 @@ impl Options {
             Some(url) => settings.push(("image-url", Setting::One(url.into()))),
             None => settings.push(("offline", Setting::Flag)),
         }
-        if install.image.as_ref().is_some_and(|image| image.insecure == Some(true)) {
+        if order.image.as_ref().is_some_and(|image| image.insecure) {
             settings.push(("insecure", Setting::Flag));
         }
-        if let Some(platform) = &install.platform {
+        if let Some(platform) = &order.platform {
             settings.push(("platform", Setting::One(platform.clone())));
         }
-        if install.copy_network == Some(true) {
+        if order.copy_network {
             settings.push(("copy-network", Setting::Flag));
             settings.push(("network-dir", Setting::One(places.network_dir.display().to_string())));
         }
         for (key, values) in [
-            ("console", &install.console),
-            ("append-karg", &install.append_kargs),
-            ("delete-karg", &install.delete_kargs),
-            ("save-partlabel", &install.save_partlabel),
-            ("save-partindex", &install.save_partindex),
+            ("console", &order.console),
+            ("append-karg", &order.append_kargs),
+            ("delete-karg", &order.delete_kargs),
+            ("save-partlabel", &order.save_partlabel),
+            ("save-partindex", &order.save_partindex),
         ] {
             if !values.is_empty() {
                 settings.push((key, Setting::Many(values.clone())));
             }
         }
-        Self { settings, firstboot_args: install.firstboot_args.clone() }
+        Self { settings, firstboot_args: order.firstboot_args.clone() }
     }
 
     /// Whether this version takes the options from a file.
@@ -263,9 +263,8 @@ mod tests {
         let (source, program) = (dir.join("source"), dir.join("program"));
         std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
         // By another process, see tests/job/machine.rs.
-        let install =
-            Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
-        assert!(install.unwrap().success());
+        let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
+        assert!(order.unwrap().success());
         let found = version(&program, &Stop::default()).map_err(|failure| failure.code);
         std::fs::remove_dir_all(dir).unwrap();
         found
@@ -285,21 +284,21 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
-    fn install(text: &str) -> Install {
-        serde_json::from_str(text).unwrap()
+    fn install(text: &str) -> Order {
+        crate::vim::order::of(&serde_json::from_str(text).unwrap())
     }
 
     const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
 
     fn options(text: &str) -> Options {
-        let install = install(text);
+        let order = install(text);
         let places = Places {
-            image_url: install.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
+            image_url: order.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
             device: "/dev/vda",
             ignition_file: Path::new(PLACES.0),
             network_dir: Path::new(PLACES.1),
         };
-        Options::new(&install, "sha512-00", places)
+        Options::new(&order, "sha512-00", places)
     }
 
     #[test]

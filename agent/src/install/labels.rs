@@ -5,7 +5,7 @@ use probes::block::{Disk, Filesystem};
 
 use super::saved::Saved;
 use super::{Failure, describe};
-use crate::api::Code;
+use crate::install::Code;
 
 /// The label of the boot file system.
 const BOOT: &str = "boot";

@@ -10,6 +10,7 @@ pub mod busy;
 mod child;
 pub mod choice;
 mod choose;
+pub mod code;
 mod counters;
 pub mod efi;
 pub mod erase;
@@ -21,7 +22,9 @@ pub mod identity;
 pub mod image;
 pub mod installer;
 mod labels;
+pub mod order;
 pub mod osmet;
+pub mod outcome;
 pub mod preflight;
 pub mod progress;
 pub mod protect;
@@ -35,6 +38,7 @@ pub mod seen;
 pub mod selection;
 pub mod settle;
 mod spanning;
+pub mod stage;
 pub mod stream;
 pub mod system;
 pub mod takedown;
@@ -45,11 +49,19 @@ use std::fmt;
 
 use probes::block::Disk;
 
+pub use self::code::Code;
+pub use self::order::{
+    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
+    OnUnproved, Order, StreamSource, Verify,
+};
+pub use self::outcome::{
+    Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
+};
 use self::say::{Say, Words};
-use crate::api::{Code, DiskIdentity};
-
+pub use self::stage::{Stage, State};
 pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
 pub use existing::found as existing_data;
+pub use probes::findings::Finding;
 pub use system::System;
 
 /// The disk as results name it.

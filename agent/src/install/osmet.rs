@@ -16,7 +16,7 @@ use probes::block::Disk;
 
 use super::failure::advice;
 use super::{Failure, describe};
-use crate::api::Code;
+use crate::install::Code;
 use crate::install::say::{Say, Term, say};
 
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";

@@ -15,9 +15,9 @@ use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
-use crate::api::{Code, Finding, Install, Verify};
 use crate::clean;
 use crate::install::say::{Say, Term, say};
+use crate::install::{Code, Finding, Order, Verify};
 use crate::secret;
 use crate::vim::Client;
 
@@ -67,8 +67,8 @@ pub struct Checked {
 ///
 /// # Errors
 /// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
-pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<String>), Failure> {
-    let source = &install.ignition;
+pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    let source = &order.ignition;
     let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
         (Some(text), _) => text.as_bytes().into(),
         (None, Some(url)) => client
@@ -125,9 +125,9 @@ pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<Stri
     if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
-    let arguments = install.append_kargs.iter().map(String::as_str);
-    let arguments = arguments.chain(install.firstboot_args.iter().flat_map(|args| args.split(' ')));
-    let platform = install.platform.as_deref();
+    let arguments = order.append_kargs.iter().map(String::as_str);
+    let arguments = arguments.chain(order.firstboot_args.iter().flat_map(|args| args.split(' ')));
+    let platform = order.platform.as_deref();
     warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
     Ok((bytes.into_owned(), warnings))
 }
@@ -137,7 +137,7 @@ pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<Stri
 /// # Errors
 /// The first check that fails; the cheapest come first.
 pub fn check(
-    install: &Install,
+    order: &Order,
     disk: &Disk,
     findings: &[Finding],
     around: &Surroundings<'_>,
@@ -145,22 +145,22 @@ pub fn check(
     let mut warnings = Vec::new();
     let mut image = None;
     for (key, patterns) in
-        [(Term::BlockAlso, &install.block_also), (Term::BlockExcept, &install.block_except)]
+        [(Term::BlockAlso, &order.block_also), (Term::BlockExcept, &order.block_except)]
     {
         let refuse = |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
         patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
     }
-    around.blocking.with(install).check(findings)?;
-    arguments(install)?;
-    warnings.extend(install.platform.as_deref().and_then(ignition::platform::warning));
+    around.blocking.with(order).check(findings)?;
+    arguments(order)?;
+    warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory(around.available_memory_bytes)?);
-    let is_full = install.verify == Some(Verify::Full);
+    let is_full = order.verify == Verify::Full;
     let version = installer::version(around.installer, around.system.stop())?;
-    if install.copy_network == Some(true) {
+    if order.copy_network {
         network(around.network_dir)?;
     }
     check_use(disk, around.system)?;
-    match &install.image {
+    match &order.image {
         Some(wanted) => {
             let found = image::check(wanted, disk, around.client, around.system, &mut warnings)?;
             if is_full && !found.head.is_readable() {
@@ -218,12 +218,12 @@ pub fn has_memory(available_bytes: Option<u64>) -> bool {
 }
 
 /// Checks everything that ends up on a command line.
-fn arguments(install: &Install) -> Result<(), Failure> {
+fn arguments(order: &Order) -> Result<(), Failure> {
     let refuse = |what: Say| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
     for (key, values) in [
-        (Term::AppendKargs, &install.append_kargs),
-        (Term::DeleteKargs, &install.delete_kargs),
-        (Term::Console, &install.console),
+        (Term::AppendKargs, &order.append_kargs),
+        (Term::DeleteKargs, &order.delete_kargs),
+        (Term::Console, &order.console),
     ] {
         for value in values {
             if !is_argument(value) {
@@ -244,7 +244,7 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             return refuse(say![key, length]);
         }
     }
-    if let Some(platform) = &install.platform
+    if let Some(platform) = &order.platform
         && !(platform.len() <= 64
             && !platform.is_empty()
             && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
@@ -253,7 +253,7 @@ fn arguments(install: &Install) -> Result<(), Failure> {
         return refuse(say![Term::Platform, " is ", found, ", expected a name such as metal"]);
     }
     // The arguments end up between single quotes in a file that GRUB reads.
-    if let Some(args) = &install.firstboot_args
+    if let Some(args) = &order.firstboot_args
         && (args.len() > MAX_KARGS_BYTES
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
@@ -261,15 +261,14 @@ fn arguments(install: &Install) -> Result<(), Failure> {
         let found = clean::quoted(args, 100).to_string();
         return refuse(say![Term::FirstbootArgs, " is ", found, expected]);
     }
-    saved_partitions(install)
+    saved_partitions(order)
 }
 
 /// Checks the labels and numbers of the partitions to keep.
-fn saved_partitions(install: &Install) -> Result<(), Failure> {
-    for (key, values) in [
-        (Term::SavePartlabel, &install.save_partlabel),
-        (Term::SavePartindex, &install.save_partindex),
-    ] {
+fn saved_partitions(order: &Order) -> Result<(), Failure> {
+    for (key, values) in
+        [(Term::SavePartlabel, &order.save_partlabel), (Term::SavePartindex, &order.save_partindex)]
+    {
         if let Some(bad) = values.iter().find(|value| {
             value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
         }) {
@@ -279,7 +278,7 @@ fn saved_partitions(install: &Install) -> Result<(), Failure> {
             ));
         }
     }
-    if let Some(bad) = install.save_partindex.iter().find(|value| !is_index(value)) {
+    if let Some(bad) = order.save_partindex.iter().find(|value| !is_index(value)) {
         return Err(Failure::new(
             Code::InstructionInvalid,
             contains(Term::SavePartindex, bad, "numbers and ranges such as 5 or 5-7"),

@@ -4,7 +4,7 @@ use formats::wwn;
 use probes::block::Disk;
 
 use super::{Failure, describe};
-use crate::api::Code;
+use crate::install::Code;
 use crate::install::say::{Say, Term, say};
 
 /// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their

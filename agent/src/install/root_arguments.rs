@@ -5,8 +5,8 @@ use probes::block::Disk;
 use probes::machine::Machine;
 
 use super::{Failure, System, describe};
-use crate::api::{Code, Install};
 use crate::install::say::{Term, say};
+use crate::install::{Code, Order};
 
 /// Arguments for a root on a multipath device.
 const MULTIPATH: [&str; 3] =
@@ -24,20 +24,20 @@ const ISCSI_ARGUMENTS: [&str; 2] = ["rd.iscsi.", "netroot=iscsi:"];
 /// # Errors
 /// `KARGS`: the installed system would not find its root, and only the VIM knows the arguments that it needs.
 pub fn with_derived(
-    install: &Install,
+    order: &Order,
     disk: &Disk,
     system: &System,
-) -> Result<(Install, Vec<String>), Failure> {
+) -> Result<(Order, Vec<String>), Failure> {
     let firmware = || system.ask(firmware_targets).unwrap_or_else(Firmware::Unknown);
-    let derived = derived(disk, &install.append_kargs, firmware)?;
-    let mut install = install.clone();
+    let derived = derived(disk, &order.append_kargs, firmware)?;
+    let mut order = order.clone();
     let mut notes = Vec::new();
     if !derived.is_empty() {
         let words = derived.join(" ");
         notes.push(format!("kernel arguments added for {}: {words}", describe(disk)));
-        install.append_kargs.extend(derived);
+        order.append_kargs.extend(derived);
     }
-    Ok((install, notes))
+    Ok((order, notes))
 }
 
 /// The LUNs that the firmware connected before it started the system.
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn added_arguments_are_appended_and_named() {
         let disk = Disk { name: "dm-0".into(), device: "/dev/dm-0".into(), ..Disk::default() };
-        let install = Install { append_kargs: vec!["quiet".into()], ..Install::default() };
-        let (install, notes) = with_derived(&install, &disk, &System::default()).unwrap();
-        assert_eq!(install.append_kargs.len(), 4);
+        let order = Order { append_kargs: vec!["quiet".into()], ..Order::default() };
+        let (order, notes) = with_derived(&order, &disk, &System::default()).unwrap();
+        assert_eq!(order.append_kargs.len(), 4);
         assert_eq!(
             notes,
             ["kernel arguments added for /dev/dm-0 (size unknown): rd.multipath=default \

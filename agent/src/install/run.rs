@@ -12,10 +12,10 @@ use super::settle;
 use super::takedown;
 use super::target::Target;
 use super::{Failure, describe};
-use crate::api::{Code, DiskState, WriteCounters};
 use crate::checkpoint;
 use crate::clock::Clock;
 use crate::install::say::say;
+use crate::install::{Code, DiskState, WriteCounters};
 use crate::signals::Stop;
 
 /// How often coreos-installer is run at most.

@@ -4,8 +4,8 @@ use formats::partition_filter::Filter;
 use probes::block::{Disk, Partition};
 
 use super::{Failure, describe};
-use crate::api::Code;
 use crate::clean;
+use crate::install::Code;
 use crate::install::say::{Say, Term, say};
 
 /// Partitions to keep.

@@ -9,8 +9,8 @@ use super::identity::changed;
 use super::remains;
 use super::target::Target;
 use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
-use crate::api::{Code, Install};
 use crate::install::say::{Term, say};
+use crate::install::{Code, Order};
 use crate::remains::describe as describe_remains;
 
 /// What a choice depends on.
@@ -21,7 +21,7 @@ pub struct Selection<'a> {
     /// The disks of the report, for a system that cannot collect their facts again.
     pub reported: &'a [Disk],
     /// The instruction.
-    pub install: &'a Install,
+    pub order: &'a Order,
     /// Disks that the configuration protects.
     pub protect: &'a [String],
     /// The size of the image, if it is known before the choice.
@@ -125,7 +125,7 @@ impl Selection<'_> {
 
     fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
         let resolve = |path: &str| self.system.kernel().resolve(path);
-        decide(disks, &Wanted::of(self.install, self.protect, self.min_bytes), &resolve)
+        decide(disks, &Wanted::of(self.order, self.protect, self.min_bytes), &resolve)
     }
 }
 

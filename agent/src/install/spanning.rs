@@ -9,7 +9,7 @@ use probes::block::{Disk, Filesystem, Partition};
 
 use super::saved::Saved;
 use super::{Failure, describe};
-use crate::api::Code;
+use crate::install::Code;
 
 /// How many members a message names.
 const MAX_NAMED: usize = 16;

@@ -16,8 +16,8 @@ use tracing::info;
 
 use super::busy::check_not_busy;
 use super::{Failure, System, describe};
-use crate::api::Code;
 use crate::checkpoint;
+use crate::install::Code;
 
 pub(super) use activation::disable as disable_activation;
 pub(super) use kernel::{perform, reread_table};

@@ -13,7 +13,7 @@ use probes::block::{Disk, current};
 use super::identity::{changed, compare};
 use super::system::Handle;
 use super::{Failure, System, describe};
-use crate::api::Code;
+use crate::install::Code;
 
 /// The chosen disk, held open.
 #[derive(Debug, Clone)]

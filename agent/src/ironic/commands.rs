@@ -12,13 +12,13 @@ use tracing::{info, warn};
 
 use super::http::{Answer, Handler, Head, Permit};
 use super::journal::{Journal, Record, Status};
-use super::steps::{Kind, MAX_DETAILS_CHARS, Order, error, offered};
+use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
 use super::{logs, steps};
-use crate::api::strict_json;
 use crate::ask::ask_within;
 use crate::clean;
 use crate::secret::Secret;
 use crate::signals::Stop;
+use crate::strict_json;
 use crate::uuid;
 
 /// How long a request that waits for a long command is held; Ironic gives up after a minute.
@@ -33,7 +33,7 @@ const EXTENSIONS: [&str; 7] = ["deploy", "clean", "service", "standby", "log", "
 /// Work for the main thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    Step(Box<Order>),
+    Step(Box<StepOrder>),
     PowerOff,
     Reboot,
     Lockdown,
@@ -288,7 +288,7 @@ fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
             Task::Steps(kind)
         }
         (_, command, Some(kind)) if command == format!("execute_{}_step", kind.as_str()) => {
-            let order = Order::parse(kind, params).map_err(|why| Answer::fault(400, why))?;
+            let order = StepOrder::parse(kind, params).map_err(|why| Answer::fault(400, why))?;
             Task::Long(Work::Step(Box::new(order)))
         }
         _ => return Err(unknown()),

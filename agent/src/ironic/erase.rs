@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::instance::root_device;
-use super::steps::Order;
-use crate::api::{Code, DiskChoice, ExistingDataPolicy, Install};
+use super::steps::StepOrder;
 use crate::ask::{Unanswered, ask_within};
 use crate::install::erase::Erasure;
 use crate::install::hints::from_option;
 use crate::install::say::say;
 use crate::install::selection::Selection;
 use crate::install::target::Target;
+use crate::install::{Code, DiskChoice, ExistingDataPolicy, Order};
 use crate::install::{Failure, System, describe, takedown};
 use crate::signals::Stop;
 
@@ -52,7 +52,7 @@ pub(super) struct Surroundings<'a> {
 ///
 /// # Errors
 /// No disk is named, or one was not erased; the others may have been.
-pub(super) fn erase(order: &Order, around: &Surroundings<'_>) -> Result<Value, Failure> {
+pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Value, Failure> {
     let choices = choices(order, around.clean_disks)?;
     let (mut erased, mut failed) = (Vec::new(), Vec::new());
     for choice in choices {
@@ -79,7 +79,7 @@ pub(super) fn erase(order: &Order, around: &Surroundings<'_>) -> Result<Value, F
 }
 
 /// The disks that are named, each as a choice of exactly one.
-fn choices(order: &Order, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Failure> {
+fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Failure> {
     let hinted =
         |hints: Map<String, Value>| DiskChoice { hints: Some(hints), ..DiskChoice::default() };
     let mut choices = Vec::new();
@@ -105,15 +105,15 @@ fn choices(order: &Order, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Fai
 }
 
 fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
-    let install = Install {
+    let install = Order {
         disk: Some(choice),
         existing_data: Some(ExistingDataPolicy::Wipe),
-        ..Install::default()
+        ..Order::default()
     };
     let selection = Selection {
         system: around.system,
         reported: around.reported,
-        install: &install,
+        order: &install,
         protect: around.protect,
         min_bytes: None,
     };
@@ -275,9 +275,9 @@ mod tests {
     use super::*;
     use crate::ironic::steps::Kind;
 
-    fn order(properties: &Value) -> Order {
+    fn order(properties: &Value) -> StepOrder {
         let node = json!({"properties": properties, "instance_info": {}});
-        Order { kind: Kind::Clean, step: json!({}), node, mismatch: None }
+        StepOrder { kind: Kind::Clean, step: json!({}), node, mismatch: None }
     }
 
     #[test]

@@ -4,11 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::steps::{ARGUMENTS, INSTALL, Order};
-use crate::api::{Code, DiskChoice, IgnitionSource, ImageSource, Install, strict_json};
+use super::steps::{ARGUMENTS, INSTALL, StepOrder};
+use crate::api::Install;
 use crate::clean;
 use crate::install::Failure;
 use crate::install::say::Say;
+use crate::install::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
+use crate::strict_json;
 
 /// Where the Ignition config puts the host name.
 const HOSTNAME_FILE: &str = "/etc/hostname";
@@ -19,7 +21,7 @@ const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Instance {
     /// The order.
-    pub(super) install: Install,
+    pub(super) install: Order,
     /// Whether the image needs no signature, because its digest is known.
     pub(super) is_digest_known: bool,
     /// What is ignored, in words.
@@ -31,7 +33,7 @@ pub(super) struct Instance {
 /// # Errors
 /// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
 pub(super) fn instance(
-    order: &Order,
+    order: &StepOrder,
     hostname: &str,
     is_insecure_allowed: bool,
 ) -> Result<Instance, Failure> {
@@ -43,7 +45,7 @@ pub(super) fn instance(
     let is_digest_known = image.as_ref().is_some_and(|image| image.hash.is_some());
     let copies_network = is_true(meta_data, "coreos_copy_network")?;
     let hints = root_device(&order.node)?.cloned();
-    let install = Install {
+    let install = Order {
         ignition: IgnitionSource {
             inline: Some(ignition(part("user_data"), hostname)?),
             ..IgnitionSource::default()
@@ -51,7 +53,7 @@ pub(super) fn instance(
         image,
         disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
         append_kargs: words(meta_data, "coreos_append_karg")?,
-        copy_network: copies_network.then_some(true),
+        copy_network: copies_network,
         ..arguments(order)?
     };
     let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
@@ -71,7 +73,7 @@ fn invalid(message: impl Into<Say>) -> Failure {
 }
 
 /// The arguments of the step, which are keys of `install` in VIM API v1.
-fn arguments(order: &Order) -> Result<Install, Failure> {
+fn arguments(order: &StepOrder) -> Result<Order, Failure> {
     let given = order
         .arguments()
         .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
@@ -90,7 +92,7 @@ fn arguments(order: &Order) -> Result<Install, Failure> {
                     let meaning = meaning.map_or("another value", |(_, meaning)| *meaning);
                     Err(wrong(&format!("the step's argument {key}"), found, meaning))
                 }
-                None => install(given).map_err(|error| invalid(error.to_string())),
+                None => install(given).map(Order::from).map_err(|error| invalid(error.to_string())),
             }
         }
         Some(unknown) => {
@@ -176,7 +178,7 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>,
     });
     Ok(Some(ImageSource {
         url: Some(source.to_owned()),
-        insecure: (is_insecure_allowed || hash.is_some()).then_some(true),
+        insecure: is_insecure_allowed || hash.is_some(),
         hash,
         ..ImageSource::default()
     }))
@@ -270,11 +272,12 @@ fn is_true(meta_data: &Value, key: &str) -> Result<bool, Failure> {
 mod tests {
     use super::*;
     use crate::ironic::steps::Kind;
+    use crate::vim::order::of;
 
-    fn order(info: &Value, args: &Value) -> Order {
+    fn order(info: &Value, args: &Value) -> StepOrder {
         let node =
             json!({"instance_info": info, "properties": {"root_device": {"serial": "s== P"}}});
-        Order {
+        StepOrder {
             kind: Kind::Deploy,
             step: json!({"step": INSTALL, "args": args}),
             node,
@@ -282,9 +285,8 @@ mod tests {
         }
     }
 
-    fn install(info: &Value) -> Value {
-        let found = instance(&order(info, &json!({})), "node-1", false).unwrap();
-        serde_json::to_value(found.install).unwrap()
+    fn install(info: &Value) -> Order {
+        instance(&order(info, &json!({})), "node-1", false).unwrap().install
     }
 
     #[test]
@@ -299,38 +301,40 @@ mod tests {
                 "network_data": {"links": []},
             },
         }));
-        assert_eq!(install["disk"], json!({"hints": {"name": "s== /dev/vda", "size": ">= 10"}}));
-        assert_eq!(
-            install["image"],
-            json!({"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": format!("sha256-{}", "ab".repeat(32))})
-        );
-        assert_eq!(install["append_kargs"], json!(["a=b", "c"]));
-        assert_eq!(install["copy_network"], true);
-        let text = install["ignition"]["inline"].as_str().unwrap();
-        let config: Value = serde_json::from_str(text).unwrap();
+        let hash = format!("sha256-{}", "ab".repeat(32));
+        let expected = of(&json!({
+            "ignition": {"inline": install.ignition.inline},
+            "disk": {"hints": {"name": "s== /dev/vda", "size": ">= 10"}},
+            "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
+            "append_kargs": ["a=b", "c"],
+            "copy_network": true,
+        }));
+        assert_eq!(install, expected);
+        let config: Value = serde_json::from_str(&install.ignition.inline.unwrap()).unwrap();
         assert_eq!(config["storage"]["files"][0]["contents"]["source"], "data:,node-1");
     }
 
     #[test]
     fn without_an_image_the_live_images_own_is_installed_on_the_nodes_root_device() {
         let install = install(&json!({}));
-        assert!(install.get("image").is_none());
-        assert_eq!(install["disk"], json!({"hints": {"serial": "s== P"}}));
+        assert!(install.image.is_none());
+        assert_eq!(install.disk, of(&json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
     }
 
     #[test]
     fn image_needs_a_signature_unless_its_digest_is_known_or_the_configuration_allows_it() {
-        let image = |info: Value, is_allowed| {
-            serde_json::to_value(image(&info, is_allowed).unwrap().unwrap()).unwrap()
-        };
         let url = "http://h/i.raw";
-        assert_eq!(image(json!({"image_source": url}), false), json!({"url": url}));
-        let md5 = json!({"image_source": url, "image_checksum": "ab".repeat(16)});
-        assert_eq!(image(md5, false), json!({"url": url}));
-        let allowed = image(json!({"image_source": url}), true);
-        assert_eq!(allowed, json!({"url": url, "insecure": true}));
-        let sha = json!({"image_source": url, "image_checksum": "ab".repeat(64)});
-        assert_eq!(image(sha, false)["insecure"], true);
+        for (checksum, is_allowed, insecure, has_hash) in [
+            (None, false, false, false),
+            (Some("ab".repeat(16)), false, false, false),
+            (None, true, true, false),
+            (Some("ab".repeat(64)), false, true, true),
+        ] {
+            let info = json!({"image_source": url, "image_checksum": checksum});
+            let found = image(&info, is_allowed).unwrap().unwrap();
+            assert_eq!(found.url.as_deref(), Some(url));
+            assert_eq!((found.insecure, found.hash.is_some()), (insecure, has_hash), "{info}");
+        }
     }
 
     #[test]

@@ -40,11 +40,12 @@ use self::commands::{Commands, Work};
 use self::heartbeat::{Contact, Wake};
 use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
-use self::steps::{ERASE, INSTALL, Kind, Order};
-use crate::api::{Code, Outcome};
+use self::steps::{ERASE, INSTALL, Kind, StepOrder};
+use crate::api::Outcome;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::install::Code;
 use crate::install::{Failure, settle};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
@@ -307,7 +308,7 @@ impl Agent<'_> {
     }
 
     /// Carries out a step. The error is what Ironic shows.
-    fn step(&mut self, order: &Order) -> Result<Value, String> {
+    fn step(&mut self, order: &StepOrder) -> Result<Value, String> {
         if let Some(why) = &order.mismatch {
             return Err(format!("{}: {why}", Code::InstructionInvalid));
         }
@@ -324,7 +325,7 @@ impl Agent<'_> {
         }
     }
 
-    fn install(&mut self, order: &Order) -> Result<Value, String> {
+    fn install(&mut self, order: &StepOrder) -> Result<Value, String> {
         let hostname = nix::unistd::gethostname().unwrap_or_default();
         let hostname = hostname.to_str().unwrap_or_default();
         let is_allowed = self.job.is_insecure_image_allowed;
@@ -364,7 +365,7 @@ impl Agent<'_> {
         }
     }
 
-    fn erase(&mut self, order: &Order) -> Result<Value, String> {
+    fn erase(&mut self, order: &StepOrder) -> Result<Value, String> {
         let failed = |failure: &Failure| steps::details(failure);
         let surveyed = (self.survey)()
             .map_err(|error| failed(&Failure::new(Code::NoReport, format!("{error:#}"))))?;

@@ -66,7 +66,7 @@ impl Kind {
 
 /// A step that Ironic orders.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Order {
+pub(super) struct StepOrder {
     pub(super) kind: Kind,
     /// The step as received; the result repeats it.
     pub(super) step: Value,
@@ -76,7 +76,7 @@ pub(super) struct Order {
     pub(super) mismatch: Option<String>,
 }
 
-impl Order {
+impl StepOrder {
     /// The order in the parameters of a command.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ mod tests {
         let details = error(Kind::Deploy, &text)["details"].as_str().unwrap().to_owned();
         assert!(details.chars().count() <= MAX_DETAILS_CHARS, "{}", details.len());
         assert!(!details.contains("hunter2") && !details.contains("abc"), "{details:.60}");
-        let order = Order::parse(
+        let order = StepOrder::parse(
             Kind::Deploy,
             json!({"step": {"args": ["hunter2"]}, "node": {}, "deploy_version": {"x": "z".repeat(9999)}}),
         );
@@ -239,10 +239,10 @@ mod tests {
     fn step_is_repeated_as_it_was_received() {
         let step =
             json!({"interface": "deploy", "step": "install_coreos", "args": {}, "priority": 80});
-        let order = Order::parse(Kind::Deploy, json!({"step": step, "node": {}})).unwrap();
+        let order = StepOrder::parse(Kind::Deploy, json!({"step": step, "node": {}})).unwrap();
         assert_eq!(order.result(Value::Null)["deploy_step"], step);
-        assert!(Order::parse(Kind::Deploy, json!({"step": step})).is_err());
+        assert!(StepOrder::parse(Kind::Deploy, json!({"step": step})).is_err());
         let large = json!({"step": {"step": "x".repeat(70_000)}, "node": {}});
-        assert!(Order::parse(Kind::Deploy, large).unwrap_err().contains("70"));
+        assert!(StepOrder::parse(Kind::Deploy, large).unwrap_err().contains("70"));
     }
 }

@@ -7,9 +7,10 @@ use formats::time::rfc3339;
 use super::Ended;
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
-use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
+use crate::api::{API_VERSION, JobResult, Neighbours, Outcome};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::install::{DiskState, Stage, State};
 use crate::vim::client::GaveUp;
 
 /// Most warnings in a result.

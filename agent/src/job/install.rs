@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::prove::{OnDisk, read_before};
 use super::sequence::Job;
 use super::{Ended, banner};
-use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State, Verify};
+use crate::api::{JobResult, Outcome};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
@@ -22,6 +22,7 @@ use crate::install::seen::{Seen, digest_of};
 use crate::install::selection::Selection;
 use crate::install::stream::Stream;
 use crate::install::target::Target;
+use crate::install::{Code, DiskState, Order, Stage, State, Verify};
 use crate::install::{Failure, describe, existing_data, identity_of, osmet};
 use crate::qr::Summary;
 use crate::stream_facts::StreamFacts;
@@ -39,7 +40,7 @@ struct Refused {
 
 impl Job<'_> {
     /// Carries out `install`.
-    pub(super) fn install(&mut self, install: &Install) -> Ended {
+    pub(super) fn install(&mut self, install: &Order) -> Ended {
         self.event(Stage::Preflight, State::Started, None);
         let (target, ignition, checked, install) = match self.preflight(install) {
             Ok(passed) => passed,
@@ -112,7 +113,7 @@ impl Job<'_> {
         self.end_badly(&mut result, failure, ExitStatus::Untouched)
     }
 
-    fn refused_by_preflight(&mut self, refused: Refused, install: &Install) -> Ended {
+    fn refused_by_preflight(&mut self, refused: Refused, install: &Order) -> Ended {
         let Refused { disk, failure, mut seen } = refused;
         if failure.code == Code::Findings {
             let policy = self.settings.blocking.with(install);
@@ -130,11 +131,11 @@ impl Job<'_> {
         self.refused(disk.as_deref(), &failure)
     }
 
-    fn selection<'b>(&'b self, install: &'b Install) -> Selection<'b> {
+    fn selection<'b>(&'b self, install: &'b Order) -> Selection<'b> {
         Selection {
             system: &self.settings.system,
             reported: &self.collected.disks,
-            install,
+            order: install,
             protect: &self.settings.protect,
             // The size of another image is known from the instruction, or not yet.
             min_bytes: match install.image {
@@ -146,10 +147,7 @@ impl Job<'_> {
 
     /// Every check before the disk is touched; returns the disk, the Ignition config, what else was found, and the
     /// instruction with the kernel arguments that the disk needs.
-    fn preflight(
-        &mut self,
-        install: &Install,
-    ) -> Result<(Target, Vec<u8>, Checked, Install), Refused> {
+    fn preflight(&mut self, install: &Order) -> Result<(Target, Vec<u8>, Checked, Order), Refused> {
         let none = |failure| Refused { disk: None, failure, seen: None };
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) = preflight::ignition(install, &self.client).map_err(none)?;
@@ -223,9 +221,9 @@ impl Job<'_> {
     }
 
     /// Checks that the configuration allows what the order asks for, and that this agent can do it.
-    fn check_configuration(&self, install: &Install) -> Result<(), Failure> {
+    fn check_configuration(&self, install: &Order) -> Result<(), Failure> {
         // There are no digests of the live image's own image, whose files are those of the live system.
-        if install.verify == Some(Verify::Full) && install.image.is_none() {
+        if install.verify == Verify::Full && install.image.is_none() {
             let message = say![
                 "this version of the agent does not support ",
                 Term::Verify,
@@ -235,7 +233,7 @@ impl Job<'_> {
             let advice = say![Term::NameImage, ", or verify a sample"];
             return Err(Failure::new(Code::KeyUnsupported, message).advise(advice));
         }
-        let is_insecure = install.image.as_ref().is_some_and(|image| image.insecure == Some(true));
+        let is_insecure = install.image.as_ref().is_some_and(|image| image.insecure);
         if is_insecure && !self.settings.is_insecure_image_allowed {
             let message = say![
                 Term::Order,
@@ -253,12 +251,12 @@ impl Job<'_> {
     /// Writes the disk; what was learned of the image comes with it.
     fn write(
         &mut self,
-        install: &Install,
+        install: &Order,
         target: &Target,
         ignition: &[u8],
         checked: &Checked,
     ) -> (Written, Option<StreamFacts>) {
-        let verify = install.verify.unwrap_or_default();
+        let verify = install.verify;
         let stream = checked.image.clone().map(|image| Stream::start(image, &self.client, verify));
         let stream = match stream.transpose() {
             Ok(stream) => stream,
@@ -293,7 +291,7 @@ impl Job<'_> {
             run_dir: &self.settings.run_dir,
             network_dir: &self.settings.network_dir,
             target,
-            install,
+            order: install,
             ignition,
             stream: stream.as_ref(),
             limit: self.settings.installer_limit,

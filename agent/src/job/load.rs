@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tracing::{error, info};
 
 use super::sequence::Job;
-use crate::api::{Finding, Stage, State as EventState};
+use crate::api::Finding;
 use crate::check::load::{Load, Verdict};
 use crate::install::blocking;
+use crate::install::{Stage, State as EventState};
 use crate::report::Report;
 
 /// The load, and what all loads since the start of the agent have found. The job starts it, and what reads the hardware ends

@@ -12,9 +12,10 @@ use tracing::{error, info, warn};
 
 use super::sequence::Job;
 use super::{Ended, JobSettings};
-use crate::api::{Action, Check, Install, JobResult, Outcome, Stage, State};
+use crate::api::{Action, JobResult, Outcome};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
+use crate::install::{Check, Order, Stage, State};
 use crate::vim::client::result_as_json;
 
 /// The `request_id` of its instruction.
@@ -28,7 +29,7 @@ const MAX_RESULT_BYTES: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offline {
     /// What to install.
-    pub order: Install,
+    pub order: Order,
     /// What events and the result name the order by.
     pub request_id: String,
     /// Why, for people.

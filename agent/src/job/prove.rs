@@ -12,9 +12,7 @@ use tracing::{info, warn};
 
 use super::Ended;
 use super::sequence::Job;
-use crate::api::{
-    Check, CheckName, Code, DiskState, Install, JobResult, OnUnproved, Outcome, Proof, Stage, State,
-};
+use crate::api::{JobResult, Outcome};
 use crate::ask::{Unanswered, ask_within};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
@@ -23,6 +21,7 @@ use crate::install::failure::advice;
 use crate::install::run::interrupted;
 use crate::install::say::{Term, say};
 use crate::install::target::Target;
+use crate::install::{Check, CheckName, Code, DiskState, OnUnproved, Order, Proof, Stage, State};
 use crate::install::{Failure, describe, efi, osmet, remains};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected, Proved};
@@ -66,7 +65,7 @@ pub(super) struct OnDisk<'a> {
 /// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
 pub(super) fn read_before(
     target: &Target,
-    install: &Install,
+    install: &Order,
     network_dir: &Path,
     stop: &Stop,
 ) -> Result<Before, Failure> {
@@ -101,7 +100,7 @@ impl Job<'_> {
     /// Reads the disk back.
     pub(super) fn prove(
         &mut self,
-        install: &Install,
+        install: &Order,
         written: OnDisk<'_>,
         mut result: JobResult,
     ) -> Ended {
@@ -131,7 +130,7 @@ impl Job<'_> {
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
             ignition_digest: formats::digest::sha512(ignition),
-            install: install.clone(),
+            order: install.clone(),
             is_uefi,
             others: others(disks, disk),
             before,
@@ -150,7 +149,7 @@ impl Job<'_> {
         let n_checks = proof.checks.len();
         result.proof = Some(proof);
         if let Some(check) = failed {
-            let action = install.on_unproved.unwrap_or_default();
+            let action = install.on_unproved;
             let erased = (action == OnUnproved::Erase).then(|| erase(target, keep, &self.stop));
             return self.unproved(disk, &check, erased.as_ref(), result);
         }

@@ -14,15 +14,13 @@ use super::late::Late;
 use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
-use crate::api::{
-    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
-    parse_instruction,
-};
+use crate::api::{Action, Instruction, JobResult, is_node_id, parse_instruction};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::install::readable::Unreadable;
 use crate::install::seen::Seen;
+use crate::install::{Code, IgnitionSource, Order, Stage, State};
 use crate::secret::redact;
 use crate::signals::Stop;
 use crate::vim::retry::{Backoff, RetryAfter};
@@ -287,9 +285,9 @@ impl<'a> Job<'a> {
         self.is_bare = true;
         info!("instruction: a bare Ignition config, to be installed on the only disk");
         match String::from_utf8(bytes) {
-            Ok(text) => self.install(&Install {
+            Ok(text) => self.install(&Order {
                 ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
-                ..Install::default()
+                ..Order::default()
             }),
             Err(_) => self.refuse(&Failure::new(
                 Code::IgnitionInvalid,
@@ -317,7 +315,7 @@ impl<'a> Job<'a> {
         match (instruction.action, instruction.install) {
             (Action::Install, Some(_)) if self.needs_report() => Next::Inspect,
             (Action::Install, Some(install)) => {
-                let ended = self.install(&install);
+                let ended = self.install(&Order::from(install));
                 self.after(ended, on_refusal)
             }
             (Action::Wait, _) => {

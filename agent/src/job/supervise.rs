@@ -17,10 +17,11 @@ use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
 use super::{CrashReporter, JobSettings};
-use crate::api::{API_VERSION, Code, DiskState, JobResult, Neighbours, Outcome, Stage};
+use crate::api::{API_VERSION, JobResult, Neighbours, Outcome};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::install::{Code, DiskState, Stage};
 use crate::signals::Stop;
 use crate::uuid;
 use crate::vim::Client;
@@ -337,7 +338,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
         let mut settings = JobSettings::new(crate::vim::VimSettings::new(""));
         settings.offline = Some(crate::job::Offline {
-            order: crate::api::Install::default(),
+            order: crate::install::Order::default(),
             request_id: String::new(),
             reason: "",
             result: file.clone(),

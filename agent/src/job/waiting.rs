@@ -6,10 +6,11 @@ use tracing::{error, info, warn};
 
 use super::Ended;
 use super::sequence::{Job, Next};
-use crate::api::{Code, DiskState, OnRefusal, Outcome, Stage, State};
+use crate::api::{OnRefusal, Outcome};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::install::seen::Seen;
+use crate::install::{Code, DiskState, Stage, State};
 use crate::qr::Summary;
 use crate::vim::Answer;
 use crate::vim::client::GaveUp;

@@ -11,13 +11,14 @@ use clap::Args as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::api::{DiskChoice, IgnitionSource, ImageSource, Install, StreamSource};
+use crate::api;
 use crate::bounded;
 use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
 use crate::install::blocking::check_pattern;
 use crate::install::hints::{Hints, from_option};
+use crate::install::{DiskChoice, IgnitionSource, ImageSource, Order, StreamSource};
 use crate::job::Offline;
 use crate::job::offline::REQUEST_ID;
 use crate::secret::redact;
@@ -143,15 +144,15 @@ fn set<'a>(settings: &'a [Setting], name: &str) -> Option<&'a Setting> {
 }
 
 /// The order that the options amount to.
-fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Install> {
+fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     let offline = &options.offline;
     check_url("--ignition", ignition, options)?;
     check_url("--image", offline.image.as_deref().unwrap_or_default(), options)?;
-    Ok(Install {
+    Ok(Order {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
         disk: disk(offline)?,
-        existing_data: known(offline.existing_data.as_deref()),
+        existing_data: known::<api::ExistingDataPolicy, _>(offline.existing_data.as_deref()),
         save_partlabel: offline.save_partlabel.clone(),
         save_partindex: offline.save_partindex.clone(),
         append_kargs: arguments(&offline.append_karg),
@@ -159,16 +160,17 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Install> {
         firstboot_args: offline.firstboot_args.clone(),
         platform: offline.platform.clone(),
         console: offline.console.clone(),
-        copy_network: offline.copy_network.then_some(true),
-        verify: known(offline.verify.as_deref()),
-        on_unproved: known(offline.on_unproved.as_deref()),
-        ..Install::default()
+        copy_network: offline.copy_network,
+        verify: known::<api::Verify, _>(offline.verify.as_deref()).unwrap_or_default(),
+        on_unproved: known::<api::OnUnproved, _>(offline.on_unproved.as_deref())
+            .unwrap_or_default(),
+        ..Order::default()
     })
 }
 
 /// The value of an option of which the command line allows only what the API knows.
-fn known<T: DeserializeOwned>(value: Option<&str>) -> Option<T> {
-    value.and_then(|text| serde_json::from_value(text.into()).ok())
+pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) -> Option<T> {
+    value.and_then(|text| serde_json::from_value::<Word>(text.into()).ok()).map(T::from)
 }
 
 /// Checks that the configuration allows this address, before anything is read.
@@ -202,7 +204,7 @@ fn image(options: &InstallOptions) -> anyhow::Result<Option<ImageSource>> {
     let Some(image) = &options.offline.image else { return Ok(None) };
     let mut source = ImageSource {
         hash: options.offline.image_hash.clone(),
-        insecure: options.allow_insecure_image.then_some(true),
+        insecure: options.allow_insecure_image,
         ..ImageSource::default()
     };
     if is_url(image) && is_metadata(image) {
@@ -280,14 +282,14 @@ mod tests {
     use super::*;
     use crate::cli::Command;
     use crate::config::{Sources, configure};
+    use crate::vim::order::of;
 
-    fn order_of(kernel: &[(&str, &str)]) -> Value {
+    fn order_of(kernel: &[(&str, &str)]) -> Order {
         let kernel = kernel.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let sources = Sources { kernel, ..Sources::default() };
         let configuration = configure(&["run-coreos-installer".into()], &sources, true).unwrap();
         let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
-        let offline = offline(options, &configuration.settings).unwrap().unwrap();
-        serde_json::to_value(&offline.order).unwrap()
+        offline(options, &configuration.settings).unwrap().unwrap().order
     }
 
     #[test]
@@ -316,7 +318,7 @@ mod tests {
             "verify": "full",
             "on_unproved": "keep",
         });
-        assert_eq!(order, expected);
+        assert_eq!(order, of(&expected));
     }
 
     #[test]
@@ -338,7 +340,7 @@ mod tests {
             ("/images/a.json", json!({"file": "/images/a.json"})),
         ] {
             let found = order_of(&[("ignition", "https://h/i"), ("image", image)]);
-            assert_eq!(found["image"], expected);
+            assert_eq!(found.image, of(&json!({"image": expected})).image);
         }
     }
 
@@ -346,10 +348,11 @@ mod tests {
     fn hints_are_a_json_object_too_and_a_disk_is_a_device() {
         let json =
             [("ignition", "https://h/i"), ("hints", r#"{"serial":"a,b","rotational":false}"#)];
+        let disk = |choice: Value| of(&json!({"disk": choice})).disk;
         let expected = json!({"hints": {"serial": "a,b", "rotational": false}});
-        assert_eq!(order_of(&json)["disk"], expected);
+        assert_eq!(order_of(&json).disk, disk(expected));
         let device = [("ignition", "https://h/i"), ("disk", "/dev/sda")];
-        assert_eq!(order_of(&device)["disk"], json!({"device": "/dev/sda"}));
+        assert_eq!(order_of(&device).disk, disk(json!({"device": "/dev/sda"})));
     }
 
     #[test]

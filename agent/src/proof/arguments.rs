@@ -6,7 +6,7 @@
 use formats::command_line::{arguments, last_value};
 
 use super::boot::Entry;
-use crate::api::{Check, CheckName, Install};
+use crate::install::{Check, CheckName, Order};
 
 /// What was read from the boot file system.
 #[derive(Debug)]
@@ -46,17 +46,17 @@ impl Entries<'_> {
 }
 
 /// Checks that the kernel arguments are those of the instruction.
-pub(super) fn kernel_arguments(install: &Install, found: &Entries<'_>) -> Check {
-    let asked: Vec<&str> = install.append_kargs.iter().map(String::as_str).collect();
-    let mut wrong = found.wrong(|options| wrong_arguments(install, &asked, options));
-    if let Some(args) = &install.firstboot_args
+pub(super) fn kernel_arguments(order: &Order, found: &Entries<'_>) -> Check {
+    let asked: Vec<&str> = order.append_kargs.iter().map(String::as_str).collect();
+    let mut wrong = found.wrong(|options| wrong_arguments(order, &asked, options));
+    if let Some(args) = &order.firstboot_args
         && !found.stamp.contains(args.as_str())
     {
         wrong.push(format!("first-boot arguments {args:?} are missing"));
     }
     let mut expected: Vec<String> = asked.iter().map(|argument| format!("+{argument}")).collect();
-    expected.extend(install.console.iter().map(|console| format!("+console={console}")));
-    expected.extend(install.delete_kargs.iter().map(|argument| format!("-{argument}")));
+    expected.extend(order.console.iter().map(|console| format!("+console={console}")));
+    expected.extend(order.delete_kargs.iter().map(|argument| format!("-{argument}")));
     let options = found.options();
     Check {
         name: CheckName::KernelArguments,
@@ -70,7 +70,7 @@ pub(super) fn kernel_arguments(install: &Install, found: &Entries<'_>) -> Check 
     }
 }
 
-fn wrong_arguments(install: &Install, asked: &[&str], options: &str) -> Vec<String> {
+fn wrong_arguments(order: &Order, asked: &[&str], options: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let words: Vec<&str> = arguments(options).map(|argument| argument.written).collect();
     let n_of =
@@ -80,13 +80,13 @@ fn wrong_arguments(install: &Install, asked: &[&str], options: &str) -> Vec<Stri
             wrong.push(format!("{argument} is missing"));
         }
     }
-    for console in &install.console {
+    for console in &order.console {
         let is_there = |console: &str| words.contains(&format!("console={console}").as_str());
         if !is_there(console) && !spelt_out(console).is_some_and(|console| is_there(&console)) {
             wrong.push(format!("console={console} is missing"));
         }
     }
-    for argument in &install.delete_kargs {
+    for argument in &order.delete_kargs {
         if words.contains(&argument.as_str()) && !asked.contains(&argument.as_str()) {
             wrong.push(format!("{argument} is still present"));
         }
@@ -110,9 +110,9 @@ fn spelt_out(console: &str) -> Option<String> {
 }
 
 /// Checks that the Ignition platform is that of the instruction.
-pub(super) fn platform(install: &Install, found: &Entries<'_>) -> Check {
+pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
     let of = |options: &str| last_value(options, "ignition.platform.id").map(str::to_owned);
-    let wrong = found.wrong(|options| match (of(options), &install.platform) {
+    let wrong = found.wrong(|options| match (of(options), &order.platform) {
         (Some(found), Some(wanted)) if found != *wanted => vec![found],
         (Some(_), _) => vec![],
         // Without a platform the installed Ignition does nothing at all.
@@ -122,7 +122,7 @@ pub(super) fn platform(install: &Install, found: &Entries<'_>) -> Check {
         name: CheckName::Platform,
         ok: wrong.is_empty(),
         fatal: true,
-        expected: install.platform.clone(),
+        expected: order.platform.clone(),
         found: Some(match &wrong[..] {
             [] => of(&found.options()).unwrap_or_default(),
             _ => wrong.join(", "),
@@ -134,8 +134,9 @@ pub(super) fn platform(install: &Install, found: &Entries<'_>) -> Check {
 mod tests {
     use super::*;
 
-    fn install(text: &str) -> Install {
-        serde_json::from_str(&format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#)).unwrap()
+    fn install(text: &str) -> Order {
+        let json = format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#);
+        crate::vim::order::of(&serde_json::from_str(&json).unwrap())
     }
 
     fn entries(options: &[Option<&str>]) -> Vec<Entry> {
@@ -148,7 +149,7 @@ mod tests {
         options.iter().copied().enumerate().map(entry).collect()
     }
 
-    fn checks(asked: &Install, options: &[Option<&str>], stamp: &str) -> (Check, Check) {
+    fn checks(asked: &Order, options: &[Option<&str>], stamp: &str) -> (Check, Check) {
         let entries = Ok(entries(options));
         let found = Entries { entries: &entries, stamp };
         (kernel_arguments(asked, &found), platform(asked, &found))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::disk::Disk;
 use super::network::{self, Profiles};
 use super::saved::{self, Saved};
-use crate::api::Install;
+use crate::install::Order;
 
 /// What must be on the disk after the write because it was there, or on the live system, before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,12 +35,12 @@ impl Before {
     pub fn read(
         disk: &Arc<File>,
         sector_bytes: u64,
-        install: &Install,
+        order: &Order,
         network_dir: &Path,
     ) -> Result<Self, Unread> {
         let mut disk = Disk::of(Arc::clone(disk));
-        let saved = saved::sample(&mut disk, sector_bytes, install).map_err(Unread::Saved)?;
-        let profiles = if install.copy_network == Some(true) {
+        let saved = saved::sample(&mut disk, sector_bytes, order).map_err(Unread::Saved)?;
+        let profiles = if order.copy_network {
             Some(network::profiles(network_dir).map_err(Unread::Network)?)
         } else {
             None

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::disk::{Disk, ReadAt as _};
 use super::gpt::{self, Table};
 use super::saved::{Saved, is_same};
-use crate::api::Verify;
+use crate::install::Verify;
 use crate::stream_facts::StreamFacts;
 
 /// The most differences that are named.

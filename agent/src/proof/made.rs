@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::check;
-use crate::api::{Check, CheckName};
+use crate::install::{Check, CheckName};
 
 /// The checks that were made so far, and the one that is being made.
 #[derive(Debug, Clone, Default)]

@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use formats::gpt::Partition;
 
-use crate::api::{Check, CheckName, Install, Proof, Verify};
 use crate::ask::{Unanswered, ask_within};
+use crate::install::{Check, CheckName, Order, Proof, Verify};
 use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
 
@@ -58,7 +58,7 @@ pub struct Expected {
     /// Digest of the Ignition config, `sha512-…`.
     pub ignition_digest: String,
     /// The instruction.
-    pub install: Install,
+    pub order: Order,
     /// Whether this machine was booted by UEFI, so that the disk must have a loader for it.
     pub is_uefi: bool,
     /// All other disks.
@@ -203,7 +203,7 @@ fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, c
     let mut disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let verify = expected.install.verify.unwrap_or_default();
+    let verify = expected.order.verify;
     let outcome = content::blocks(&mut disk, image, verify, &changed);
     // A comparison that nobody insisted on and that was not possible says nothing against the disk.
     let is_fatal = verify == Verify::Full || !matches!(outcome, Err(NotEqual::NotCompared(_)));
@@ -247,8 +247,8 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
     let stamp = stamp.unwrap_or_default();
     let entries = files.entries();
     let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
-    checks.push(arguments::kernel_arguments(&expected.install, &found));
-    checks.push(arguments::platform(&expected.install, &found));
+    checks.push(arguments::kernel_arguments(&expected.order, &found));
+    checks.push(arguments::platform(&expected.order, &found));
     checks.begin(CheckName::BootFiles);
     let known = entries.as_deref().unwrap_or_default();
     if let Some(outcome) = kernel::check(&files, known, expected.before.profiles.is_some()) {

@@ -11,8 +11,8 @@ use nix::sys::stat::{major, minor};
 
 use super::disk::Disk;
 use super::{gpt, superblock};
-use crate::api::{Check, CheckName};
 use crate::ask::ask_within;
+use crate::install::{Check, CheckName};
 use crate::signals::Stop;
 
 /// How long all of them may take, and one of them. A disk that is dying can block each read for minutes.

@@ -9,7 +9,7 @@ use formats::partition_filter::Filter;
 
 use super::disk::{Disk, ReadAt as _};
 use super::gpt;
-use crate::api::Install;
+use crate::install::Order;
 
 /// The size of one piece that is compared.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -42,9 +42,9 @@ struct Piece {
 pub(super) fn sample(
     disk: &mut Disk,
     sector_bytes: u64,
-    install: &Install,
+    order: &Order,
 ) -> Result<Vec<Saved>, String> {
-    let filters = Filter::parse_all(&install.save_partlabel, &install.save_partindex)?;
+    let filters = Filter::parse_all(&order.save_partlabel, &order.save_partindex)?;
     if filters.is_empty() {
         return Ok(Vec::new());
     }

@@ -14,8 +14,9 @@ use formats::time::rfc3339;
 
 use super::client::Client;
 use super::retry::{Backoff, Why};
-use crate::api::{Event, EventBatch, Stage, State};
+use crate::api::{Event, EventBatch};
 use crate::clock::Clock;
+use crate::install::{Stage, State};
 
 /// Stack of the posting thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;

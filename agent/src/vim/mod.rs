@@ -10,6 +10,7 @@ pub mod download;
 pub mod events;
 mod exchange;
 pub mod fetch;
+pub(crate) mod order;
 mod refusal;
 mod request;
 pub mod retry;

@@ -71,14 +71,14 @@ fn coreos(name: &str, size_bytes: u64) -> Disk {
 }
 
 /// Decides for an instruction that contains these keys of `install`.
-fn of(disks: &[Disk], install: Value) -> Result<String, Code> {
-    decided(disks, install).map_err(|failure| failure.code)
+fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
+    decided(disks, order).map_err(|failure| failure.code)
 }
 
-fn decided(disks: &[Disk], mut install: Value) -> Result<String, Failure> {
-    install["ignition"] = json!({"inline": "{}"});
-    let install: Install = serde_json::from_value(install).unwrap();
-    decide(disks, &Wanted::of(&install, &[], None), &|_| None)
+fn decided(disks: &[Disk], mut order: Value) -> Result<String, Failure> {
+    order["ignition"] = json!({"inline": "{}"});
+    let order = crate::vim::order::of(&order);
+    decide(disks, &Wanted::of(&order, &[], None), &|_| None)
         .map(|decision| decision.disk.name.clone())
         .map_err(|undecided| undecided.failure)
 }
@@ -159,8 +159,8 @@ fn only_disk_is_written_without_a_description_if_it_is_blank_or_has_coreos() {
     let hidden_too = Disk { unlisted: vec![unlisted], ..coreos("sda", 100) };
     let empty_table = Disk { partition_table: Some("gpt".into()), ..disk("sda", 100) };
     for found in [data("sda", 1), lvm("sda", 1), unknown, hidden, hidden_too, empty_table] {
-        for install in [json!({}), json!({"existing_data": "wipe"})] {
-            let found = of(std::slice::from_ref(&found), install);
+        for order in [json!({}), json!({"existing_data": "wipe"})] {
+            let found = of(std::slice::from_ref(&found), order);
             assert_eq!(found, Err(Code::ExistingData));
         }
     }
@@ -174,7 +174,7 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
     let named = json!({"device": "/dev/disk/by-id/ata-sda"});
     let serial = json!({"hints": {"serial": "SERIAL-sda"}});
     let described = json!({"hints": {"by_path": "<in> sda"}});
-    let install = |disk: &Value, policy: Option<&str>| match policy {
+    let order = |disk: &Value, policy: Option<&str>| match policy {
         Some(policy) => json!({"disk": disk, "existing_data": policy}),
         None => json!({ "disk": disk }),
     };
@@ -189,11 +189,11 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
             for (found, expected) in
                 [disk("sda", 9), coreos("sda", 9), lvm("sda", 9)].into_iter().zip(expected)
             {
-                assert_eq!(of(&[found], install(choice, policy)), *expected, "{policy:?}");
+                assert_eq!(of(&[found], order(choice, policy)), *expected, "{policy:?}");
             }
         }
     }
-    let of_lvm = |choice: &Value| of(&[lvm("sda", 9)], install(choice, None));
+    let of_lvm = |choice: &Value| of(&[lvm("sda", 9)], order(choice, None));
     assert_eq!((of_lvm(&named), of_lvm(&serial)), (ok.clone(), ok));
     assert_eq!(of_lvm(&described), no);
     for hints in [
@@ -226,12 +226,11 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     let lvm = || lvm("sda", 9);
     let resolve = |_: &str| Some("/dev/sda".to_owned());
     let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
-        let mut install = json!({"ignition": {"inline": "{}"}, "disk": choice});
-        install["existing_data"] = json!(policy);
-        let install: Install = serde_json::from_value(install).unwrap();
-        let decided =
-            decide(std::slice::from_ref(&disk), &Wanted::of(&install, &[], None), &resolve)
-                .map(|decision| decision.policy);
+        let mut order = json!({"ignition": {"inline": "{}"}, "disk": choice});
+        order["existing_data"] = json!(policy);
+        let order = crate::vim::order::of(&order);
+        let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&order, &[], None), &resolve)
+            .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)
     };
     for weak in [
@@ -263,22 +262,22 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
 #[test]
 fn hints_that_fit_several_disks_identify_none_of_them() {
     let serial = |disk: Disk| Disk { serial: Some("DRIVE".into()), ..disk };
-    let install = json!({"disk": {"hints": {"serial": "DRIVE"}}});
+    let order = json!({"disk": {"hints": {"serial": "DRIVE"}}});
     let odd = with_obstacle(serial(disk("nvme0n1", 9)), ObstacleKind::Structural, "odd blocks");
     let second = serial(data("nvme0n2", 9));
-    assert_eq!(of(&[odd, second.clone()], install.clone()), Err(Code::ExistingData));
-    assert_eq!(of(std::slice::from_ref(&second), install.clone()), Ok("nvme0n2".into()));
+    assert_eq!(of(&[odd, second.clone()], order.clone()), Err(Code::ExistingData));
+    assert_eq!(of(std::slice::from_ref(&second), order.clone()), Ok("nvme0n2".into()));
     let path = Disk { multipath: Some("nvme0n2".into()), ..serial(disk("sda", 9)) };
     let path = with_obstacle(path, ObstacleKind::Structural, "a path");
-    assert_eq!(of(&[path, second], install), Ok("nvme0n2".into()), "its own path");
+    assert_eq!(of(&[path, second], order), Ok("nvme0n2".into()), "its own path");
 }
 
 #[test]
 fn coreos_with_more_than_coreos_is_not_an_earlier_coreos() {
     let described = |disk: Disk, more: Value| {
-        let mut install = json!({"disk": {"hints": {"by_path": "<in> sda"}}});
-        install.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        of(&[disk], install)
+        let mut order = json!({"disk": {"hints": {"by_path": "<in> sda"}}});
+        order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        of(&[disk], order)
     };
     let mut ceph = coreos("sda", 9);
     ceph.partitions.push(partition("sda", 5, "osd", "ceph_bluestore"));
@@ -315,8 +314,8 @@ fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept()
     };
     let named = |policy: &str| json!({"disk": {"device": "/dev/sda"}, "existing_data": policy});
     for (label, kind) in [("var", "xfs"), ("data", ""), ("root", "xfs"), ("", "ext4")] {
-        for install in [json!({}), json!({"existing_data": "coreos"}), named("coreos")] {
-            let failure = decided(&[with(label, kind)], install).unwrap_err();
+        for order in [json!({}), json!({"existing_data": "coreos"}), named("coreos")] {
+            let failure = decided(&[with(label, kind)], order).unwrap_err();
             assert_eq!(failure.code, Code::ExistingData, "{label}");
             assert!(failure.to_string().contains("(sda5: "), "{}", failure.message);
         }
@@ -331,10 +330,10 @@ fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept()
 #[test]
 fn protected_disk_is_never_written() {
     let disks = [disk("sda", 100), disk("sdb", 200)];
-    let install = json!({
+    let order = json!({
         "disk": {"device": "/dev/sda"}, "existing_data": "wipe", "protect": ["serial-SDA"],
     });
-    assert_eq!(of(&disks, install), Err(Code::Protected));
+    assert_eq!(of(&disks, order), Err(Code::Protected));
     let smallest = json!({"disk": {"if_several": "smallest"}, "protect": ["SERIAL-sda"]});
     assert_eq!(of(&disks, smallest), Err(Code::Protected), "and no other takes its place");
     assert_eq!(of(&disks, json!({"protect": ["SERIAL-sda"]})), Err(Code::DiskAmbiguous));
@@ -344,13 +343,13 @@ fn protected_disk_is_never_written() {
 fn boot_label_in_an_array_or_volume_of_another_disk_is_refused_too() {
     let boot = ContentAbove { name: "dm-3".into(), filesystem: filesystem("xfs", Some("boot")) };
     let with = |disk: Disk| Disk { content_above: vec![boot.clone()], ..disk };
-    let install = || json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
-    let failure = decided(&[disk("sda", 9), with(disk("sdb", 9))], install()).unwrap_err();
+    let order = || json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
+    let failure = decided(&[disk("sda", 9), with(disk("sdb", 9))], order()).unwrap_err();
     assert_eq!(failure.code, Code::BootLabel);
     assert!(failure.to_string().contains("dm-3 of /dev/sdb"), "{}", failure);
     // Built on the target as well: that is a matter of the take-down.
     let both = [with(disk("sda", 9)), with(disk("sdb", 9))];
-    assert_eq!(of(&both, install()), Ok("sda".into()));
+    assert_eq!(of(&both, order()), Ok("sda".into()));
 }
 
 #[test]
@@ -379,11 +378,11 @@ fn boot_label_on_another_disk_is_refused_and_the_disk_is_named() {
 
 #[test]
 fn pattern_that_keeps_nothing_is_refused() {
-    let install = |labels: Value| json!({"disk": {"device": "/dev/sda"}, "save_partlabel": labels});
+    let order = |labels: Value| json!({"disk": {"device": "/dev/sda"}, "save_partlabel": labels});
     let disks = [coreos("sda", 9)];
-    assert_eq!(of(&disks, install(json!(["Root"]))), Err(Code::SavedPartition));
-    assert_eq!(of(&disks, install(json!(["roo*"]))), Ok("sda".into()));
-    assert_eq!(of(&[disk("sda", 9)], install(json!(["data*"]))), Err(Code::SavedPartition));
+    assert_eq!(of(&disks, order(json!(["Root"]))), Err(Code::SavedPartition));
+    assert_eq!(of(&disks, order(json!(["roo*"]))), Ok("sda".into()));
+    assert_eq!(of(&[disk("sda", 9)], order(json!(["data*"]))), Err(Code::SavedPartition));
 }
 
 #[test]
@@ -420,8 +419,8 @@ fn vroc_volume_is_installed_on_as_a_whole_and_never_one_of_its_members() {
         json!({"hints": {"serial": "SERIAL-nvme1n1"}}),
         json!({"device": "/dev/disk/by-path/pci-nvme1n1"}),
     ] {
-        let install = json!({"disk": member, "existing_data": "wipe"});
-        let failure = decided(&disks, install).unwrap_err();
+        let order = json!({"disk": member, "existing_data": "wipe"});
+        let failure = decided(&disks, order).unwrap_err();
         assert_eq!(failure.code, Code::DiskNotEligible);
         assert!(failure.to_string().contains("member of the RAID volume md126"), "{}", failure);
     }
@@ -477,7 +476,8 @@ fn disk_is_found_by_each_of_its_names() {
     for name in ["/dev/sdb", "/dev/disk/by-id/ata-sdb", "/dev/disk/by-path/pci-sdb"] {
         assert_eq!(chosen(&disks, &json!({"device": name})), Ok("sdb".into()), "{name}");
     }
-    let choice = serde_json::from_value(json!({"device": "/dev/disk/by-diskseq/2"})).unwrap();
+    let choice =
+        DiskChoice { device: Some("/dev/disk/by-diskseq/2".into()), ..DiskChoice::default() };
     let wanted = Wanted { disk: Some(&choice), ..Wanted::default() };
     let resolved = decide(&disks, &wanted, &|_| Some("/dev/sdb".into()));
     assert_eq!(resolved.unwrap().disk.name, "sdb");

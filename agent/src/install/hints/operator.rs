@@ -23,7 +23,7 @@ const OPERATORS: [&str; 17] = [
 
 /// How a value is compared with the wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Relation {
     Equal,
     NotEqual,
     AtLeast,
@@ -32,7 +32,7 @@ pub(super) enum Order {
     LessThan,
 }
 
-impl Order {
+impl Relation {
     pub(super) fn is_met<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
         match self {
             Self::Equal => found == wanted,
@@ -53,27 +53,27 @@ pub(super) fn split_operator(text: &str) -> (&str, &str) {
     found.map_or(("", text), |(operator, rest)| (operator, rest.trim()))
 }
 
-pub(super) fn text_order(operator: &str) -> Option<Order> {
+pub(super) fn text_order(operator: &str) -> Option<Relation> {
     Some(match operator {
-        "s==" => Order::Equal,
-        "s!=" => Order::NotEqual,
-        "s>=" => Order::AtLeast,
-        "s>" => Order::MoreThan,
-        "s<=" => Order::AtMost,
-        "s<" => Order::LessThan,
+        "s==" => Relation::Equal,
+        "s!=" => Relation::NotEqual,
+        "s>=" => Relation::AtLeast,
+        "s>" => Relation::MoreThan,
+        "s<=" => Relation::AtMost,
+        "s<" => Relation::LessThan,
         _ => return None,
     })
 }
 
 /// Orders of numbers; a single `=` means "at least", as it always has in Ironic.
-pub(super) fn number_order(operator: &str) -> Option<Order> {
+pub(super) fn number_order(operator: &str) -> Option<Relation> {
     Some(match operator {
-        "==" => Order::Equal,
-        "!=" => Order::NotEqual,
-        "=" | ">=" => Order::AtLeast,
-        ">" => Order::MoreThan,
-        "<=" => Order::AtMost,
-        "<" => Order::LessThan,
+        "==" => Relation::Equal,
+        "!=" => Relation::NotEqual,
+        "=" | ">=" => Relation::AtLeast,
+        ">" => Relation::MoreThan,
+        "<=" => Relation::AtMost,
+        "<" => Relation::LessThan,
         _ => return None,
     })
 }

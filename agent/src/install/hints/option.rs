@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::strict_json;
+use crate::strict_json;
 
 /// The hints of all values of the option together.
 ///

@@ -11,7 +11,7 @@ use probes::block::Disk;
 
 use super::super::{Failure, System};
 use super::head::Head;
-use crate::api::Code;
+use crate::install::Code;
 use crate::vim::fetch::IMAGE_HEAD_BYTES;
 
 /// Opens an image for reading; returns its size in bytes.

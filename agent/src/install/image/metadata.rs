@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::Failure;
 use super::super::failure::advice;
-use crate::api::{Code, StreamSource};
+use crate::install::{Code, StreamSource};
 use crate::vim::Client;
 
 /// The largest document, in bytes; Fedora's has 50 KiB.

@@ -11,9 +11,9 @@ use probes::block::Disk;
 
 use super::failure::advice;
 use super::{Failure, System, describe};
-use crate::api::{Code, ImageSource, WrittenImage};
 use crate::clean;
 use crate::install::say::{Say, Term, say};
+use crate::install::{Code, ImageSource, WrittenImage};
 use crate::secret::redact;
 use crate::stream_facts::StreamFacts;
 use crate::vim::Client;
@@ -106,7 +106,7 @@ pub fn check(
         Source::File(path) => file::head(path, disk, system)?,
     };
     check_fit(wanted, &head, disk, warnings)?;
-    let is_insecure = wanted.insecure == Some(true);
+    let is_insecure = wanted.insecure;
     let signature = self::signature(&signature, client, is_insecure)?;
     let is_plain = matches!(&source, Source::Url(url) if url.starts_with("http:"));
     if signature.is_none() && digests.is_empty() && is_plain {

@@ -2,8 +2,9 @@
 
 use super::*;
 
-fn install(text: &str) -> Install {
-    serde_json::from_str(&format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#)).unwrap()
+fn install(text: &str) -> Order {
+    let json = format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#);
+    crate::vim::order::of(&serde_json::from_str(&json).unwrap())
 }
 
 #[test]

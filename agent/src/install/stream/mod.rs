@@ -25,7 +25,7 @@ use self::meter::{Meter, Reading};
 use self::tee::Tee;
 use super::Failure;
 use super::image::Image;
-use crate::api::{Code, Verify};
+use crate::install::{Code, Verify};
 use crate::stream_facts::StreamFacts;
 use crate::uuid;
 use crate::vim::Client;

@@ -11,7 +11,7 @@ use super::RECORD_LIMIT;
 use super::meter::Meter;
 use super::source::{Fault, Reader};
 use super::tee::Tee;
-use crate::api::Code;
+use crate::install::Code;
 use crate::signals::Stop;
 
 /// How much is passed on at once, in bytes; as much is held back.

@@ -13,7 +13,7 @@ use super::Shared;
 use super::pass::{Ended, Gone, Pass, Sink};
 use super::source::{Fault, Reader};
 use super::tee::Tee;
-use crate::api::Code;
+use crate::install::Code;
 
 /// The largest request, in bytes.
 const MAX_REQUEST_BYTES: usize = 8 * 1024;

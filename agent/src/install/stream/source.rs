@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::super::failure::advice;
 use super::super::image::{self, Source};
 use super::super::say::Say;
-use crate::api::Code;
+use crate::install::Code;
 use crate::vim::Client;
 use crate::vim::download::{Broken, Cause, Download};
 

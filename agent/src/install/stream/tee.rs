@@ -16,8 +16,8 @@ use tracing::{debug, warn};
 
 use super::super::image::{Format, Head, decoder};
 use super::parts::{self, SAMPLE_BYTES};
-use crate::api::Verify;
 use crate::ask::receive_within;
+use crate::install::Verify;
 use crate::signals::Stop;
 use crate::stream_facts::Sample;
 

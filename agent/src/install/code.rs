@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::CheckName;
+use super::outcome::CheckName;
 
 /// Why a node was not installed. Programs may rely on the spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

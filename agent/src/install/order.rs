@@ -1,0 +1,191 @@
+//! An order: the image to write, the disk to write it to, and the checks. Each engine makes one from its own wire format.
+
+use serde_json::{Map, Value};
+
+/// An install as ordered: the image, the disk, and the checks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Order {
+    /// The Ignition config that the installed system applies at its first boot.
+    pub ignition: IgnitionSource,
+    /// The operating system image; absent for the one in the live image.
+    pub image: Option<ImageSource>,
+    /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
+    pub disk: Option<DiskChoice>,
+    /// What the chosen disk must be; otherwise nothing is installed.
+    pub expect: Option<Expect>,
+    /// Kernel arguments to add to the installed system.
+    pub append_kargs: Vec<String>,
+    /// Kernel arguments to remove from the installed system.
+    pub delete_kargs: Vec<String>,
+    /// Ignition platform id of the installed system, e.g. `metal`; absent for the image's own.
+    pub platform: Option<String>,
+    /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
+    pub console: Vec<String>,
+    /// Whether to copy the live system's network profiles to the installed system.
+    pub copy_network: bool,
+    /// Kernel arguments for the first boot only; absent for the writer's choice.
+    pub firstboot_args: Option<String>,
+    /// Partitions to keep, by label (shell pattern).
+    pub save_partlabel: Vec<String>,
+    /// Partitions to keep, by number or range: `5`, `5-7`, `5-`, `-7`.
+    pub save_partindex: Vec<String>,
+    /// The least severity of findings that prevents the install; absent for the node's configuration, which says `critical` unless it is changed.
+    pub block_on: Option<BlockOn>,
+    /// Findings that prevent the install too, whatever their severity: `CODE` or `CODE@PART`, with `*` for any characters,
+    /// e.g. `memory.ecc.*` or `disk.health.worn@sda`.
+    pub block_also: Vec<String>,
+    /// Findings that never prevent the install, in the same form.
+    pub block_except: Vec<String>,
+    /// What to do if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial,
+    /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
+    pub existing_data: Option<ExistingDataPolicy>,
+    /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
+    /// a file system or partition on them.
+    pub protect: Vec<String>,
+    /// How much of the written disk is read back.
+    pub verify: Verify,
+    /// Consequence for a disk that fails its verification.
+    pub on_unproved: OnUnproved,
+}
+
+/// Which existing data an install may overwrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExistingDataPolicy {
+    /// None: only a blank disk is written.
+    Refuse,
+    /// An earlier `CoreOS`: a blank disk is written, too.
+    Coreos,
+    /// Any. What is active on the disk is taken down first, and metadata of arrays and pools that the image does not
+    /// overwrite is erased after the write.
+    Wipe,
+}
+
+impl ExistingDataPolicy {
+    /// The policy's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Coreos => "coreos",
+            Self::Wipe => "wipe",
+        }
+    }
+}
+
+/// How much of a written disk is read back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// A sample of its blocks.
+    #[default]
+    Sample,
+    /// The whole image, except for the blocks of the boot file system that the writer changes after the copy; of
+    /// that file system the result says how many blocks are equal.
+    Full,
+}
+
+/// What happens to a disk that fails its verification.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnUnproved {
+    /// Its partition table is erased, so that the machine does not boot from it.
+    #[default]
+    Erase,
+    /// It stays as it is.
+    Keep,
+}
+
+/// Where the Ignition config is: exactly one of `url` and `inline`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IgnitionSource {
+    /// `http` or `https` address of the config.
+    pub url: Option<String>,
+    /// The config itself, as exact JSON text.
+    pub inline: Option<String>,
+    /// Digest of the config's bytes: `sha512-` and 128, or `sha256-` and 64 hexadecimal digits.
+    pub hash: Option<String>,
+}
+
+/// The operating system image: exactly one of `url`, `file` and `stream`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageSource {
+    /// `http` or `https` address of a raw disk image; xz, gzip and zstd are recognised.
+    pub url: Option<String>,
+    /// Path of a raw disk image on the live system.
+    pub file: Option<String>,
+    /// Stream metadata that names the image and its digest.
+    pub stream: Option<StreamSource>,
+    /// Whether to install without a signature; otherwise `URL.sig` must exist and be valid. Refused unless the node's
+    /// configuration allows it.
+    pub insecure: bool,
+    /// Digest of the image as downloaded, as in `ignition.hash`.
+    pub hash: Option<String>,
+    /// Size of the uncompressed image in bytes; a smaller disk is refused.
+    pub uncompressed_bytes: Option<u64>,
+    /// Sector size that the image requires in bytes, 512 or 4096; other disks are refused.
+    pub sector_bytes: Option<u64>,
+}
+
+/// `CoreOS` stream metadata, which lists the images of a release by architecture and artifact.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamSource {
+    /// `http` or `https` address of the stream metadata JSON.
+    pub url: String,
+    /// Architecture of the image, e.g. `x86_64`; absent for the machine's own.
+    pub architecture: Option<String>,
+    /// Artifact of the image, e.g. `metal` or `metal4k`; absent for the one that fits the disk's sectors.
+    pub artifact: Option<String>,
+}
+
+/// Which disk to write: at most one of `device` and `hints`; without both, the only one.
+///
+/// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
+/// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DiskChoice {
+    /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may
+    /// mean another disk after the next boot, so it identifies none.
+    pub device: Option<String>,
+    /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
+    /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
+    pub hints: Option<Map<String, Value>>,
+    /// How to choose if several disks match.
+    pub if_several: IfSeveral,
+}
+
+/// How to choose among several disks that match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IfSeveral {
+    /// Install nothing.
+    #[default]
+    Refuse,
+    /// The smallest one; refused if two are equally small.
+    Smallest,
+    /// The largest one; refused if two are equally large.
+    Largest,
+    /// The first one in the order of the report.
+    First,
+    /// The first one in the order of `/dev/disk/by-path`.
+    FirstByPath,
+}
+
+/// What the chosen disk must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// Serial number.
+    pub serial: Option<String>,
+    /// World wide name.
+    pub wwn: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+}
+
+/// The least severity of findings that prevents an install.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BlockOn {
+    /// Critical findings.
+    #[default]
+    Critical,
+    /// Warnings and critical findings.
+    Warning,
+    /// No findings.
+    Never,
+}

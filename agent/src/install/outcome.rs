@@ -1,0 +1,161 @@
+//! What is known of an install at its end: the state of the disk, and what was read back from it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The state of the disk after the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskState {
+    /// Nothing was written to it.
+    Untouched,
+    /// It may contain part of the image; it does not boot.
+    HalfWritten,
+    /// It was written, but it is not proved that it contains the whole image: its verification failed or was
+    /// interrupted. It may boot.
+    Written,
+    /// It contains the whole image, and its verification passed.
+    Installed,
+    /// It was written and failed its verification, so its partition table was erased; it does not boot. Partitions
+    /// to keep are still listed.
+    Erased,
+}
+
+/// Which disk it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskIdentity {
+    /// Device file, e.g. `/dev/nvme0n1`.
+    pub device: String,
+    /// Serial number, if the disk has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// World wide name, if the disk has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// Size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Data that was found on a disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExistingData {
+    /// Kernel name of the disk or partition, e.g. `sda3`.
+    pub name: String,
+    /// What it contains, e.g. `LVM physical volume of vg0`.
+    pub what: String,
+}
+
+/// The image that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenImage {
+    /// Address or path that it came from, without user and query.
+    pub source: String,
+    /// Digest of its bytes as received; absent if not all arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Size as received, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Write counters of a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WriteCounters {
+    /// Bytes written to it since it appeared, when the install started.
+    pub bytes_written_before: u64,
+    /// The same when the install ended; absent if the disk did not respond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_written_after: Option<u64>,
+}
+
+/// What was read back from the disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Proof {
+    /// Every check, in the order in which they were made.
+    pub checks: Vec<Check>,
+}
+
+/// One check of what was read back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// What was checked.
+    pub name: CheckName,
+    /// Whether it matches the instruction.
+    pub ok: bool,
+    /// Whether a failure forbids a reboot.
+    pub fatal: bool,
+    /// What was expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+}
+
+/// What a check verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckName {
+    /// The partition table is intact and has partitions.
+    PartitionTable,
+    /// The backup of the partition table is intact and lists the same partitions.
+    BackupTable,
+    /// The partitions have the places and sizes that the image gives them.
+    ImageTable,
+    /// The saved partitions have the same places and content as before.
+    SavedPartitions,
+    /// The blocks of the disk have the digests of the image's blocks.
+    ImageContent,
+    /// Nothing makes the disk or one of its partitions a member of an array or pool. Saved partitions may be members.
+    Signatures,
+    /// The disk has a file system labelled `boot` that can be read.
+    BootFilesystem,
+    /// The disk has a whole file system labelled `root`.
+    RootFilesystem,
+    /// `/ignition.firstboot`, which makes Ignition run, exists.
+    FirstbootStamp,
+    /// `/ignition/config.ign` contains exactly the bytes that the VIM sent.
+    IgnitionDigest,
+    /// Every boot loader entry contains the requested kernel arguments.
+    KernelArguments,
+    /// Every boot loader entry contains the requested Ignition platform.
+    Platform,
+    /// The kernel and the initramfs of every boot loader entry have the digest that `OSTree` recorded in the image. Only if
+    /// the entries name such a digest.
+    BootFiles,
+    /// The installed system has the network profiles that were to be copied.
+    NetworkFiles,
+    /// The EFI system partition has a boot loader.
+    EspLoader,
+    /// No other disk has a file system labelled `boot`.
+    OtherBootLabels,
+    /// The firmware has a boot entry for the disk.
+    EfiEntry,
+}
+
+impl CheckName {
+    /// The name as the API spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PartitionTable => "partition_table",
+            Self::BackupTable => "backup_table",
+            Self::ImageTable => "image_table",
+            Self::SavedPartitions => "saved_partitions",
+            Self::ImageContent => "image_content",
+            Self::Signatures => "signatures",
+            Self::BootFilesystem => "boot_filesystem",
+            Self::RootFilesystem => "root_filesystem",
+            Self::FirstbootStamp => "firstboot_stamp",
+            Self::IgnitionDigest => "ignition_digest",
+            Self::KernelArguments => "kernel_arguments",
+            Self::Platform => "platform",
+            Self::BootFiles => "boot_files",
+            Self::NetworkFiles => "network_files",
+            Self::EspLoader => "esp_loader",
+            Self::OtherBootLabels => "other_boot_labels",
+            Self::EfiEntry => "efi_entry",
+        }
+    }
+}

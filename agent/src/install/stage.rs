@@ -1,0 +1,59 @@
+//! The stages of a job, and how each goes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A stage of the job. Stages run in this order.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The machine's hardware is read.
+    Collect,
+    /// The report is posted.
+    Report,
+    /// The instruction is requested and parsed.
+    Instruction,
+    /// Everything that can be checked before the disk is touched.
+    Preflight,
+    /// The disk is written.
+    Write,
+    /// What was written is read back.
+    Proof,
+    /// The outcome is posted.
+    Result,
+    /// The node waits, as the VIM asked.
+    Wait,
+}
+
+impl Stage {
+    /// The stage as the API spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Collect => "collect",
+            Self::Report => "report",
+            Self::Instruction => "instruction",
+            Self::Preflight => "preflight",
+            Self::Write => "write",
+            Self::Proof => "proof",
+            Self::Result => "result",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+/// What an event says about its stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The stage starts.
+    Started,
+    /// The stage continues.
+    Progress,
+    /// The stage succeeded.
+    Done,
+    /// The stage failed; the message says why.
+    Failed,
+}
