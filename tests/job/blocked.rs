@@ -177,7 +177,7 @@ fn blocked_node_goes_on_when_the_vim_allows_it() {
 fn configuration_of_the_node_blocks_by_code_and_the_installer_does_not_run() {
     let mock = vim(|number| if number < 5 { plain() } else { json!({"ignition": {}}) });
     let mut machine = Machine::new(&mock.url);
-    machine.settings.blocking.also = vec!["memory.ecc.correctable".into()];
+    machine.settings.site.blocking.also = vec!["memory.ecc.correctable".into()];
     machine.settings.vim.deadline = Some(Duration::from_secs(30));
     run(&mut machine, |_| vec![finding("memory.ecc.correctable")]);
     assert_eq!(codes(&mock)[0], "FINDINGS");

@@ -111,7 +111,7 @@ fn node(
     *second.lock().unwrap() = Some(sdb.clone());
     disks.lock().unwrap().clone_from(&machine.collected.disks);
     let kernel = Changing { root: machine.root.clone(), disks: Arc::clone(&disks) };
-    machine.settings.system = System::of(Arc::new(kernel), machine.root.clone());
+    machine.settings.site.system = System::of(Arc::new(kernel), machine.root.clone());
     (mock, Node { machine, disks, second: sdb })
 }
 

@@ -128,7 +128,7 @@ fn disk_too_small_for_the_image_is_no_candidate() {
         "url": "http://127.0.0.1:1/image.raw", "insecure": true, "uncompressed_bytes": 100 << 20,
     });
     let result = refused(&json!({ "image": image }), &|machine| {
-        machine.settings.is_insecure_image_allowed = true;
+        machine.settings.site.is_insecure_image_allowed = true;
         machine.add_disk("sdb", 128 << 20);
     });
     assert_eq!(result["disk"]["serial"], "SERIAL-sdb", "{result:#}");
@@ -139,7 +139,7 @@ fn disk_too_small_for_the_image_is_no_candidate() {
 fn disk_that_the_configuration_protects_is_never_written() {
     let install = json!({"disk": {"hints": {"serial": "SERIAL-sda"}}, "existing_data": "wipe"});
     let result = refused(&install, &|machine| {
-        machine.settings.protect = vec!["serial-sda".into()];
+        machine.settings.site.protect = vec!["serial-sda".into()];
     });
     assert_eq!(result["code"], "PROTECTED");
 }

@@ -85,7 +85,7 @@ fn a_failed_fetch_leaves_the_disk_untouched_and_is_refused() {
 fn a_disk_that_hangs_in_the_kernel_is_reported_and_ends_the_job_with_a_result() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
-    machine.settings.patience = Patience {
+    machine.settings.site.patience = Patience {
         stall: Duration::from_millis(300),
         hang: Duration::from_millis(900),
         kill: Duration::from_millis(300),
@@ -173,7 +173,7 @@ fn a_signal_stops_the_installer_and_is_reported() {
 fn an_installer_that_hangs_is_killed() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
-    machine.settings.installer_limit = Duration::from_millis(500);
+    machine.settings.site.installer_limit = Duration::from_millis(500);
     machine.installer("0.27.0", "write_some; sleep 600");
     assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     assert_eq!(result(&mock)["code"], "INSTALLER_FAILED");

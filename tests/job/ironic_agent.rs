@@ -43,7 +43,7 @@ impl Agent {
         settings.least_interval = Duration::from_millis(100);
         change(&mut settings, &mut job);
         let (port, stop) = (settings.port, Stop::default());
-        let run_dir = job.run_dir.clone();
+        let run_dir = job.site.run_dir.clone();
         let (for_thread, clock) = (stop.clone(), machine.clock.clone());
         let collected = machine.collected.clone();
         let thread = std::thread::spawn(move || {

@@ -69,15 +69,15 @@ impl Machine {
         vim.allow_plain_http = true;
         vim.timeouts.connect = Duration::from_secs(5);
         let mut settings = JobSettings::new(vim);
-        settings.installer = root.join("coreos-installer");
-        settings.run_dir = root.join("run/private");
-        settings.network_dir = root.join("keyfiles");
-        settings.osmet_dir = root.join("osmet");
-        settings.system = System::below(root.clone());
-        settings.available_memory_bytes = || Some(1 << 30);
+        settings.site.installer = root.join("coreos-installer");
+        settings.site.run_dir = root.join("run/private");
+        settings.site.network_dir = root.join("keyfiles");
+        settings.site.osmet_dir = root.join("osmet");
+        settings.site.system = System::below(root.clone());
+        settings.site.available_memory_bytes = || Some(1 << 30);
         settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
-        settings.is_insecure_image_allowed = true;
+        settings.site.is_insecure_image_allowed = true;
         // A test that asks again after a refusal says so.
         settings.on_refusal = OnRefusal::Stop;
         let mut machine = Self {
@@ -113,7 +113,7 @@ impl Machine {
             order: serde_json::from_value::<Install>(install.clone()).unwrap().into(),
             request_id: REQUEST_ID.to_owned(),
             reason: "as the test asks",
-            result: machine.settings.run_dir.join("result.json"),
+            result: machine.settings.site.run_dir.join("result.json"),
             after: After::Reboot,
         });
         machine.settings.words = offline::words;
@@ -178,7 +178,7 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
 "#,
             root = self.root.display()
         );
-        let path = &self.settings.installer;
+        let path = &self.settings.site.installer;
         fs::remove_file(path).ok();
         // Written by another process: a file that this one has open for writing could not be run while another
         // thread forks ("text file busy").

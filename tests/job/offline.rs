@@ -228,8 +228,8 @@ fn table_of_an_unproved_disk_is_kept_only_on_request() {
 fn result_of_an_earlier_run_does_not_survive_and_an_impossible_file_is_refused_first() {
     let mut machine =
         Machine::offline(&json!({"ignition": inline(), "disk": {"device": "/dev/none"}}));
-    fs::create_dir_all(&machine.settings.run_dir).unwrap();
-    let file = machine.settings.run_dir.join("result.json");
+    fs::create_dir_all(&machine.settings.site.run_dir).unwrap();
+    let file = machine.settings.site.run_dir.join("result.json");
     machine.run();
     let earlier = fs::read_to_string(&file).unwrap();
     fs::write(&file, earlier.replace("refused", "installed")).unwrap();
@@ -264,8 +264,8 @@ fn file_that_is_no_earlier_result_is_never_removed_or_replaced() {
 fn dry_run_changes_nothing_not_even_the_result_of_an_earlier_run() {
     let mut machine = Machine::offline(&json!({"ignition": inline()}));
     machine.settings.is_dry_run = true;
-    fs::create_dir_all(&machine.settings.run_dir).unwrap();
-    let file = machine.settings.run_dir.join("result.json");
+    fs::create_dir_all(&machine.settings.site.run_dir).unwrap();
+    let file = machine.settings.site.run_dir.join("result.json");
     fs::write(&file, "earlier").unwrap();
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     machine.add_disk("sdb", 64 << 20);
@@ -294,7 +294,7 @@ fn no_refusal_without_a_vim_speaks_of_one() {
         plain(),
     ] {
         let mut machine = Machine::offline(&install);
-        machine.settings.osmet_dir = machine.root.join("none");
+        machine.settings.site.osmet_dir = machine.root.join("none");
         assert_eq!(machine.run().exit_status, ExitStatus::Untouched, "{install}");
         let result = machine.result();
         for key in ["message", "advice"] {

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 use probes::block::{Disk, ObstacleKind};
 use run_coreos_installer::api::{Code, DiskState, Install};
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::install::run::{End, Installer, Ran, Task, Written, install};
+use run_coreos_installer::install::act::{Mark, Watch};
+use run_coreos_installer::install::run::{End, Installer, Ran, Task, write};
 use run_coreos_installer::install::selection::Selection;
 use run_coreos_installer::install::{Failure, System, settle};
+use run_coreos_installer::install::{Outcome, Stage, State};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
@@ -290,6 +292,14 @@ impl Installer for Fake<'_> {
     }
 }
 
+/// A watch that passes nothing on.
+struct Nobody;
+
+impl Watch for Nobody {
+    fn stage(&self, _: Stage, _: State, _: Option<u8>, _: Option<&str>) {}
+    fn note(&self, _: Mark) {}
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     n_cases: u64,
@@ -365,12 +375,14 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
             violations: &mut counts.violations,
         };
         let task = Task { target: &target, selection };
-        let written = install(&task, &mut fake, &clock, &stop);
-        if written.outcome.is_ok() && !fake.is_unchanged {
+        let mut outcome = Outcome::default();
+        let written = write(&task, &mut fake, &clock, &stop, &Nobody, &mut outcome);
+        outcome.failure = written.err();
+        if outcome.failure.is_none() && !fake.is_unchanged {
             fake.violations.push("the result names a disk that has changed".into());
         }
         kernel.lock().pass(Moment::BeforeProof);
-        (target.disk().clone(), written)
+        (target.disk().clone(), outcome)
     });
     let world = kernel.lock();
     counts.n_events = world.n_events;
@@ -388,7 +400,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
 }
 
 /// Checks that the result is true of the disk that it names.
-fn judge(world: &World, named: &Disk, written: &Written, counts: &mut Counts) {
+fn judge(world: &World, named: &Disk, written: &Outcome, counts: &mut Counts) {
     let held = world.truths[0].disks.iter().find(|(slot, _)| slot.name == named.name);
     let (slot, physical) = held.unwrap();
     let n_writes = world.writes.get(&slot.physical).copied().unwrap_or_default();
@@ -400,19 +412,19 @@ fn judge(world: &World, named: &Disk, written: &Written, counts: &mut Counts) {
     };
     claim(is_named, "the result names another disk");
     claim(
-        (written.disk_state == DiskState::Untouched) <= (n_writes == 0),
+        (written.state == DiskState::Untouched) <= (n_writes == 0),
         "a disk that was written counts as untouched",
     );
     // The counters of a disk that is gone cannot be read.
     let is_counted = world.has_counters && world.slots.contains(slot);
     claim(
-        !(is_counted && written.disk_state != DiskState::Untouched && n_writes == 0),
+        !(is_counted && written.state != DiskState::Untouched && n_writes == 0),
         "a disk that was not written counts as written",
     );
-    claim(written.outcome.is_err() || n_writes >= 2, "installed without a write");
-    match written.outcome {
-        Ok(()) => counts.n_installed = 1,
-        Err(_) => counts.n_refused = 1,
+    claim(written.failure.is_some() || n_writes >= 2, "installed without a write");
+    match written.failure {
+        None => counts.n_installed = 1,
+        Some(_) => counts.n_refused = 1,
     }
 }
 

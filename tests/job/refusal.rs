@@ -112,27 +112,27 @@ fn a_machine_without_the_prerequisites_refuses() {
         (plain(), &finding, "FINDINGS"),
         (
             plain(),
-            &|machine| machine.settings.available_memory_bytes = || Some(100 << 20),
+            &|machine| machine.settings.site.available_memory_bytes = || Some(100 << 20),
             "MEMORY_LOW",
         ),
         (with("append_kargs", json!(["a b"])), &|_| {}, "KARGS"),
         (with("copy_network", json!(true)), &|_| {}, "NETWORK"),
         (
             plain(),
-            &|machine| fs::remove_file(&machine.settings.installer).unwrap(),
+            &|machine| fs::remove_file(&machine.settings.site.installer).unwrap(),
             "INSTALLER_MISSING",
         ),
         (plain(), &|machine| machine.installer("0.10.0", ""), "INSTALLER_TOO_OLD"),
         (
             plain(),
-            &|machine| fs::remove_dir_all(&machine.settings.osmet_dir).unwrap(),
+            &|machine| fs::remove_dir_all(&machine.settings.site.osmet_dir).unwrap(),
             "MEDIUM_LOST",
         ),
         (
             plain(),
             &|machine| {
                 let larger = osmet((64 << 20) + 1);
-                fs::write(machine.settings.osmet_dir.join("x86_64.osmet"), larger).unwrap();
+                fs::write(machine.settings.site.osmet_dir.join("x86_64.osmet"), larger).unwrap();
             },
             "DISK_TOO_SMALL",
         ),

@@ -36,7 +36,7 @@ impl Run {
 
     fn on(mock: Mock) -> Self {
         let mut machine = Machine::new(&mock.url);
-        machine.settings.is_insecure_image_allowed = true;
+        machine.settings.site.is_insecure_image_allowed = true;
         machine.installer("0.27.0", STREAMING);
         Self { mock, machine }
     }

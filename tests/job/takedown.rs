@@ -79,7 +79,7 @@ fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
     let holders = machine.root.join("sys/devices/sda/holders");
     fs::create_dir_all(&holders).unwrap();
     std::os::unix::fs::symlink("../../virtual/block/md0", holders.join("md0")).unwrap();
-    machine.settings.system =
+    machine.settings.site.system =
         System::of(Arc::new(Folder(machine.root.clone())), machine.root.clone());
     let disk = &mut machine.collected.disks[0];
     disk.obstacles = vec![ObstacleKind::Active.because("in use: sda is held by md0")];

@@ -154,7 +154,7 @@ fn image_without_a_signature_needs_the_permission_of_the_configuration() {
     let image = json!({"image": {"url": "http://127.0.0.1:1/image.raw", "insecure": true}});
     let mock = vim(move |_, _| Reply::json(200, &install("r1", &image)));
     let mut machine = Machine::new(&mock.url);
-    machine.settings.is_insecure_image_allowed = false;
+    machine.settings.site.is_insecure_image_allowed = false;
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert!(machine.read("args").is_empty());
     assert_eq!(results(&mock)[0]["code"], "IMAGE_INSECURE");

@@ -238,12 +238,12 @@ impl Work {
             order: install,
             request_id: request.id,
             reason: "assisted-service asks for it",
-            result: settings.run_dir.join("result.json"),
+            result: settings.site.run_dir.join("result.json"),
             after: After::Reboot,
         });
         settings.words = super::words;
         if let Some(dir) = request.network_dir {
-            settings.network_dir = dir.into();
+            settings.site.network_dir = dir.into();
         }
         // Images come from anywhere; the token is for the service only.
         settings.vim.url = None;

@@ -43,7 +43,7 @@ impl Session<'_> {
             warn!("the service asks for an install while one is running; ignoring that");
             return;
         }
-        let request = install::parse(&step, &self.api, self.job.is_insecure_image_allowed);
+        let request = install::parse(&step, &self.api, self.job.site.is_insecure_image_allowed);
         match request {
             Ok(request) => self.start_install(step, request),
             Err(error) => {

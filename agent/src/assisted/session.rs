@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
     pub(super) fn logs(&self) -> logs::Sources {
         logs::Sources {
             report: self.surveyed.collected.report.clone(),
-            result: self.job.run_dir.join("result.json"),
+            result: self.job.site.run_dir.join("result.json"),
         }
     }
 

@@ -133,7 +133,7 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     settings.is_dry_run = options.dry_run;
     // The command line allows only values that the API knows.
     let block_on = options.block.block_on.as_deref();
-    settings.blocking = Policy {
+    settings.site.blocking = Policy {
         block_on: offline::known::<crate::api::BlockOn, _>(block_on),
         also: options.block.block_also.clone(),
         except: options.block.block_except.clone(),
@@ -142,10 +142,10 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     let is_watched = std::io::stderr().is_terminal();
     settings.screen = Some(if is_watched { "/dev/stderr" } else { "/dev/console" }.into());
     settings.shows_qr = options.block.console_qr;
-    settings.installer.clone_from(&options.installer);
-    settings.protect.clone_from(&options.protect);
+    settings.site.installer.clone_from(&options.installer);
+    settings.site.protect.clone_from(&options.protect);
     settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
-    settings.is_insecure_image_allowed = options.allow_insecure_image;
+    settings.site.is_insecure_image_allowed = options.allow_insecure_image;
     settings.on_refusal = match options.on_refusal {
         crate::cli::OnRefusal::Retry => OnRefusal::Retry,
         crate::cli::OnRefusal::Stop => OnRefusal::Stop,

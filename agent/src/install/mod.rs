@@ -1,8 +1,9 @@
 //! Writing the disk: which one, whether it may be, and the run of coreos-installer.
 //!
 //! Nothing here is reachable from the code that collects facts. The order is
-//! [`selection::Selection::target`], [`preflight`], [`run::install`].
+//! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`act::Act::carry_out`].
 
+pub mod act;
 pub mod attempt;
 mod blank;
 pub mod blocking;
@@ -28,6 +29,7 @@ pub mod outcome;
 pub mod preflight;
 pub mod progress;
 pub mod protect;
+mod prove;
 pub mod readable;
 pub mod remains;
 pub mod root_arguments;
@@ -37,6 +39,7 @@ pub mod say;
 pub mod seen;
 pub mod selection;
 pub mod settle;
+pub mod site;
 mod spanning;
 pub mod stage;
 pub mod stream;
@@ -55,9 +58,11 @@ pub use self::order::{
     OnUnproved, Order, StreamSource, Verify,
 };
 pub use self::outcome::{
-    Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
+    Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,
+    WrittenImage,
 };
 use self::say::{Say, Words};
+pub use self::site::Site;
 pub use self::stage::{Stage, State};
 pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
 pub use existing::found as existing_data;

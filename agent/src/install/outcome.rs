@@ -1,13 +1,71 @@
 //! What is known of an install at its end: the state of the disk, and what was read back from it.
 
+use probes::block::Disk;
+use probes::findings::Finding;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Failure;
+use super::readable::Unreadable;
+use super::seen::Seen;
+use super::stage::Stage;
+use crate::exit_status::ExitStatus;
+
+/// How an install ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// The stage in which it ended.
+    pub stage: Stage,
+    /// The disk that was chosen; `None` if none was.
+    pub disk: Option<Box<Disk>>,
+    /// The state of the disk.
+    pub state: DiskState,
+    /// Why it did not succeed.
+    pub failure: Option<Failure>,
+    /// What was read back from the disk; `None` if it was not written.
+    pub proof: Option<Proof>,
+    /// How many times the writer was started.
+    pub tries: u32,
+    /// The last lines of its output.
+    pub log_tail: Vec<String>,
+    /// The disk's own write counters.
+    pub counters: Option<WriteCounters>,
+    /// The image that was fetched; `None` for the live image's own.
+    pub image: Option<WrittenImage>,
+    /// What was active on the disk and was taken down before the write, in words.
+    pub taken_down: Vec<String>,
+    /// Metadata that was erased after the write because the image does not overwrite it, in words.
+    pub erased: Vec<String>,
+    /// What is harmless but worth knowing.
+    pub warnings: Vec<String>,
+    /// The findings that prevented it.
+    pub blocking: Vec<Finding>,
+    /// The node when the disk was chosen; `None` if the choice was not reached.
+    pub seen: Option<Seen>,
+    /// Set if the chosen disk cannot be read.
+    pub unreadable: Option<Unreadable>,
+}
+
+impl Outcome {
+    /// The exit status of a program that only installs.
+    #[must_use]
+    pub fn exit_status(&self) -> ExitStatus {
+        match self.state {
+            _ if self.failure.is_none() => ExitStatus::Done,
+            DiskState::Untouched => ExitStatus::Untouched,
+            DiskState::HalfWritten => ExitStatus::HalfWritten,
+            DiskState::Written | DiskState::Erased => ExitStatus::Unproven,
+            DiskState::Installed => ExitStatus::NotReported,
+        }
+    }
+}
+
 /// The state of the disk after the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskState {
     /// Nothing was written to it.
+    #[default]
     Untouched,
     /// It may contain part of the image; it does not boot.
     HalfWritten,

@@ -9,11 +9,12 @@ use std::path::Path;
 
 use probes::block::Disk;
 
-use super::blocking::{self, Policy};
+use super::blocking;
 use super::busy::check_not_busy;
 use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
+use super::site::Site;
 use super::{Failure, System, osmet, takedown};
 use crate::clean;
 use crate::install::say::{Say, Term, say};
@@ -32,25 +33,6 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// itself, gpg and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
-
-/// What preflight checks in addition to the instruction.
-#[derive(Debug)]
-pub struct Surroundings<'a> {
-    /// The client that fetches.
-    pub client: &'a Client,
-    /// Which findings prevent an install by the node's configuration.
-    pub blocking: &'a Policy,
-    /// The program that writes.
-    pub installer: &'a Path,
-    /// Directory with `NetworkManager` profiles.
-    pub network_dir: &'a Path,
-    /// Directory with the live image's own installable image.
-    pub osmet_dir: &'a Path,
-    /// The system whose disk is written.
-    pub system: &'a System,
-    /// Memory that programs can get without swapping; `None` if the kernel does not report it.
-    pub available_memory_bytes: Option<u64>,
-}
 
 /// What the checks of disk and image found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +122,8 @@ pub fn check(
     order: &Order,
     disk: &Disk,
     findings: &[Finding],
-    around: &Surroundings<'_>,
+    site: &Site,
+    client: &Client,
 ) -> Result<Checked, Failure> {
     let mut warnings = Vec::new();
     let mut image = None;
@@ -150,28 +133,28 @@ pub fn check(
         let refuse = |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
         patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
     }
-    around.blocking.with(order).check(findings)?;
+    site.blocking.with(order).check(findings)?;
     arguments(order)?;
     warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
-    warnings.extend(memory(around.available_memory_bytes)?);
+    warnings.extend(memory((site.available_memory_bytes)())?);
     let is_full = order.verify == Verify::Full;
-    let version = installer::version(around.installer, around.system.stop())?;
+    let version = installer::version(&site.installer, site.system.stop())?;
     if order.copy_network {
-        network(around.network_dir)?;
+        network(&site.network_dir)?;
     }
-    check_use(disk, around.system)?;
+    check_use(disk, &site.system)?;
     match &order.image {
         Some(wanted) => {
-            let found = image::check(wanted, disk, around.client, around.system, &mut warnings)?;
+            let found = image::check(wanted, disk, client, &site.system, &mut warnings)?;
             if is_full && !found.head.is_readable() {
                 return Err(unverifiable(&found));
             }
             image = Some(found);
         }
-        None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
+        None => warnings.extend(osmet::check(&site.osmet_dir, disk)?),
     }
     // A server may take minutes to respond, during which another program may have started to use the disk.
-    check_use(disk, around.system)?;
+    check_use(disk, &site.system)?;
     Ok(Checked { version, image, warnings })
 }
 

@@ -22,7 +22,7 @@ const ALIGNMENT: u64 = 4096;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A disk that cannot be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
     /// Why, and where.
     pub finding: Finding,

@@ -5,17 +5,18 @@ use std::time::Duration;
 use probes::block::Disk;
 use tracing::warn;
 
+use super::act::{Mark, Watch};
 use super::counters::{self, Reading};
 use super::failure::advice;
+use super::outcome::{DiskState, Outcome};
 use super::selection::Selection;
 use super::settle;
 use super::takedown;
 use super::target::Target;
 use super::{Failure, describe};
-use crate::checkpoint;
 use crate::clock::Clock;
+use crate::install::Code;
 use crate::install::say::say;
-use crate::install::{Code, DiskState, WriteCounters};
 use crate::signals::Stop;
 
 /// How often coreos-installer is run at most.
@@ -62,115 +63,72 @@ pub enum End {
     Hung,
 }
 
-/// How the writing went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Whether it was written, or why not.
-    pub outcome: Result<(), Failure>,
-    /// What has become of the disk.
-    pub disk_state: DiskState,
-    /// How often coreos-installer was run.
-    pub attempts: u32,
-    /// Its last lines.
-    pub log_tail: Vec<String>,
-    /// The write counters of the disk, if it has them.
-    pub counters: Option<WriteCounters>,
-    /// What was active on the disk and was taken down, in words.
-    pub taken_down: Vec<String>,
-    /// All disks, as they were right before the last run.
-    pub disks: Vec<Disk>,
-}
-
-impl Default for Written {
-    fn default() -> Self {
-        Self {
-            outcome: Ok(()),
-            disk_state: DiskState::Untouched,
-            attempts: 0,
-            log_tail: Vec::new(),
-            counters: None,
-            taken_down: Vec::new(),
-            disks: Vec::new(),
-        }
-    }
-}
-
-impl Written {
-    /// Nothing was started.
-    #[must_use]
-    pub fn not_started(failure: Failure) -> Self {
-        Self { outcome: Err(failure), ..Self::default() }
-    }
-}
-
-/// Writes the disk.
-pub fn install(
+/// Writes the disk, and adds to the outcome what became of it. Returns all disks as they were right before the last run.
+///
+/// # Errors
+/// Nothing was written, or not all; `outcome.state` says which.
+pub fn write(
     task: &Task<'_>,
     installer: &mut dyn Installer,
     clock: &dyn Clock,
     stop: &Stop,
-) -> Written {
-    let mut written = Written::default();
-    if let Err(failure) = take_down(task, &mut written.taken_down) {
-        return Written { outcome: Err(failure), ..written };
-    }
-    let before = match counters::before(task.target) {
-        Ok(before) => before,
-        Err(_) if stop.is_stopped() => {
-            return Written { outcome: Err(interrupted(DiskState::Untouched)), ..written };
-        }
-        Err(failure) => return Written { outcome: Err(failure), ..written },
-    };
-    loop {
-        let is_written = written.disk_state != DiskState::Untouched;
-        match confirm(task, is_written, clock, stop) {
-            Ok(disks) => written.disks = disks,
-            Err(failure) => {
-                written.outcome = Err(failure);
-                break;
-            }
-        }
-        written.attempts += 1;
+    watch: &dyn Watch,
+    outcome: &mut Outcome,
+) -> Result<Vec<Disk>, Failure> {
+    take_down(task, watch, &mut outcome.taken_down)?;
+    let before = counters::before(task.target).map_err(|failure| {
+        if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
+    })?;
+    let written = loop {
+        let is_written = outcome.state != DiskState::Untouched;
+        let disks = match confirm(task, is_written, clock, stop) {
+            Ok(disks) => disks,
+            Err(failure) => break Err(failure),
+        };
+        outcome.tries += 1;
         // What a crash from now on would leave, until the counters say more.
-        record(DiskState::HalfWritten, written.attempts);
+        record(watch, DiskState::HalfWritten, outcome.tries);
         let ran = installer.run(&task.target.path());
-        written.log_tail = ran.log_tail;
-        written.outcome =
-            ran.outcome.map_err(|failure| of_lost_disk(task.target, ran.end, stop, failure));
-        let after = counters::after(task.target, ran.end);
-        written.counters = before.map(|before| before.with(after));
-        if written.outcome.is_ok() && !is_written && before.is_some() && before == after {
-            // An earlier installation with the same config would pass the proof.
-            let disk = describe(task.target.disk());
-            let what = format!("coreos-installer reported success, but wrote nothing to {disk}");
-            written.outcome = Err(
-                Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
-            );
+        outcome.log_tail = ran.log_tail;
+        let (end, is_transient) = (ran.end, ran.is_transient);
+        let after = counters::after(task.target, end);
+        outcome.counters = before.map(|before| before.with(after));
+        let did_nothing = !is_written && before.is_some() && before == after;
+        let written = match ran.outcome {
+            Err(failure) => Err(of_lost_disk(task.target, end, stop, failure)),
+            Ok(()) if did_nothing => Err(wrote_nothing(task.target.disk())),
+            // The outcome names this disk, so it must still be the one that was held.
+            Ok(()) => task.target.check(),
+        };
+        outcome.state = match &written {
+            Ok(()) => DiskState::Written,
+            Err(_) => after_failure(outcome.state, end, before, after),
+        };
+        record(watch, outcome.state, outcome.tries);
+        let failure = match written {
+            Ok(()) => break Ok(disks),
+            Err(failure) => failure,
+        };
+        let is_hopeless = !is_transient || end == End::Hung;
+        if is_hopeless || outcome.tries == MAX_ATTEMPTS {
+            break Err(failure);
         }
-        if written.outcome.is_ok() {
-            written.disk_state = DiskState::Written;
-            // The result names this disk, so it must still be the one that was held.
-            written.outcome = task.target.check();
-        }
-        if written.outcome.is_err() {
-            written.disk_state = after_failure(written.disk_state, ran.end, before, after);
-        }
-        record(written.disk_state, written.attempts);
-        let Err(failure) = &written.outcome else { break };
-        let is_hopeless = !ran.is_transient || ran.end == End::Hung;
-        if is_hopeless || written.attempts == MAX_ATTEMPTS {
-            break;
-        }
-        let wait = Duration::from_secs(10 * u64::from(written.attempts));
+        let wait = Duration::from_secs(10 * u64::from(outcome.tries));
         warn!("coreos-installer failed: {failure}; next try in {} s", wait.as_secs());
         clock.sleep(wait, stop);
-    }
-    if let Err(failure) = &mut written.outcome
-        && failure.code == Code::Interrupted
-    {
-        *failure = interrupted(written.disk_state);
-    }
-    written
+    };
+    written.map_err(|failure| match failure.code {
+        Code::Interrupted => interrupted(outcome.state),
+        _ => failure,
+    })
+}
+
+/// The failure of a run that reported success and wrote nothing. An earlier installation with the same config would pass
+/// the proof.
+fn wrote_nothing(disk: &Disk) -> Failure {
+    let disk = describe(disk);
+    let what = format!("coreos-installer reported success, but wrote nothing to {disk}");
+    Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
 }
 
 /// Waits until the disks have settled and checks right before a run that the choice still leads to the target.
@@ -192,21 +150,22 @@ fn confirm(
 }
 
 /// Says what is true of the disk from now on, for the process that reports a crash.
-fn record(disk_state: DiskState, attempts: u32) {
-    checkpoint::update(|checkpoint| {
-        checkpoint.disk_state = Some(disk_state);
-        checkpoint.attempts = attempts;
-    });
+fn record(watch: &dyn Watch, state: DiskState, tries: u32) {
+    watch.note(Mark::State(state));
+    watch.note(Mark::Tries(tries));
 }
 
 /// Takes down what is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
-fn take_down(task: &Task<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
+fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Result<(), Failure> {
     takedown::keep_inactive(task.target.disk(), task.selection.system)?;
     if !takedown::is_needed(task.target.disk()) {
         return Ok(());
     }
     task.selection.confirm(task.target, false)?;
-    takedown::take_down(task.target.disk(), task.selection.system, done)
+    takedown::take_down(task.target.disk(), task.selection.system, &mut |step| {
+        done.push(step);
+        watch.note(Mark::TakenDown(done.clone()));
+    })
 }
 
 /// The failure of a run whose disk is gone. A disk that was pulled out has size zero from then on, so that

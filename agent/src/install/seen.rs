@@ -4,6 +4,9 @@
 use formats::digest;
 use probes::block::Disk;
 
+use super::preflight;
+use super::site::Site;
+
 /// The facts on which a refusal depends, in a form that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
@@ -15,6 +18,19 @@ pub struct Seen {
     pub has_profiles: bool,
     /// The findings that prevented the install, see [`super::blocking::key`].
     pub blocking: Vec<String>,
+}
+
+impl Seen {
+    /// The node with these disks, without findings.
+    #[must_use]
+    pub fn of(disks: &[Disk], site: &Site) -> Self {
+        Self {
+            disks: digest_of(disks),
+            has_memory: preflight::has_memory((site.available_memory_bytes)()),
+            has_profiles: preflight::has_profiles(&site.network_dir).unwrap_or_default(),
+            blocking: Vec::new(),
+        }
+    }
 }
 
 /// Digest of the facts of disks that decide whether they may be written. Facts that change by themselves (health,

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 
 /// A stage of the job. Stages run in this order.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The machine's hardware is read.
+    #[default]
     Collect,
     /// The report is posted.
     Report,

@@ -16,7 +16,6 @@ use tracing::info;
 
 use super::busy::check_not_busy;
 use super::{Failure, System, describe};
-use crate::checkpoint;
 use crate::install::Code;
 
 pub(super) use activation::disable as disable_activation;
@@ -70,18 +69,22 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
     next(disk, system).map(|_| ())
 }
 
-/// Takes everything down and checks that it is gone. Each finished step is added to `done`, in words.
+/// Takes everything down and checks that it is gone. `done` is called with each finished step, in words.
 ///
 /// # Errors
 /// `DISK_BUSY`: something concerns another disk, cannot be taken down, or is still there. `INTERRUPTED`: a signal came
 /// first.
-pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result<(), Failure> {
+pub fn take_down(
+    disk: &Disk,
+    system: &System,
+    done: &mut dyn FnMut(String),
+) -> Result<(), Failure> {
     let is_stopped = || system.stop().is_stopped();
-    let mut n_tries = 0;
+    let (mut n_done, mut n_tries) = (0, 0);
     // The kernel is asked again before each step and each try: removing one device may remove or reveal others, and
     // while one is busy its name may come to mean another.
     while let Some(step) = next(disk, system)? {
-        if done.len() == MAX_STEPS {
+        if n_done == MAX_STEPS {
             return Err(busy(disk, &format!("something is still active after {MAX_STEPS} steps")));
         }
         let failed = |why: String| busy(disk, &format!("{}: {why}", step.doing()));
@@ -103,8 +106,8 @@ pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result
         }
         info!("{} on {}", step.doing(), disk.device);
         n_tries = 0;
-        done.push(step.doing());
-        checkpoint::update(|checkpoint| checkpoint.taken_down.clone_from(done));
+        n_done += 1;
+        done(step.doing());
     }
     check_not_busy(disk, system)
 }

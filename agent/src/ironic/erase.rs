@@ -121,7 +121,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
     let disk = target.disk();
     selection.confirm(&target, false)?;
     if takedown::is_needed(disk) {
-        takedown::take_down(disk, around.system, &mut Vec::new())?;
+        takedown::take_down(disk, around.system, &mut |_| ())?;
     }
     wipe(&target)?;
     let text = describe(disk);

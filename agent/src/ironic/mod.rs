@@ -46,7 +46,7 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Code;
-use crate::install::{Failure, settle};
+use crate::install::{Failure, Site, settle};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
@@ -145,8 +145,8 @@ pub fn run(
         }
     };
     // An inspection is posted once, so it waits for the disks.
-    settle::wait(&job.system, clock.as_ref(), stop);
-    let journal = Journal::open(&job.run_dir, commands::lost);
+    settle::wait(&job.site.system, clock.as_ref(), stop);
+    let journal = Journal::open(&job.site.run_dir, commands::lost);
     // An agent that continues was inspected before; its node is in the middle of something else.
     let is_inspected = journal.session.is_some();
     let (surveyed, inspected) = match survey_and_inspect(&api, survey, is_inspected) {
@@ -328,7 +328,7 @@ impl Agent<'_> {
     fn install(&mut self, order: &StepOrder) -> Result<Value, String> {
         let hostname = nix::unistd::gethostname().unwrap_or_default();
         let hostname = hostname.to_str().unwrap_or_default();
-        let is_allowed = self.job.is_insecure_image_allowed;
+        let is_allowed = self.job.site.is_insecure_image_allowed;
         let instance = instance::instance(order, hostname, is_allowed)
             .map_err(|failure| steps::details(&failure))?;
         instance.notes.iter().for_each(|note| warn!("{note}"));
@@ -336,7 +336,7 @@ impl Agent<'_> {
             order: instance.install,
             request_id: INSTALL.to_owned(),
             reason: "as Ironic asks",
-            result: self.job.run_dir.join("result.json"),
+            result: self.job.site.run_dir.join("result.json"),
             after: After::Ordered,
         };
         let settings = JobSettings {
@@ -349,7 +349,10 @@ impl Agent<'_> {
             },
             offline: Some(offline),
             words,
-            is_insecure_image_allowed: is_allowed || instance.is_digest_known,
+            site: Site {
+                is_insecure_image_allowed: is_allowed || instance.is_digest_known,
+                ..self.job.site.clone()
+            },
             ..self.job.clone()
         };
         let survey = &mut *self.survey;
@@ -369,11 +372,11 @@ impl Agent<'_> {
         let failed = |failure: &Failure| steps::details(failure);
         let surveyed = (self.survey)()
             .map_err(|error| failed(&Failure::new(Code::NoReport, format!("{error:#}"))))?;
-        let system = self.job.system.until(&self.stop);
+        let system = self.job.site.system.until(&self.stop);
         let around = erase::Surroundings {
             system: &system,
             reported: &surveyed.collected.disks,
-            protect: &self.job.protect,
+            protect: &self.job.site.protect,
             clean_disks: &self.settings.clean_disks,
         };
         erase::erase(order, &around).map_err(|failure| failed(&failure))

@@ -7,31 +7,21 @@ use formats::time::rfc3339;
 use super::Ended;
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
-use crate::api::{API_VERSION, JobResult, Neighbours, Outcome};
+use crate::api::JobResult;
 use crate::exit_status::ExitStatus;
-use crate::install::Failure;
-use crate::install::{DiskState, Stage, State};
+use crate::install::{DiskState, Outcome, Stage, State, describe};
 use crate::vim::client::GaveUp;
+use crate::vim::result::{Heading, result};
 
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;
-/// The longest message of a result, in characters.
-const MAX_MESSAGE_CHARS: usize = 4000;
-
 impl Job<'_> {
     /// Ends the job with a failure: logs it, posts it, returns the exit status.
-    pub(super) fn end_badly(
-        &mut self,
-        result: &mut JobResult,
-        failure: &Failure,
-        exit_status: ExitStatus,
-    ) -> Ended {
-        let words = self.settings.words;
-        result.code = Some(failure.code.to_string());
-        let message = failure.message.in_words(words);
-        result.message = message.chars().take(MAX_MESSAGE_CHARS).collect();
-        result.advice = failure.advice.as_ref().map(|advice| advice.in_words(words));
-        error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
+    pub(super) fn end_badly(&mut self, outcome: &Outcome) -> Ended {
+        let mut result = self.result(outcome);
+        let code = result.code.as_deref().unwrap_or_default();
+        let code_and_message = format!("{code}: {}", result.message);
+        error!("{} failed with {code_and_message}", result.stage.as_str());
         let disk = match result.disk_state {
             DiskState::Untouched if !result.taken_down.is_empty() => {
                 "the disk was not written, but what was active on it was taken down"
@@ -44,26 +34,29 @@ impl Job<'_> {
         };
         let advice = result.advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");
-        let code_and_message = format!("{}: {}", failure.code, result.message);
         self.event(result.stage, State::Failed, Some(&code_and_message));
         self.replace_unposted();
-        self.complete(result);
+        self.complete(&mut result);
         if let Some(offline) = &self.settings.offline {
-            self.deliver_failure(offline, result);
+            self.deliver_failure(offline, &result);
         } else if !self.settings.is_dry_run {
-            match self.post(result, Some(self.settings.failure_limit)) {
+            match self.post(&result, Some(self.settings.failure_limit)) {
                 Ok(()) => info!("result posted"),
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }
         }
-        Ended { exit_status, result: Some(Box::new(result.clone())) }
+        Ended { exit_status: outcome.exit_status(), result: Some(Box::new(result)) }
     }
 
     /// Ends the job with an installed disk.
     ///
     /// The result is retried as long as the report: a VIM that does not know of the install would order it again. A
     /// server that only serves an Ignition config need not accept results.
-    pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
+    pub(super) fn end_well(&mut self, outcome: &Outcome) -> Ended {
+        let mut result = self.result(outcome);
+        result.stage = Stage::Result;
+        let disk = outcome.disk.as_deref().map(describe).unwrap_or_default();
+        result.message = format!("{disk} is installed and proved");
         self.replace_unposted();
         self.complete(&mut result);
         if let Some(offline) = &self.settings.offline {
@@ -73,24 +66,25 @@ impl Job<'_> {
         self.console.waits_for(&self.vim("the result to be accepted by"), &self.node_id);
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         let limit = if self.is_bare { Some(self.settings.failure_limit) } else { limit };
-        match self.post(&result, limit) {
+        let exit_status = match self.post(&result, limit) {
             Ok(()) => {
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
-                Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
+                ExitStatus::Done
             }
             Err(GaveUp::Refused(failed) | GaveUp::Deadline(failed))
                 if self.is_bare && failed.status.is_some() =>
             {
                 warn!("{}; this VIM does not accept results: {}", result.message, failed.message);
-                Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
+                ExitStatus::Done
             }
             Err(gave_up) => {
                 error!("{}, but the result could not be posted: {gave_up}", result.message);
                 error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
-                Ended { exit_status: ExitStatus::NotReported, result: Some(Box::new(result)) }
+                ExitStatus::NotReported
             }
-        }
+        };
+        Ended { exit_status, result: Some(Box::new(result)) }
     }
 
     /// Adds what every result contains in the end.
@@ -137,39 +131,15 @@ impl Job<'_> {
         otherwise
     }
 
-    /// A result with what is known at every stage.
-    pub(super) fn result(
-        &self,
-        outcome: Outcome,
-        stage: Stage,
-        disk_state: DiskState,
-    ) -> JobResult {
-        JobResult {
-            api_version: API_VERSION.into(),
+    /// The result of an outcome, so far.
+    fn result(&self, outcome: &Outcome) -> JobResult {
+        let heading = Heading {
+            node_id: self.node_id.clone(),
             request_id: self.request_id.clone(),
             request_digest: self.request_digest.clone(),
-            node_id: self.node_id.clone(),
-            outcome,
-            stage,
-            code: None,
-            message: String::new(),
-            advice: None,
-            disk: None,
-            existing_data: Vec::new(),
-            disk_state,
-            taken_down: Vec::new(),
-            erased: Vec::new(),
-            image: None,
-            write: None,
-            attempts: 0,
-            proof: None,
-            findings: self.findings(),
-            warnings: Vec::new(),
-            log_tail: Vec::new(),
-            neighbours: Neighbours::new(),
-            live: None,
             started_at: rfc3339(self.started_at),
-            finished_at: String::new(),
-        }
+        };
+        let result = result(heading, outcome, self.settings.words);
+        JobResult { findings: self.findings(), ..result }
     }
 }

@@ -12,6 +12,7 @@ use super::load::add;
 use super::sequence::Job;
 use crate::api::Finding;
 use crate::expect;
+use crate::install::readable::Unreadable;
 
 impl Job<'_> {
     /// Remembers what an instruction expects of the machine.
@@ -37,9 +38,14 @@ impl Job<'_> {
 
     /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
+        self.findings_with(self.sampled.as_ref())
+    }
+
+    /// The same with what was found when the chosen disk was read.
+    pub(super) fn findings_with(&self, sampled: Option<&Unreadable>) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
         self.settings.load.add_findings(&mut findings);
-        add(&mut findings, self.sampled.iter().map(|found| found.finding.clone()).collect());
+        add(&mut findings, sampled.map(|found| found.finding.clone()).into_iter().collect());
         findings.extend(self.client.clock_skew());
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings

@@ -75,7 +75,7 @@ fn disks(system: &System) -> Option<Disks> {
 impl Job<'_> {
     fn freshness(&mut self) -> Freshness {
         let now = self.clock.now();
-        match self.late.check_disks(&self.settings.system, now) {
+        match self.late.check_disks(&self.settings.site.system, now) {
             Freshness::Current if self.settings.listener.take_new_links() => {
                 Freshness::Outdated("links have come up")
             }
@@ -104,7 +104,7 @@ impl Job<'_> {
     /// the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
         self.withdraw_load();
-        let system = &self.settings.system;
+        let system = &self.settings.site.system;
         self.warnings.extend(settle::wait(system, self.clock.as_ref(), &self.stop));
         let since = self.clock.now();
         let mut is_reported = false;

@@ -24,7 +24,6 @@ mod neighbours;
 pub mod offline;
 mod posting;
 pub(crate) mod power;
-mod prove;
 mod qr;
 mod sequence;
 pub mod supervise;
@@ -41,10 +40,8 @@ use tracing::error;
 use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
-use crate::install::System;
-use crate::install::blocking::Policy;
+use crate::install::Site;
 use crate::install::say::Words;
-use crate::install::watchdog::Patience;
 use crate::signals::Stop;
 use crate::vim::events::Observer;
 use crate::vim::{self, Client, Events, VimSettings};
@@ -68,36 +65,16 @@ pub struct JobSettings {
     pub offline: Option<Offline>,
     /// What the parts of an order are called where its results are read.
     pub words: Words,
+    /// The live system, and the policy of the node.
+    pub site: Site,
     /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
-    /// Which findings prevent an install if the instruction does not say.
-    pub blocking: Policy,
     /// The terminal on which a blocked node names the faulty part in large letters.
     pub screen: Option<PathBuf>,
     /// Whether a blocked node, or one whose install has failed, also shows the reason there as a QR code.
     pub shows_qr: bool,
-    /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
-    pub protect: Vec<String>,
-    /// Whether an instruction may ask for an image without a signature.
-    pub is_insecure_image_allowed: bool,
     /// What to do after a refusal if the instruction does not say.
     pub on_refusal: OnRefusal,
-    /// The program that writes the disk.
-    pub installer: PathBuf,
-    /// Directory for files that only root may read.
-    pub run_dir: PathBuf,
-    /// Directory with `NetworkManager` profiles.
-    pub network_dir: PathBuf,
-    /// Directory with the image that the live image itself can install.
-    pub osmet_dir: PathBuf,
-    /// The system whose disk is written.
-    pub system: System,
-    /// Reads how much memory is available; `None` if the kernel does not report it.
-    pub available_memory_bytes: fn() -> Option<u64>,
-    /// Time limit of one run of coreos-installer.
-    pub installer_limit: Duration,
-    /// How long a run of coreos-installer may make no progress.
-    pub patience: Patience,
     /// How long an install waits for a disk that can be written.
     pub wait_for_disk: Duration,
     /// How long to try to post the result of a failed job.
@@ -122,22 +99,11 @@ impl JobSettings {
             vim,
             offline: None,
             words: vim::words,
+            site: Site::default(),
             is_dry_run: false,
-            blocking: Policy::default(),
             screen: None,
             shows_qr: false,
-            protect: Vec::new(),
-            is_insecure_image_allowed: false,
             on_refusal: OnRefusal::default(),
-            installer: "coreos-installer".into(),
-            run_dir: "/run/run-coreos-installer".into(),
-            network_dir: "/etc/NetworkManager/system-connections".into(),
-            osmet_dir: "/run/coreos-installer/osmet".into(),
-            system: System::default(),
-            available_memory_bytes: probes::live::available_memory_bytes,
-            // coreos-installer itself gives up after four hours.
-            installer_limit: Duration::from_mins(255),
-            patience: Patience::default(),
             wait_for_disk: Duration::ZERO,
             failure_limit: Duration::from_mins(2),
             listener: Listener::default(),
@@ -222,7 +188,10 @@ pub fn run_with(
         return Ended::with(ExitStatus::Usage);
     }
     // After a signal no answer of the kernel is waited for any longer.
-    let settings = &JobSettings { system: settings.system.until(&stop), ..settings.clone() };
+    let settings = &{
+        let site = Site { system: settings.site.system.until(&stop), ..settings.site.clone() };
+        JobSettings { site, ..settings.clone() }
+    };
     let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
         Ok(client) => Arc::new(client),
         Err(error) => {

@@ -58,8 +58,8 @@ pub enum After {
 impl Offline {
     /// Removes the result of an earlier run, and nothing else, and checks that this one can be written.
     pub(super) fn prepare(&self, settings: &JobSettings) -> io::Result<()> {
-        if self.result.parent() == Some(&settings.run_dir) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.run_dir)?;
+        if self.result.parent() == Some(&settings.site.run_dir) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.site.run_dir)?;
         }
         self.check_file()?;
         remove(&self.result)?;

@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
     ) -> Result<(), Ended> {
         self.event(Stage::Collect, State::Started, None);
         info!("reading the machine's hardware");
-        self.late.remember(&self.settings.system);
+        self.late.remember(&self.settings.site.system);
         // Links that are up already will be in this report.
         self.settings.listener.take_new_links();
         let mut collected = collect().map_err(|error| {
@@ -169,7 +169,7 @@ impl<'a> Job<'a> {
         self.collected = collected;
         // Its cable may be in its place now.
         let sampled = self.sampled.take();
-        self.sampled = sampled.and_then(|sampled| sampled.again(&self.settings.system));
+        self.sampled = sampled.and_then(|sampled| sampled.again(&self.settings.site.system));
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
             self.node_id.clone_from(&self.collected.node_id);
         }
@@ -246,7 +246,7 @@ impl<'a> Job<'a> {
                         self.events.set_request(self.request_id.as_deref());
                         let failure = Failure::new(refusal.code, refusal.message)
                             .advise("correct the VIM's response; it must conform to VIM API v1");
-                        let ended = self.refuse(&failure);
+                        let ended = self.refuse(failure);
                         self.after(ended, refusal.on_refusal)
                     }
                 }
@@ -289,7 +289,7 @@ impl<'a> Job<'a> {
                 ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
                 ..Order::default()
             }),
-            Err(_) => self.refuse(&Failure::new(
+            Err(_) => self.refuse(Failure::new(
                 Code::IgnitionInvalid,
                 "the Ignition config contains bytes that are not UTF-8",
             )),
@@ -342,13 +342,13 @@ impl<'a> Job<'a> {
                 let message = "this version of the agent cannot carry out reignite";
                 let failure = Failure::new(Code::ActionUnsupported, message)
                     .advise("use install instead, with save_partlabel for partitions to keep");
-                let ended = self.refuse(&failure);
+                let ended = self.refuse(failure);
                 self.after(ended, on_refusal)
             }
             // parse_instruction refuses this; the type allows it.
             (Action::Install, None) => {
                 let message = "the instruction's action is install, but it has no install";
-                let ended = self.refuse(&Failure::new(Code::InstructionInvalid, message));
+                let ended = self.refuse(Failure::new(Code::InstructionInvalid, message));
                 self.after(ended, on_refusal)
             }
         }
@@ -384,11 +384,21 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
+        self.push_event(stage, how, None, message);
+    }
+
+    pub(super) fn push_event(
+        &self,
+        stage: Stage,
+        how: State,
+        percent: Option<u8>,
+        message: Option<&str>,
+    ) {
         checkpoint::update(|checkpoint| {
             checkpoint.stage = Some(stage);
             checkpoint.request_id.clone_from(&self.request_id);
             checkpoint.request_digest.clone_from(&self.request_digest);
         });
-        self.events.push(stage, how, None, message);
+        self.events.push(stage, how, percent, message);
     }
 }

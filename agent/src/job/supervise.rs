@@ -17,15 +17,17 @@ use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
 use super::{CrashReporter, JobSettings};
-use crate::api::{API_VERSION, JobResult, Neighbours, Outcome};
+use crate::api::JobResult;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
-use crate::install::{Code, DiskState, Stage};
+use crate::install::say::Words;
+use crate::install::{Code, DiskState, Failure, Outcome, Stage};
 use crate::signals::Stop;
 use crate::uuid;
 use crate::vim::Client;
 use crate::vim::delivery::Delivery;
+use crate::vim::result::{self, Heading};
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
@@ -230,7 +232,7 @@ fn report_crash(
     if !has_receiver || is_over || settings.is_dry_run {
         return exit_status;
     }
-    let mut result = result(found, message, disk_state);
+    let mut result = result(found, message, disk_state, settings.words);
     if result.node_id.is_empty() {
         result.node_id = format!("boot-{}", uuid::random());
         result.started_at.clone_from(&result.finished_at);
@@ -260,47 +262,38 @@ fn report_crash(
     exit_status
 }
 
-fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResult {
-    let (outcome, advice) = match disk_state {
-        DiskState::Untouched => (
-            Outcome::Refused,
-            "start the service again, and report the bug with the log of this boot",
-        ),
-        DiskState::Installed => (
-            Outcome::Installed,
-            "reboot by hand, since the disk is good; report the bug with the log of this boot",
-        ),
-        DiskState::HalfWritten | DiskState::Written | DiskState::Erased => (
-            if disk_state == DiskState::HalfWritten { Outcome::Failed } else { Outcome::Unproven },
-            "do not boot the disk; install again, and report the bug with the log of this boot",
-        ),
+fn result(found: &Checkpoint, message: String, state: DiskState, words: Words) -> JobResult {
+    let advice = match state {
+        DiskState::Untouched => {
+            "start the service again, and report the bug with the log of this boot"
+        }
+        DiskState::Installed => {
+            "reboot by hand, since the disk is good; report the bug with the log of this boot"
+        }
+        DiskState::HalfWritten | DiskState::Written | DiskState::Erased => {
+            "do not boot the disk; install again, and report the bug with the log of this boot"
+        }
     };
-    JobResult {
-        api_version: API_VERSION.into(),
-        request_id: found.request_id.clone(),
-        request_digest: found.request_digest.clone(),
-        node_id: found.node_id.clone(),
-        outcome,
+    let outcome = Outcome {
         stage: found.stage.unwrap_or(Stage::Collect),
-        code: Some(Code::AgentBug.to_string()),
-        message,
-        advice: Some(advice.into()),
-        disk: found.disk.clone(),
-        existing_data: Vec::new(),
-        disk_state,
+        state,
+        failure: Some(Failure::new(Code::AgentBug, message).advise(advice)),
+        tries: found.attempts,
         taken_down: found.taken_down.clone(),
         erased: found.erased.clone(),
-        image: None,
-        write: None,
-        attempts: found.attempts,
-        proof: None,
-        findings: Vec::new(),
-        warnings: Vec::new(),
-        log_tail: Vec::new(),
-        neighbours: Neighbours::new(),
-        live: Some(probes::live::live()),
+        ..Outcome::default()
+    };
+    let heading = Heading {
+        node_id: found.node_id.clone(),
+        request_id: found.request_id.clone(),
+        request_digest: found.request_digest.clone(),
         started_at: found.started_at.clone(),
+    };
+    JobResult {
+        disk: found.disk.clone(),
+        live: Some(probes::live::live()),
         finished_at: rfc3339(SystemTime::now()),
+        ..result::result(heading, &outcome, words)
     }
 }
 

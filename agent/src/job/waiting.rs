@@ -6,11 +6,11 @@ use tracing::{error, info, warn};
 
 use super::Ended;
 use super::sequence::{Job, Next};
-use crate::api::{OnRefusal, Outcome};
+use crate::api::OnRefusal;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::install::seen::Seen;
-use crate::install::{Code, DiskState, Stage, State};
+use crate::install::{Code, DiskState, Outcome, Stage, State};
 use crate::qr::Summary;
 use crate::vim::Answer;
 use crate::vim::client::GaveUp;
@@ -287,7 +287,7 @@ impl Job<'_> {
             None => Failure::new(Code::NoInstruction, message)
                 .advise("set an instruction for this node, then start the service again"),
         };
-        self.refuse(&failure)
+        self.refuse(failure)
     }
 
     /// The first re-inspection starts at once; each further one in a row waits longer.
@@ -317,7 +317,7 @@ impl Job<'_> {
 
     pub(super) fn interrupted(&mut self) -> Ended {
         self.refuse(
-            &Failure::new(
+            Failure::new(
                 Code::Interrupted,
                 "the agent was interrupted by a signal before the disk was touched",
             )
@@ -329,15 +329,15 @@ impl Job<'_> {
     pub(super) fn refuse_node(&mut self, node_id: &str) -> Ended {
         let message =
             format!("the instruction is for node {node_id}, but this node is {}", self.node_id);
-        self.refuse(&Failure::new(Code::NodeWrong, message).advise(
+        self.refuse(Failure::new(Code::NodeWrong, message).advise(
             "correct node_id; another id for a node is given in the 202 that accepts its report",
         ))
     }
 
     /// Posts that nothing is done and no disk was touched.
-    pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
+    pub(super) fn refuse(&mut self, failure: Failure) -> Ended {
         self.open_events();
-        let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
-        self.end_badly(&mut result, failure, ExitStatus::Untouched)
+        let failure = Some(failure);
+        self.end_badly(&Outcome { stage: Stage::Instruction, failure, ..Outcome::default() })
     }
 }

@@ -13,6 +13,7 @@ pub mod fetch;
 pub(crate) mod order;
 mod refusal;
 mod request;
+pub mod result;
 pub mod retry;
 mod token;
 pub mod transport;

@@ -145,7 +145,7 @@ impl Setup {
     }
 
     fn take_down(&self) -> Result<(), Failure> {
-        take_down(&self.disk, &self.system, &mut Vec::new())
+        take_down(&self.disk, &self.system, &mut |_| ())
     }
 
     fn n_steps(&self) -> usize {
@@ -166,7 +166,7 @@ fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
     assert_eq!(check(&setup.disk, &setup.system), Ok(()));
     assert_eq!(setup.n_steps(), 0, "a check changes nothing");
     let mut done = Vec::new();
-    take_down(&setup.disk, &setup.system, &mut done).unwrap();
+    take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap();
     assert_eq!(
         done,
         [
@@ -179,7 +179,7 @@ fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
     let step = Step::RemoveMapping { name: "dm-0".into(), number: "253:0".into(), uuid };
     assert_eq!(setup.kernel.steps.lock().unwrap()[1], step);
     let mut again = Vec::new();
-    assert_eq!(take_down(&setup.disk, &setup.system, &mut again), Ok(()));
+    assert_eq!(take_down(&setup.disk, &setup.system, &mut |step| again.push(step)), Ok(()));
     assert!(again.is_empty(), "{again:?}");
 }
 
@@ -218,7 +218,7 @@ fn device_that_stays_busy_ends_the_take_down() {
 fn steps_that_were_done_before_a_failure_are_listed() {
     let setup = Setup::with("half", 2, usize::MAX, Duration::ZERO);
     let mut done = Vec::new();
-    let failure = take_down(&setup.disk, &setup.system, &mut done).unwrap_err();
+    let failure = take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap_err();
     assert!(failure.to_string().contains("stopping the array /dev/md0: refused by the test"));
     assert_eq!(done, ["ending the use of /dev/dm-0 as swap space", "removing the mapping dm-0"]);
 }
@@ -239,7 +239,8 @@ fn signal_ends_a_take_down_within_five_seconds() {
             stopper.stop();
         });
         let (started, mut done) = (Instant::now(), Vec::new());
-        let failure = take_down(&setup.disk, &setup.system, &mut done).unwrap_err();
+        let failure =
+            take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap_err();
         assert_eq!((failure.code, done.len()), (Code::Interrupted, n_done), "{name}");
         assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
     }
@@ -248,7 +249,7 @@ fn signal_ends_a_take_down_within_five_seconds() {
 #[test]
 fn busy_device_is_judged_again_before_the_next_try() {
     let setup = Setup::new("replaced");
-    let failure = take_down(&setup.disk, &setup.system, &mut Vec::new()).unwrap_err();
+    let failure = take_down(&setup.disk, &setup.system, &mut |_| ()).unwrap_err();
     assert!(failure.to_string().contains("md0 is also built on sdb1"), "{}", failure);
     assert_eq!(setup.n_steps(), 0);
 }

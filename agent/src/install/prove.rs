@@ -10,19 +10,17 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
-use super::Ended;
-use super::sequence::Job;
-use crate::api::{JobResult, Outcome};
+use super::act::{Act, Mark};
+use super::erase::Erasure;
+use super::failure::advice;
+use super::order::{OnUnproved, Order};
+use super::outcome::{Check, CheckName, DiskState, Outcome, Proof};
+use super::run::interrupted;
+use super::say::{Term, say};
+use super::stage::{Stage, State};
+use super::target::Target;
+use super::{Code, Failure, describe, efi, osmet, remains};
 use crate::ask::{Unanswered, ask_within};
-use crate::checkpoint;
-use crate::exit_status::ExitStatus;
-use crate::install::erase::Erasure;
-use crate::install::failure::advice;
-use crate::install::run::interrupted;
-use crate::install::say::{Term, say};
-use crate::install::target::Target;
-use crate::install::{Check, CheckName, Code, DiskState, OnUnproved, Order, Proof, Stage, State};
-use crate::install::{Failure, describe, efi, osmet, remains};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected, Proved};
 use crate::signals::Stop;
@@ -65,14 +63,14 @@ pub(super) struct OnDisk<'a> {
 /// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
 pub(super) fn read_before(
     target: &Target,
-    install: &Order,
+    order: &Order,
     network_dir: &Path,
     stop: &Stop,
 ) -> Result<Before, Failure> {
     let (disk, file) = (target.disk(), Arc::new(target.direct()?));
-    let (install, dir) = (install.clone(), network_dir.to_owned());
+    let (order, dir) = (order.clone(), network_dir.to_owned());
     let sector_bytes = sector_bytes(disk);
-    let read = move || Before::read(&file, sector_bytes, &install, &dir);
+    let read = move || Before::read(&file, sector_bytes, &order, &dir);
     let (code, what) = match ask_within("before", BEFORE_LIMIT, stop, read) {
         Ok(Ok(before)) => return Ok(before),
         Ok(Err(Unread::Saved(what))) => {
@@ -96,92 +94,95 @@ fn sector_bytes(disk: &Disk) -> u64 {
     disk.logical_block_bytes.map_or(512, u64::from)
 }
 
-impl Job<'_> {
+impl Act<'_> {
     /// Reads the disk back.
+    ///
+    /// # Errors
+    /// `PROOF_…`: the disk is not what was ordered. `INTERRUPTED`.
     pub(super) fn prove(
-        &mut self,
-        install: &Order,
+        &self,
+        order: &Order,
         written: OnDisk<'_>,
-        mut result: JobResult,
-    ) -> Ended {
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
         let OnDisk { target, file, before, ignition, image, disks } = written;
         let disk = target.disk();
         let keep: Vec<Partition> =
             before.saved.iter().map(|saved| saved.partition.clone()).collect();
-        self.event(Stage::Proof, State::Started, None);
-        // Before the proof, which has to find none.
-        match remains::erase(target) {
-            Ok(erased) => {
-                // The proof takes minutes, and a crash must not hide what happened before it.
-                checkpoint::update(|checkpoint| checkpoint.erased.clone_from(&erased));
-                result.erased = erased;
-            }
-            Err(why) => {
-                self.warnings.push(format!("erasing metadata at the end of the disk: {why}"));
-            }
-        }
-        for what in &result.erased {
-            info!("erased {what} of {}", disk.device);
-        }
+        self.stage(Stage::Proof, State::Started, None);
+        self.erase_remains(target, outcome);
         info!("reading {} back", disk.device);
-        let is_uefi = self.settings.system.is_uefi();
+        let is_uefi = self.site.system.is_uefi();
         let Proved { mut proof, is_interrupted } = proof::prove(Expected {
             stop: self.stop.clone(),
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
             ignition_digest: formats::digest::sha512(ignition),
-            order: install.clone(),
+            order: order.clone(),
             is_uefi,
             others: others(disks, disk),
             before,
-            image: match install.image {
+            image: match order.image {
                 Some(_) => image,
-                None => live_image(&self.settings.osmet_dir, disk, &self.stop),
+                None => live_image(&self.site.osmet_dir, disk, self.stop),
             },
         });
-        result.stage = Stage::Proof;
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() && !is_interrupted {
             proof.checks.push(self.boot_entry(disk, &file));
         }
-        self.warnings.extend(doubts(&proof));
+        outcome.warnings.extend(doubts(&proof));
         let n_checks = proof.checks.len();
-        result.proof = Some(proof);
+        outcome.proof = Some(proof);
         if let Some(check) = failed {
-            let action = install.on_unproved;
-            let erased = (action == OnUnproved::Erase).then(|| erase(target, keep, &self.stop));
-            return self.unproved(disk, &check, erased.as_ref(), result);
+            let is_erased = order.on_unproved == OnUnproved::Erase;
+            let erased = is_erased.then(|| erase(target, keep, self.stop));
+            return Err(self.unproved(disk, &check, erased.as_ref(), outcome));
         }
         if is_interrupted {
             // Nothing is known to be wrong with the disk, so it is not erased.
-            result.outcome = Outcome::Unproven;
-            let failure = interrupted(DiskState::Written);
-            return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
+            return Err(interrupted(DiskState::Written));
         }
         info!("proved by {n_checks} checks: the disk contains what was asked for");
-        self.event(Stage::Proof, State::Done, None);
-        result.outcome = Outcome::Installed;
-        result.stage = Stage::Result;
-        result.disk_state = DiskState::Installed;
-        checkpoint::update(|checkpoint| checkpoint.disk_state = Some(DiskState::Installed));
-        result.message = format!("{} is installed and proved", describe(disk));
-        self.end_well(result)
+        self.stage(Stage::Proof, State::Done, None);
+        self.set_state(DiskState::Installed, outcome);
+        Ok(())
     }
 
-    /// Ends the job with a disk that failed the proof.
+    fn set_state(&self, state: DiskState, outcome: &mut Outcome) {
+        outcome.state = state;
+        self.watch.note(Mark::State(state));
+    }
+
+    /// Erases metadata that the image does not overwrite. It comes before the proof, which has to find none.
+    fn erase_remains(&self, target: &Target, outcome: &mut Outcome) {
+        match remains::erase(target) {
+            Ok(erased) => {
+                // The proof takes minutes, and a crash must not hide what happened before it.
+                self.watch.note(Mark::Erased(erased.clone()));
+                outcome.erased = erased;
+            }
+            Err(why) => {
+                outcome.warnings.push(format!("erasing metadata at the end of the disk: {why}"));
+            }
+        }
+        for what in &outcome.erased {
+            info!("erased {what} of {}", target.disk().device);
+        }
+    }
+
+    /// The failure of a disk that failed the proof.
     fn unproved(
-        &mut self,
+        &self,
         disk: &Disk,
         check: &Check,
         erased: Option<&Result<String, String>>,
-        mut result: JobResult,
-    ) -> Ended {
-        result.outcome = Outcome::Unproven;
+        outcome: &mut Outcome,
+    ) -> Failure {
         let (what_now, advice) = match erased {
             Some(Ok(what)) => {
-                result.disk_state = DiskState::Erased;
-                checkpoint::update(|checkpoint| checkpoint.disk_state = Some(DiskState::Erased));
+                self.set_state(DiskState::Erased, outcome);
                 (format!("; {what}"), "install again, and use another disk if it fails again")
             }
             Some(Err(why)) => {
@@ -191,13 +192,12 @@ impl Job<'_> {
         };
         let message =
             format!("{} was written, but {}{what_now}", describe(disk), difference(check));
-        let failure = Failure::new(Code::Proof(check.name), message).advise(advice);
-        self.end_badly(&mut result, &failure, ExitStatus::Unproven)
+        Failure::new(Code::Proof(check.name), message).advise(advice)
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
     fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Check {
-        let efivars = self.settings.system.efivars();
+        let efivars = self.site.system.efivars();
         let sector_bytes = sector_bytes(disk);
         let file = Arc::clone(file);
         let make = move || {
@@ -205,7 +205,7 @@ impl Job<'_> {
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         };
         // Firmware that hangs in a variable service must not prevent the result.
-        let outcome = match ask_within("efi", BOOT_ENTRY_LIMIT, &self.stop, make) {
+        let outcome = match ask_within("efi", BOOT_ENTRY_LIMIT, self.stop, make) {
             Ok(outcome) => outcome,
             Err(why) => Err(format!("making the entry: {why}")),
         };

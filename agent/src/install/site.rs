@@ -1,0 +1,54 @@
+//! The live system around an install: its programs and directories, the limits, and the policy of the node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::System;
+use super::blocking::Policy;
+use super::watchdog::Patience;
+
+/// The live system on which an install runs.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The program that writes the disk.
+    pub installer: PathBuf,
+    /// Directory for files that only root may read.
+    pub run_dir: PathBuf,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: PathBuf,
+    /// Directory with the image that the live image itself can install.
+    pub osmet_dir: PathBuf,
+    /// The system whose disk is written.
+    pub system: System,
+    /// Reads how much memory is available; `None` if the kernel does not report it.
+    pub available_memory_bytes: fn() -> Option<u64>,
+    /// Time limit of one run of the program that writes.
+    pub installer_limit: Duration,
+    /// How long a run may make no progress.
+    pub patience: Patience,
+    /// Findings that prevent an install if the order does not say.
+    pub blocking: Policy,
+    /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
+    pub protect: Vec<String>,
+    /// Whether an order may ask for an image without a signature.
+    pub is_insecure_image_allowed: bool,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            installer: "coreos-installer".into(),
+            run_dir: "/run/run-coreos-installer".into(),
+            network_dir: "/etc/NetworkManager/system-connections".into(),
+            osmet_dir: "/run/coreos-installer/osmet".into(),
+            system: System::default(),
+            available_memory_bytes: probes::live::available_memory_bytes,
+            // coreos-installer itself gives up after four hours.
+            installer_limit: Duration::from_mins(255),
+            patience: Patience::default(),
+            blocking: Policy::default(),
+            protect: Vec::new(),
+            is_insecure_image_allowed: false,
+        }
+    }
+}
