@@ -11,8 +11,9 @@ use probes::block::{Disk, ObstacleKind};
 use run_coreos_installer::api::{Code, DiskState, Install};
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::act::{Mark, Watch};
-use run_coreos_installer::install::run::{End, Installer, Ran, Task, write};
+use run_coreos_installer::install::run::{Task, write};
 use run_coreos_installer::install::selection::Selection;
+use run_coreos_installer::install::writers::{End, Ran, Writer};
 use run_coreos_installer::install::{Failure, System, settle};
 use run_coreos_installer::install::{Outcome, Stage, State};
 use run_coreos_installer::signals::Stop;
@@ -270,7 +271,11 @@ impl Fake<'_> {
     }
 }
 
-impl Installer for Fake<'_> {
+impl Writer for Fake<'_> {
+    fn name(&self) -> &'static str {
+        "the writer"
+    }
+
     fn run(&mut self, device: &str) -> Ran {
         let mut world = self.kernel.lock();
         if !world.is_as_reported(self.name) {

@@ -9,7 +9,6 @@ use probes::block::Disk;
 use probes::findings::Finding;
 use tracing::info;
 
-use super::attempt::CoreosInstaller;
 use super::blocking;
 use super::order::{Order, Verify};
 use super::outcome::{DiskIdentity, DiskState, Outcome};
@@ -25,6 +24,7 @@ use super::site::Site;
 use super::stage::{Stage, State};
 use super::stream::Stream;
 use super::target::Target;
+use super::writers::coreos_installer::CoreosInstaller;
 use super::{Code, Failure, describe, identity_of, osmet};
 use crate::clock::Clock;
 use crate::signals::Stop;

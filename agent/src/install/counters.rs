@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use probes::block::current_io;
 
-use super::run::End;
 use super::target::Target;
+use super::writers::End;
 use super::{Failure, describe};
 use crate::ask::{Unanswered, ask_within};
 use crate::install::{Code, WriteCounters};

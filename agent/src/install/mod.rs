@@ -4,7 +4,7 @@
 //! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`act::Act::carry_out`].
 
 pub mod act;
-pub mod attempt;
+pub mod advice;
 mod blank;
 pub mod blocking;
 pub mod busy;
@@ -16,12 +16,10 @@ mod counters;
 pub mod efi;
 pub mod erase;
 mod existing;
-pub mod failure;
 mod follow;
 pub mod hints;
 pub mod identity;
 pub mod image;
-pub mod installer;
 mod labels;
 pub mod order;
 pub mod osmet;
@@ -47,6 +45,7 @@ pub mod system;
 pub mod takedown;
 pub mod target;
 pub mod watchdog;
+pub mod writers;
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use probes::block::Disk;
 
-use super::failure::advice;
+use super::advice::advice;
 use super::{Failure, describe};
 use crate::install::Code;
 use crate::install::say::{Say, Term, say};

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use probes::block::Disk;
 
+use super::advice::advice;
 use super::blocking;
 use super::busy::check_not_busy;
-use super::failure::advice;
 use super::image::{self, Image};
-use super::installer::{self, Version};
 use super::site::Site;
+use super::writers::coreos_installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::clean;
 use crate::install::say::{Say, Term, say};
@@ -138,7 +138,7 @@ pub fn check(
     warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory((site.available_memory_bytes)())?);
     let is_full = order.verify == Verify::Full;
-    let version = installer::version(&site.installer, site.system.stop())?;
+    let version = coreos_installer::version(&site.installer, site.system.stop())?;
     if order.copy_network {
         network(&site.network_dir)?;
     }

@@ -11,8 +11,8 @@ use probes::block::Disk;
 use tracing::{info, warn};
 
 use super::act::{Act, Mark};
+use super::advice::advice;
 use super::erase::Erasure;
-use super::failure::advice;
 use super::order::{OnUnproved, Order};
 use super::outcome::{Check, CheckName, DiskState, Outcome, Proof};
 use super::run::interrupted;

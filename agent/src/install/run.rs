@@ -6,13 +6,14 @@ use probes::block::Disk;
 use tracing::warn;
 
 use super::act::{Mark, Watch};
+use super::advice::advice;
 use super::counters::{self, Reading};
-use super::failure::advice;
 use super::outcome::{DiskState, Outcome};
 use super::selection::Selection;
 use super::settle;
 use super::takedown;
 use super::target::Target;
+use super::writers::{End, Writer};
 use super::{Failure, describe};
 use crate::clock::Clock;
 use crate::install::Code;
@@ -31,45 +32,13 @@ pub struct Task<'a> {
     pub selection: Selection<'a>,
 }
 
-/// The program that writes.
-pub trait Installer {
-    /// Runs it once on the device at this path.
-    fn run(&mut self, device: &str) -> Ran;
-}
-
-/// How one run went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
-    /// Whether it succeeded, or why not.
-    pub outcome: Result<(), Failure>,
-    /// Whether another run can help.
-    pub is_transient: bool,
-    /// How it ended.
-    pub end: End,
-    /// Its last lines.
-    pub log_tail: Vec<String>,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It could not be started.
-    NotStarted,
-    /// Its process ended.
-    Ended,
-    /// The agent ended it because of a signal.
-    Stopped,
-    /// It hung in the kernel, so the disk must not be asked for anything.
-    Hung,
-}
-
 /// Writes the disk, and adds to the outcome what became of it. Returns all disks as they were right before the last run.
 ///
 /// # Errors
 /// Nothing was written, or not all; `outcome.state` says which.
 pub fn write(
     task: &Task<'_>,
-    installer: &mut dyn Installer,
+    writer: &mut dyn Writer,
     clock: &dyn Clock,
     stop: &Stop,
     watch: &dyn Watch,
@@ -88,7 +57,7 @@ pub fn write(
         outcome.tries += 1;
         // What a crash from now on would leave, until the counters say more.
         record(watch, DiskState::HalfWritten, outcome.tries);
-        let ran = installer.run(&task.target.path());
+        let ran = writer.run(&task.target.path());
         outcome.log_tail = ran.log_tail;
         let (end, is_transient) = (ran.end, ran.is_transient);
         let after = counters::after(task.target, end);
@@ -96,7 +65,7 @@ pub fn write(
         let did_nothing = !is_written && before.is_some() && before == after;
         let written = match ran.outcome {
             Err(failure) => Err(of_lost_disk(task.target, end, stop, failure)),
-            Ok(()) if did_nothing => Err(wrote_nothing(task.target.disk())),
+            Ok(()) if did_nothing => Err(wrote_nothing(writer.name(), task.target.disk())),
             // The outcome names this disk, so it must still be the one that was held.
             Ok(()) => task.target.check(),
         };
@@ -114,7 +83,7 @@ pub fn write(
             break Err(failure);
         }
         let wait = Duration::from_secs(10 * u64::from(outcome.tries));
-        warn!("coreos-installer failed: {failure}; next try in {} s", wait.as_secs());
+        warn!("{} failed: {failure}; next try in {} s", writer.name(), wait.as_secs());
         clock.sleep(wait, stop);
     };
     written.map_err(|failure| match failure.code {
@@ -125,9 +94,9 @@ pub fn write(
 
 /// The failure of a run that reported success and wrote nothing. An earlier installation with the same config would pass
 /// the proof.
-fn wrote_nothing(disk: &Disk) -> Failure {
+fn wrote_nothing(writer: &str, disk: &Disk) -> Failure {
     let disk = describe(disk);
-    let what = format!("coreos-installer reported success, but wrote nothing to {disk}");
+    let what = format!("{writer} reported success, but wrote nothing to {disk}");
     Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
 }
 

@@ -105,8 +105,8 @@ impl Sample {
     pub(super) fn describe(&self, device: &str) -> String {
         let process = match &self.thread {
             Some(thread) => thread.describe(),
-            None if self.has_processes => "no process of coreos-installer is listed".to_owned(),
-            None => "what coreos-installer waits for is not known".to_owned(),
+            None if self.has_processes => "no process of the writer is listed".to_owned(),
+            None => "what the writer waits for is not known".to_owned(),
         };
         let Some(io) = &self.io else { return format!("{process}; {device} has no counters") };
         let state = io.state.as_ref().map(|state| format!(", state {state}"));

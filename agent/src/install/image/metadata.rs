@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::super::Failure;
-use super::super::failure::advice;
+use super::super::advice::advice;
 use crate::install::{Code, StreamSource};
 use crate::vim::Client;
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use probes::block::Disk;
 
-use super::failure::advice;
+use super::advice::advice;
 use super::{Failure, System, describe};
 use crate::clean;
 use crate::install::say::{Say, Term, say};

@@ -120,7 +120,7 @@ impl Stream {
     /// `IMAGE_FETCH`: the kernel gives no port or no thread.
     pub fn start(image: Image, client: &Arc<Client>, verify: Verify) -> Result<Self, Failure> {
         Self::try_start(image, Arc::clone(client), verify).map_err(|error| {
-            let message = format!("serving the image to coreos-installer: {error}");
+            let message = format!("serving the image on the loopback address: {error}");
             Failure::new(Code::ImageFetch, message)
                 .advise("the live system has no loopback interface, port or thread left")
         })

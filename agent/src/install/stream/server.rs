@@ -137,13 +137,13 @@ fn pass_on(socket: TcpStream, shared: &Shared) {
         Ended::Whole { digest, n_bytes } => {
             shared.end_pass(generation, Ok((digest, n_bytes)), pass.tee.take());
             // Without the last chunk coreos-installer would take the image for truncated.
-            body.finish().unwrap_or_else(|Gone| debug!("coreos-installer did not read the end"));
+            body.finish().unwrap_or_else(|Gone| debug!("the writer did not read the end"));
         }
         Ended::Broken(fault) => {
             shared.end_pass(generation, Err(fault), None);
             body.socket.shutdown(Shutdown::Both).ok();
         }
-        Ended::Gone => debug!("coreos-installer closed the connection before the end of the image"),
+        Ended::Gone => debug!("the writer closed the connection before the end of the image"),
     }
 }
 

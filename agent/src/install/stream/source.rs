@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 
 use super::super::Failure;
-use super::super::failure::advice;
+use super::super::advice::advice;
 use super::super::image::{self, Source};
 use super::super::say::Say;
 use crate::install::Code;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::Failure;
-use super::child::{end, read_on};
+use crate::install::Failure;
+use crate::install::child::{end, read_on};
 use crate::install::{Code, Order};
 use crate::signals::Stop;
 
@@ -126,28 +126,28 @@ enum Setting {
 
 /// The options of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub(super) struct Options {
     settings: Vec<(&'static str, Setting)>,
     firstboot_args: Option<String>,
 }
 
 /// Where things are for one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub(super) struct Places<'a> {
     /// Device file of the disk.
-    pub device: &'a str,
+    pub(super) device: &'a str,
     /// File with the Ignition config.
-    pub ignition_file: &'a Path,
+    pub(super) ignition_file: &'a Path,
     /// Directory with `NetworkManager` profiles.
-    pub network_dir: &'a Path,
+    pub(super) network_dir: &'a Path,
     /// Address of the image; `None` for the live image's own.
-    pub image_url: Option<&'a str>,
+    pub(super) image_url: Option<&'a str>,
 }
 
 impl Options {
     /// Translates an instruction.
     #[must_use]
-    pub fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
+    pub(super) fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
         let mut settings = vec![
             ("dest-device", Setting::One(places.device.into())),
             ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
@@ -184,14 +184,14 @@ impl Options {
 
     /// Whether this version takes the options from a file.
     #[must_use]
-    pub fn fit_a_file(&self, version: Version) -> bool {
+    pub(super) fn fit_a_file(&self, version: Version) -> bool {
         version >= CONFIG_FILE_SINCE
             && (self.firstboot_args.is_none() || version >= FIRSTBOOT_ARGS_SINCE)
     }
 
     /// The config file: JSON, which is YAML too.
     #[must_use]
-    pub fn to_file(&self) -> String {
+    pub(super) fn to_file(&self) -> String {
         let map: Map<String, Value> = self
             .settings
             .iter()
@@ -209,7 +209,7 @@ impl Options {
 
     /// The arguments in addition to a config file.
     #[must_use]
-    pub fn with_file(&self, file: &Path) -> Vec<String> {
+    pub(super) fn with_file(&self, file: &Path) -> Vec<String> {
         let mut args = vec!["install".into(), "--config-file".into(), file.display().to_string()];
         args.extend(self.firstboot_arg());
         args
@@ -217,7 +217,7 @@ impl Options {
 
     /// All options as arguments; values are joined to their option, so that none looks like another option.
     #[must_use]
-    pub fn to_args(&self) -> Vec<String> {
+    pub(super) fn to_args(&self) -> Vec<String> {
         let mut args = vec!["install".to_owned()];
         args.extend(self.firstboot_arg());
         let mut device = None;

@@ -3,16 +3,15 @@
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
 use crate::install::Code;
-use crate::install::say::{Say, Term, say};
 use crate::vim::retry::is_transient;
 
 /// What a failed run means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meaning {
+pub(super) struct Meaning {
     /// Stable code.
-    pub code: Code,
+    pub(super) code: Code,
     /// Whether another try can help.
-    pub is_transient: bool,
+    pub(super) is_transient: bool,
 }
 
 /// Texts, in lower case, that identify a failure. The first row whose texts all occur applies.
@@ -65,7 +64,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
 
 /// Determines what the last lines of a failed run mean.
 #[must_use]
-pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
+pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
     if let Some(status) = http_status(&text) {
         return Meaning { code: Code::Http(status), is_transient: is_transient(status) };
@@ -78,57 +77,6 @@ pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     // Exit status 2 is clap's: an option that this coreos-installer does not know.
     let is_usage = exit_status == Some(2);
     Meaning { code: Code::InstallerFailed, is_transient: !is_usage && exit_status.is_none() }
-}
-
-/// What a person can do about a failure.
-#[must_use]
-pub fn advice(code: Code) -> Say {
-    let text = match code {
-        Code::DiskBusy => {
-            "unmount it, stop the array or volume group, or boot without device auto-activation"
-        }
-        Code::Signature => {
-            return say!["publish the image's .sig next to it, or ", Term::AllowUnsigned];
-        }
-        Code::SectorSize => "use an image made for the disk's sector size",
-        Code::NoSpace => "choose a larger disk or a smaller image",
-        Code::MediumLost => {
-            "keep the live medium inserted until the install is done, or boot with coreos.liveiso.fromram"
-        }
-        Code::IgnitionHash => "the config was changed before it reached the disk; start again",
-        Code::TargetIo => "the disk cannot be written; check the kernel log and replace it",
-        Code::TargetHung => {
-            "check the kernel log, cables and power of the disk and its controller; power the machine \
-             off before another try"
-        }
-        Code::Kargs => return say!["correct ", Term::KernelArguments],
-        Code::SavedPartition => {
-            return say![
-                "correct ",
-                Term::SavePartlabel,
-                " and ",
-                Term::SavePartindex,
-                ", or check the disk"
-            ];
-        }
-        Code::Network => {
-            return say!["provide NetworkManager profiles or remove ", Term::CopyNetwork];
-        }
-        Code::ImageFetch | Code::Http(_) | Code::ImageStalled => {
-            "make the image reachable from the node"
-        }
-        Code::ImageHash => {
-            return say![
-                "the image was changed, or ",
-                Term::ImageHash,
-                " belongs to another image"
-            ];
-        }
-        Code::ImageTruncated => "upload the image to its server again, completely",
-        Code::ImageChanged => "do not replace images on their server while nodes install them",
-        _ => "read the log of coreos-installer that comes with this result",
-    };
-    text.into()
 }
 
 /// The error chain in lower case: what follows the first `Error:`, or the last lines.
@@ -150,7 +98,7 @@ fn is_busy_list(line: &str) -> bool {
 
 /// The error chain in one line: `syncing data to disk: Input/output error (os error 5)`.
 #[must_use]
-pub fn summary(lines: &[String]) -> String {
+pub(super) fn summary(lines: &[String]) -> String {
     let is_error = |line: &str| line.to_ascii_lowercase().starts_with("error");
     let Some(first) = lines.iter().position(|line| is_error(line)) else {
         return lines.last().map_or_else(|| "it printed nothing".into(), |line| shorten(line));
@@ -198,6 +146,7 @@ fn http_status(text: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::advice::advice;
 
     fn of(text: &str) -> Meaning {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,4 +1,9 @@
-//! One run of coreos-installer: its files, its arguments, what its end means.
+//! coreos-installer: what it demands, how it runs, what its end means.
+//!
+//! Nothing outside of this folder knows its options or its output.
+
+mod options;
+mod output;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -8,18 +13,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::Failure;
-use super::child::{Process as _, end, spawn};
-use super::failure::{advice, meaning, summary};
-use super::follow::{Cut, Ended, Follower, Progress};
-use super::installer::{Options, Places, Version};
-use super::progress::Tail;
-use super::run::{End, Installer, Ran, interrupted};
-use super::stream::Stream;
-use super::target::Target;
-use super::watchdog::{Patience, Sampler};
+use self::options::{Options, Places};
+pub use self::options::{Version, parse_version, version};
+use self::output::{meaning, summary};
+use super::{End, Ran, Writer};
+use crate::install::Failure;
+use crate::install::advice::advice;
+use crate::install::child::{Process as _, end, spawn};
+use crate::install::follow::{Cut, Ended, Follower, Progress};
+use crate::install::progress::Tail;
+use crate::install::run::interrupted;
+use crate::install::stream::Stream;
+use crate::install::target::Target;
+use crate::install::watchdog::{Patience, Sampler};
 use crate::install::{Code, DiskState, Order};
 use crate::signals::Stop;
+
+/// The name of the program.
+const NAME: &str = "coreos-installer";
 
 /// coreos-installer, and what it writes.
 pub struct CoreosInstaller<'a> {
@@ -55,7 +66,11 @@ impl std::fmt::Debug for CoreosInstaller<'_> {
     }
 }
 
-impl Installer for CoreosInstaller<'_> {
+impl Writer for CoreosInstaller<'_> {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
     fn run(&mut self, device: &str) -> Ran {
         let files = match self.write_files(device) {
             Ok(files) => files,

@@ -1,0 +1,41 @@
+//! Programs that write an image to a disk. Each has a folder of its own: what it demands, how it runs, how its output is
+//! read.
+
+pub mod coreos_installer;
+
+use super::Failure;
+
+/// The program that writes.
+pub trait Writer {
+    /// Its name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Runs it once on the device at this path.
+    fn run(&mut self, device: &str) -> Ran;
+}
+
+/// How one run went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// Whether it succeeded, or why not.
+    pub outcome: Result<(), Failure>,
+    /// Whether another run can help.
+    pub is_transient: bool,
+    /// How it ended.
+    pub end: End,
+    /// Its last lines.
+    pub log_tail: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It could not be started.
+    NotStarted,
+    /// Its process ended.
+    Ended,
+    /// The agent ended it because of a signal.
+    Stopped,
+    /// It hung in the kernel, so the disk must not be asked for anything.
+    Hung,
+}
