@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use formats::guid::Guid;
@@ -46,6 +46,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) protect: &'a [String],
     /// The disks that the configuration names.
     pub(super) clean_disks: &'a [String],
+    /// Those that have not ended.
+    pub(super) erasures: &'a Erasures,
 }
 
 /// Erases the disks that are named. Returns which ones were erased and which were not meant.
@@ -123,7 +125,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
     if takedown::is_needed(disk) {
         takedown::take_down(disk, around.system, &mut |_| ())?;
     }
-    wipe(&target)?;
+    wipe(&target, around.erasures)?;
     let text = describe(disk);
     is_blank(disk, around.system)?;
     info!("erased the metadata of {text}");
@@ -131,7 +133,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
 }
 
 /// Overwrites the ends of the disk and of its partitions, and the partition tables.
-fn wipe(target: &Target) -> Result<(), Failure> {
+fn wipe(target: &Target, erasures: &Erasures) -> Result<(), Failure> {
     let disk = target.disk();
     let failed = |why: String| {
         Failure::new(Code::TargetIo, format!("erasing {}: {why}", describe(disk)))
@@ -151,57 +153,45 @@ fn wipe(target: &Target) -> Result<(), Failure> {
         wipe_ends(&file, 0, size_bytes)
     };
     // A disk that does not respond must not keep the agent from reporting that.
-    let erased = counted(LIMIT, target.system().stop(), work);
+    let erased = erasures.run(LIMIT, target.system().stop(), work);
     erased.map_err(|why| failed(why.to_string()))?.map_err(failed)
 }
 
 /// Erasures that have not ended, also those whose time limit has passed: nothing can end a write to a disk that does not
-/// respond, and it may be carried out later, over an install.
-static N_RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// respond, and it may be carried out later, over an install. Each holds a copy until it ends, also by a panic.
+#[derive(Debug, Default)]
+pub(super) struct Erasures(Arc<()>);
 
-/// Does `work` within a limit; until it has ended, [`check_none_runs`] fails.
-fn counted<T: Send + 'static>(
-    limit: Duration,
-    stop: &Stop,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unanswered> {
-    let running = Running::start();
-    ask_within("erase", limit, stop, move || {
-        let done = work();
-        drop(running);
-        done
-    })
-}
-
-/// Counts an erasure until it is dropped, also by a panic or because no thread could be started.
-struct Running;
-
-impl Running {
-    fn start() -> Self {
-        N_RUNNING.fetch_add(1, Ordering::SeqCst);
-        Self
+impl Erasures {
+    /// Does `work` within a limit; until it has ended, [`Erasures::check_none_runs`] fails.
+    fn run<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        stop: &Stop,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let running = Arc::clone(&self.0);
+        ask_within("erase", limit, stop, move || {
+            let done = work();
+            drop(running);
+            done
+        })
     }
-}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        N_RUNNING.fetch_sub(1, Ordering::SeqCst);
+    /// Checks that no erasure of an earlier step may still write.
+    ///
+    /// # Errors
+    /// One that was given up has not ended.
+    pub(super) fn check_none_runs(&self) -> Result<(), Failure> {
+        if Arc::strong_count(&self.0) == 1 {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::DiskBusy,
+            "a disk that was to be erased does not respond, and may still be written",
+        )
+        .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
     }
-}
-
-/// Checks that no erasure of an earlier step may still write.
-///
-/// # Errors
-/// One that was given up has not ended.
-pub(super) fn check_none_runs() -> Result<(), Failure> {
-    if N_RUNNING.load(Ordering::SeqCst) == 0 {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Code::DiskBusy,
-        "a disk that was to be erased does not respond, and may still be written",
-    )
-    .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
 }
 
 /// Start and length of a partition in bytes.
@@ -298,12 +288,13 @@ mod tests {
     fn nothing_begins_before_an_erasure_that_was_given_up_has_ended() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let limit = Duration::from_millis(50);
-        let late = counted(limit, &Stop::default(), move || ended.recv().ok());
+        let erasures = Erasures::default();
+        let late = erasures.run(limit, &Stop::default(), move || ended.recv().ok());
         assert_eq!(late, Err(Unanswered::Late(limit)));
-        assert_eq!(check_none_runs().unwrap_err().code, Code::DiskBusy);
+        assert_eq!(erasures.check_none_runs().unwrap_err().code, Code::DiskBusy);
         end.send(()).unwrap();
         let started = std::time::Instant::now();
-        while check_none_runs().is_err() {
+        while erasures.check_none_runs().is_err() {
             assert!(started.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(10));
         }

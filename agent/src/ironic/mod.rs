@@ -37,6 +37,7 @@ use tracing::{error, info, warn};
 
 use self::api::Api;
 use self::commands::{Commands, Work};
+use self::erase::Erasures;
 use self::heartbeat::{Contact, Wake};
 use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
@@ -122,6 +123,7 @@ struct Agent<'a> {
     survey: &'a mut dyn FnMut() -> anyhow::Result<Surveyed>,
     commands: Arc<Commands>,
     wake: Arc<Wake>,
+    erasures: Erasures,
     clock: Arc<dyn Clock>,
     stop: Stop,
     /// What is known of the disks at the end.
@@ -188,6 +190,7 @@ pub fn run(
         survey,
         commands,
         wake,
+        erasures: Erasures::default(),
         clock: Arc::clone(clock),
         stop: stop.clone(),
         exit_status: ExitStatus::Untouched,
@@ -313,7 +316,7 @@ impl Agent<'_> {
             return Err(format!("{}: {why}", Code::InstructionInvalid));
         }
         // An erasure that timed out may still write.
-        erase::check_none_runs().map_err(|failure| steps::details(&failure))?;
+        self.erasures.check_none_runs().map_err(|failure| steps::details(&failure))?;
         match (order.kind, order.name()) {
             (Kind::Deploy, INSTALL) => self.install(order),
             (Kind::Clean, ERASE) => self.erase(order),
@@ -378,6 +381,7 @@ impl Agent<'_> {
             reported: &surveyed.collected.disks,
             protect: &self.job.site.protect,
             clean_disks: &self.settings.clean_disks,
+            erasures: &self.erasures,
         };
         erase::erase(order, &around).map_err(|failure| failed(&failure))
     }
