@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use formats::command_line;
 use probes::block::Disk;
 
 use super::advice::advice;
@@ -108,7 +109,8 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
     let arguments = order.append_kargs.iter().map(String::as_str);
-    let arguments = arguments.chain(order.firstboot_args.iter().flat_map(|args| args.split(' ')));
+    let first_boot = order.firstboot_args.iter().flat_map(|args| command_line::arguments(args));
+    let arguments = arguments.chain(first_boot.map(|argument| argument.written));
     let platform = order.platform.as_deref();
     warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
     Ok((bytes.into_owned(), warnings))

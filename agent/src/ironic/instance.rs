@@ -2,6 +2,7 @@
 //!
 //! The keys are those of the step `install_coreos` in `OpenShift`'s ironic-agent-image, and of Metal3's `customDeploy`.
 
+use formats::command_line;
 use serde_json::{Map, Value, json};
 
 use super::steps::{ARGUMENTS, INSTALL, StepOrder};
@@ -251,7 +252,7 @@ fn words(meta_data: &Value, key: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     for text in texts {
         let text = text.as_str().ok_or_else(|| wrong(key, text, "text, or a list of texts"))?;
-        words.extend(text.split_whitespace().map(str::to_owned));
+        words.extend(command_line::arguments(text).map(|argument| argument.written.to_owned()));
     }
     Ok(words)
 }
@@ -296,7 +297,7 @@ mod tests {
             "image_source": "https://h/rhcos.raw.gz",
             "image_os_hash_algo": "sha256", "image_os_hash_value": "ab".repeat(32),
             "configdrive": {
-                "meta_data": {"coreos_append_karg": ["a=b", "c"], "coreos_copy_network": true},
+                "meta_data": {"coreos_append_karg": ["a=b c=\"d e\"", "f"], "coreos_copy_network": true},
                 "user_data": "{\"ignition\":{\"version\":\"3.2.0\"}}",
                 "network_data": {"links": []},
             },
@@ -306,7 +307,7 @@ mod tests {
             "ignition": {"inline": install.ignition.inline},
             "disk": {"hints": {"name": "s== /dev/vda", "size": ">= 10"}},
             "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
-            "append_kargs": ["a=b", "c"],
+            "append_kargs": ["a=b", "c=\"d e\"", "f"],
             "copy_network": true,
         }));
         assert_eq!(install, expected);

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 
+use formats::command_line;
 use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
 use super::{is_config, job};
@@ -47,7 +48,8 @@ fn target(settings: &Settings) -> Vec<String> {
     let values = |name: &str| settings.agent_options.get(name).into_iter().flatten();
     let platform = values("platform").next().map(String::as_str);
     let arguments = values("append_karg").chain(values("firstboot_args"));
-    let arguments = arguments.flat_map(|arguments| arguments.split_whitespace());
+    let arguments = arguments.flat_map(|arguments| command_line::arguments(arguments));
+    let arguments = arguments.map(|argument| argument.written);
     let network = ignition::platform::network_warning(platform, checked.may_fetch, arguments);
     let in_config =
         checked.warnings.iter().map(|warning| format!("the config of --install: {warning}"));

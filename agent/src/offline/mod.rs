@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args as _;
+use formats::command_line;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -268,7 +269,9 @@ fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
 
 /// Kernel arguments; a source that cannot repeat an option gives several in one text.
 fn arguments(arguments: &[String]) -> Vec<String> {
-    arguments.iter().flat_map(|arguments| arguments.split_whitespace().map(str::to_owned)).collect()
+    let split =
+        |arguments| command_line::arguments(arguments).map(|found| found.written.to_owned());
+    arguments.iter().flat_map(|arguments| split(arguments)).collect()
 }
 
 pub(crate) fn is_url(text: &str) -> bool {
@@ -301,7 +304,7 @@ mod tests {
             ("image", "https://h/image.raw.xz"),
             ("image_hash", "sha256-1"),
             ("save_partlabel", "data*,var"),
-            ("append_karg", "a=1 console=ttyS0,115200n8"),
+            ("append_karg", "a=1 console=ttyS0,115200n8 dyndbg=\"file x +p\""),
             ("firstboot_args", "rd.neednet=1 ip=dhcp"),
             ("copy_network", "true"),
             ("verify", "full"),
@@ -312,7 +315,7 @@ mod tests {
             "disk": {"hints": {"serial": "S1", "size": ">= 10"}},
             "image": {"url": "https://h/image.raw.xz", "hash": "sha256-1"},
             "save_partlabel": ["data*", "var"],
-            "append_kargs": ["a=1", "console=ttyS0,115200n8"],
+            "append_kargs": ["a=1", "console=ttyS0,115200n8", "dyndbg=\"file x +p\""],
             "firstboot_args": "rd.neednet=1 ip=dhcp",
             "copy_network": true,
             "verify": "full",
