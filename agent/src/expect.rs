@@ -9,7 +9,7 @@ use compare::machine::Machine;
 use formats::text;
 use probes::findings::{Finding, Severity, row};
 use serde_json::{Map, Value};
-use serde_yaml_ng::Value as Yaml;
+use yaml_serde::Value as Yaml;
 
 use crate::bounded;
 use crate::report::Report;
@@ -37,14 +37,14 @@ pub fn parse(bytes: &[u8], path: &Path) -> anyhow::Result<Expectations> {
         bail!("{name} nests deeper than any expectation, expected a file as `expect` writes it");
     }
     let document: Yaml =
-        serde_yaml_ng::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
+        yaml_serde::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
     let expectations = json(document)
         .and_then(|value| Expectations::parse(&value).map_err(|complaint| anyhow!("{complaint}")));
     expectations.with_context(|| format!("the expectations in {name}"))
 }
 
 /// The error for text that is not YAML: the line, its key and what was expected.
-fn not_yaml(error: &serde_yaml_ng::Error, text: &str, path: &Path) -> anyhow::Error {
+fn not_yaml(error: &yaml_serde::Error, text: &str, path: &Path) -> anyhow::Error {
     let name = path.display();
     if let Some(key) = text::repeated_key(&error.to_string()) {
         return anyhow!("{name} has {key} twice, expected each key once");

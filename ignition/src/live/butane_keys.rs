@@ -121,7 +121,7 @@ fn butane_of_every_spec_has_only_keys_of_its_version() {
     for minor in 0..=5 {
         for (name, settings) in all() {
             let settings = Settings { spec: Spec::new(minor).unwrap(), ..settings };
-            let yaml: Value = serde_yaml_ng::from_str(&butane_yaml(&settings).unwrap()).unwrap();
+            let yaml: Value = yaml_serde::from_str(&butane_yaml(&settings).unwrap()).unwrap();
             let before = out.len();
             refused("", &yaml, minor, &mut used, &mut out);
             assert_eq!(out.len(), before, "{name}: {out:#?}");
@@ -135,7 +135,7 @@ fn butane_of_every_spec_has_only_keys_of_its_version() {
 #[test]
 fn key_of_a_later_version_and_value_of_another_kind_are_found() {
     let found = |yaml: &str, minor| {
-        let yaml: Value = serde_yaml_ng::from_str(yaml).unwrap();
+        let yaml: Value = yaml_serde::from_str(yaml).unwrap();
         let mut out = Vec::new();
         refused("", &yaml, minor, &mut BTreeSet::new(), &mut out);
         out.len()

@@ -45,7 +45,7 @@ pub fn keyfiles(text: &str) -> Result<Vec<Keyfile>, LiveError> {
         return refuse("network", "a document that nests deeper than nmstate's", "nmstate's YAML");
     }
     // This type, other than that of JSON, refuses keys that occur twice.
-    let document: Result<serde_yaml_ng::Value, _> = serde_yaml_ng::from_str(text);
+    let document: Result<yaml_serde::Value, _> = yaml_serde::from_str(text);
     match document.map(serde_json::to_value) {
         Ok(Ok(document)) => profiles(&document),
         Ok(Err(error)) => refuse("network", error.to_string(), "keys that are text"),
@@ -53,7 +53,7 @@ pub fn keyfiles(text: &str) -> Result<Vec<Keyfile>, LiveError> {
     }
 }
 
-fn not_yaml<T>(error: &serde_yaml_ng::Error, text: &str) -> Result<T, LiveError> {
+fn not_yaml<T>(error: &yaml_serde::Error, text: &str) -> Result<T, LiveError> {
     if let Some(key) = formats::text::repeated_key(&error.to_string()) {
         return refuse("network", format!("a document with {key} twice"), "each key once");
     }

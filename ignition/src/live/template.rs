@@ -20,8 +20,8 @@ type Values = BTreeMap<String, Value>;
 /// Makes the Butane tree of `settings`; `why` keys are still in it.
 pub(super) fn expand(settings: &Settings) -> Result<Value, LiveError> {
     settings.check()?;
-    let broken = |err: serde_yaml_ng::Error| LiveError::Template(err.to_string());
-    let template: Value = serde_yaml_ng::from_str(TEMPLATE).map_err(broken)?;
+    let broken = |err: yaml_serde::Error| LiveError::Template(err.to_string());
+    let template: Value = yaml_serde::from_str(TEMPLATE).map_err(broken)?;
     Ok(fill(&template, &values(settings))?.unwrap_or(Value::Null))
 }
 

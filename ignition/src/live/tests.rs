@@ -314,7 +314,7 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
         (_, Value::Array(members)) => {
             members.iter().map(|member| butane_to_ignition("", member)).collect()
         }
-        // serde_yaml_ng parses YAML 1.2, where a leading zero has no meaning; Butane parses it as octal.
+        // yaml_serde parses YAML 1.2, where a leading zero has no meaning; Butane parses it as octal.
         ("mode", mode) => {
             let digits = mode.as_str().map_or_else(|| mode.to_string(), str::to_owned);
             u32::from_str_radix(&digits, 8).unwrap().into()
@@ -326,7 +326,7 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
 #[test]
 fn butane_yaml_is_equivalent_to_ignition_json() {
     for (name, settings) in all() {
-        let butane: Value = serde_yaml_ng::from_str(&butane_yaml(&settings).unwrap()).unwrap();
+        let butane: Value = yaml_serde::from_str(&butane_yaml(&settings).unwrap()).unwrap();
         assert_eq!((&butane["variant"], &butane["version"]), (&"fcos".into(), &"1.4.0".into()));
         let json: Value = serde_json::from_str(&ignition_json(&settings).unwrap()).unwrap();
         let mut expected = decoded(&json);
@@ -364,7 +364,7 @@ fn agent_configuration_file_contains_every_option() {
     let settings = hostile();
     let (mode, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
     assert_eq!(mode, 0o600);
-    let config: BTreeMap<String, Value> = serde_yaml_ng::from_str(&text).unwrap();
+    let config: BTreeMap<String, Value> = yaml_serde::from_str(&text).unwrap();
     for (key, value) in &settings.agent_options {
         assert_eq!(config[key], Value::from(value[0].clone()), "{text}");
     }
@@ -379,7 +379,7 @@ fn config_to_install_is_a_private_file_with_unchanged_bytes_that_the_agent_reads
     let (mode, text) = file(&settings, "/etc/run-coreos-installer/target.ign").unwrap();
     assert_eq!((mode, text.as_str()), (0o600, TARGET));
     let (_, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
-    let config: Value = serde_yaml_ng::from_str(&text).unwrap();
+    let config: Value = yaml_serde::from_str(&text).unwrap();
     let expected = json!({
         "ignition": "/etc/run-coreos-installer/target.ign",
         "after": "poweroff",
