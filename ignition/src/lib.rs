@@ -15,10 +15,13 @@ pub mod live;
 pub mod merge;
 pub mod platform;
 pub mod read_only;
+mod refusal;
 mod text;
+mod url;
 
-pub use check::{Checked, Code, Problem, Refusal, Warning, check};
+pub use check::{Checked, check};
 pub use digest::{sha256, sha512, verify_hash};
+pub use refusal::{Code, Problem, Refusal, Warning};
 
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use super::LiveError;
 use super::settings::{AgentBinary, FileSource, Settings, Target};
 use super::ssh_key;
-use crate::check::url_form;
 use crate::digest;
 use crate::hostname::is_host_name;
 use crate::text::{shown, shown_url};
+use crate::url::url_form;
 
 /// Keys of the agent's configuration file that other settings write.
 const OWN_KEYS: [&str; 8] = [
