@@ -112,6 +112,4 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod butane_keys;
-#[cfg(test)]
 mod tests;
