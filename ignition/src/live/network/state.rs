@@ -8,14 +8,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use yaml_serde::{Mapping, Value};
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a map", rename_all = "kebab-case")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a map", rename_all = "kebab-case")]
 pub(super) struct State {
-    #[serde(default)]
     pub(super) interfaces: Vec<Interface>,
-    #[serde(default)]
     pub(super) routes: Routes,
-    #[serde(default)]
     pub(super) dns_resolver: Resolver,
 }
 
@@ -135,9 +132,8 @@ pub(super) struct Address {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a map")]
+#[serde(default, deny_unknown_fields, expecting = "a map")]
 pub(super) struct Routes {
-    #[serde(default)]
     pub(super) config: Vec<Route>,
 }
 
@@ -154,17 +150,14 @@ pub(super) struct Route {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a map")]
+#[serde(default, deny_unknown_fields, expecting = "a map")]
 pub(super) struct Resolver {
-    #[serde(default)]
     pub(super) config: Servers,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a map")]
+#[serde(default, deny_unknown_fields, expecting = "a map")]
 pub(super) struct Servers {
-    #[serde(default)]
     pub(super) server: Vec<IpAddr>,
-    #[serde(default)]
     pub(super) search: Vec<String>,
 }
