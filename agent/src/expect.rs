@@ -8,7 +8,6 @@ use compare::expectation::{Deviating, Expectations, Level};
 use compare::machine::Machine;
 use formats::text;
 use probes::findings::{Finding, Severity, row};
-use serde_json::{Map, Value};
 use yaml_serde::Value as Yaml;
 
 use crate::bounded;
@@ -38,7 +37,8 @@ pub fn parse(bytes: &[u8], path: &Path) -> anyhow::Result<Expectations> {
     }
     let document: Yaml =
         yaml_serde::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
-    let expectations = json(document)
+    let expectations = yaml_serde::from_value(document)
+        .map_err(|_| anyhow!("a key is not text, or a value has a tag"))
         .and_then(|value| Expectations::parse(&value).map_err(|complaint| anyhow!("{complaint}")));
     expectations.with_context(|| format!("the expectations in {name}"))
 }
@@ -110,29 +110,6 @@ fn component(kind: &str) -> &'static str {
         "bios" | "firmware" | "firmware_component" | "tpm" => "firmware",
         _ => "identity",
     }
-}
-
-/// YAML as JSON.
-fn json(yaml: Yaml) -> anyhow::Result<Value> {
-    Ok(match yaml {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(flag) => flag.into(),
-        Yaml::String(text) => text.into(),
-        Yaml::Number(number) => match number.as_u64() {
-            Some(whole) => whole.into(),
-            None => number.as_f64().into(),
-        },
-        Yaml::Sequence(items) => items.into_iter().map(json).collect::<Result<_, _>>()?,
-        Yaml::Mapping(entries) => {
-            let mut keys = Map::new();
-            for (key, value) in entries {
-                let Yaml::String(key) = key else { bail!("a key is not text") };
-                keys.insert(key, json(value)?);
-            }
-            keys.into()
-        }
-        Yaml::Tagged(_) => bail!("a value has a tag"),
-    })
 }
 
 #[cfg(test)]

@@ -280,15 +280,7 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
                 "inline" => {
                     ("source".to_owned(), format!("INLINE {}", value.as_str().unwrap()).into())
                 }
-                "password_hash" => ("passwordHash".to_owned(), value.clone()),
-                "ssh_authorized_keys" => ("sshAuthorizedKeys".to_owned(), value.clone()),
-                "http_proxy" => ("httpProxy".to_owned(), value.clone()),
-                "https_proxy" => ("httpsProxy".to_owned(), value.clone()),
-                "no_proxy" => ("noProxy".to_owned(), value.clone()),
-                "certificate_authorities" => {
-                    ("certificateAuthorities".to_owned(), butane_to_ignition(key, value))
-                }
-                _ => (key.clone(), butane_to_ignition(key, value)),
+                _ => (translate::camel_case(key), butane_to_ignition(key, value)),
             })
             .collect::<Map<_, _>>()
             .into(),
