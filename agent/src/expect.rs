@@ -8,8 +8,7 @@ use compare::expectation::{Deviating, Expectations, Level};
 use compare::machine::Machine;
 use formats::text;
 use probes::findings::{Finding, Severity, row};
-use serde_json::{Map, Value};
-use serde_yaml_ng::Value as Yaml;
+use yaml_serde::Value as Yaml;
 
 use crate::bounded;
 use crate::report::Report;
@@ -37,14 +36,15 @@ pub fn parse(bytes: &[u8], path: &Path) -> anyhow::Result<Expectations> {
         bail!("{name} nests deeper than any expectation, expected a file as `expect` writes it");
     }
     let document: Yaml =
-        serde_yaml_ng::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
-    let expectations = json(document)
+        yaml_serde::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
+    let expectations = yaml_serde::from_value(document)
+        .map_err(|_| anyhow!("a key is not text, or a value has a tag"))
         .and_then(|value| Expectations::parse(&value).map_err(|complaint| anyhow!("{complaint}")));
     expectations.with_context(|| format!("the expectations in {name}"))
 }
 
 /// The error for text that is not YAML: the line, its key and what was expected.
-fn not_yaml(error: &serde_yaml_ng::Error, text: &str, path: &Path) -> anyhow::Error {
+fn not_yaml(error: &yaml_serde::Error, text: &str, path: &Path) -> anyhow::Error {
     let name = path.display();
     if let Some(key) = text::repeated_key(&error.to_string()) {
         return anyhow!("{name} has {key} twice, expected each key once");
@@ -110,29 +110,6 @@ fn component(kind: &str) -> &'static str {
         "bios" | "firmware" | "firmware_component" | "tpm" => "firmware",
         _ => "identity",
     }
-}
-
-/// YAML as JSON.
-fn json(yaml: Yaml) -> anyhow::Result<Value> {
-    Ok(match yaml {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(flag) => flag.into(),
-        Yaml::String(text) => text.into(),
-        Yaml::Number(number) => match number.as_u64() {
-            Some(whole) => whole.into(),
-            None => number.as_f64().into(),
-        },
-        Yaml::Sequence(items) => items.into_iter().map(json).collect::<Result<_, _>>()?,
-        Yaml::Mapping(entries) => {
-            let mut keys = Map::new();
-            for (key, value) in entries {
-                let Yaml::String(key) = key else { bail!("a key is not text") };
-                keys.insert(key, json(value)?);
-            }
-            keys.into()
-        }
-        Yaml::Tagged(_) => bail!("a value has a tag"),
-    })
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 
 use std::fmt;
 
-use crate::hex::{bytes, hex};
+use uuid::Uuid;
 
-/// Where the hyphens of a UUID are.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+use crate::hex::hex;
 
 /// A GUID in the byte order of the disk or variable that holds it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -25,7 +24,7 @@ impl Guid {
 impl fmt::Display for Guid {
     /// Lower-case digits in groups of 8, 4, 4, 4 and 12.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&uuid(&swapped(self.0)))
+        Uuid::from_bytes_le(self.0).fmt(f)
     }
 }
 
@@ -33,38 +32,28 @@ impl fmt::Display for Guid {
 /// are digits without groups.
 #[must_use]
 pub fn uuid(bytes: &[u8]) -> String {
-    let digits = hex(bytes);
-    match digits.len() {
-        32 => {
-            let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
-            groups.join("-")
-        }
-        _ => digits,
-    }
+    Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |uuid| uuid.to_string())
 }
 
 /// The bytes of a UUID in its usual form, 36 characters in either case.
 #[must_use]
 pub fn parse(text: &str) -> Option<[u8; 16]> {
-    let is_hyphen = |at: &usize| text.as_bytes().get(*at) == Some(&b'-');
-    let is_grouped = text.len() == 36 && HYPHENS.iter().all(is_hyphen);
-    is_grouped.then(|| bytes(&text.replace('-', "")))??.try_into().ok()
+    parse_any(text).filter(|_| text.len() == 36)
 }
 
 /// The bytes of a UUID in its usual form, or of its 32 digits.
 #[must_use]
 pub fn parse_any(text: &str) -> Option<[u8; 16]> {
-    if text.len() == 32 { bytes(text)?.try_into().ok() } else { parse(text) }
+    // The crate also takes braces and `urn:uuid:`.
+    let uuid = Uuid::try_parse(text).ok().filter(|_| [32, 36].contains(&text.len()))?;
+    Some(uuid.into_bytes())
 }
 
 /// A UUID with the bytes of its first three groups in the other order: converts between the order in
 /// which it is written and that of UEFI and SMBIOS.
 #[must_use]
-pub fn swapped(mut bytes: [u8; 16]) -> [u8; 16] {
-    bytes[..4].reverse();
-    bytes[4..6].reverse();
-    bytes[6..8].reverse();
-    bytes
+pub fn swapped(bytes: [u8; 16]) -> [u8; 16] {
+    Uuid::from_bytes_le(bytes).into_bytes()
 }
 
 /// A UUID in every order in which one is stored: as it is written, as UEFI and SMBIOS do, and in
@@ -80,14 +69,6 @@ pub fn orders(bytes: [u8; 16]) -> [[u8; 16]; 3] {
 #[must_use]
 pub fn is_unset(bytes: [u8; 16]) -> bool {
     bytes == [0; 16] || bytes == [0xff; 16]
-}
-
-/// The random UUID (version 4, RFC 9562 section 5.4) with these random bits.
-#[must_use]
-pub fn version_4(mut bits: [u8; 16]) -> String {
-    bits[6] = bits[6] & 0x0f | 0x40;
-    bits[8] = bits[8] & 0x3f | 0x80;
-    uuid(&bits)
 }
 
 #[cfg(test)]
@@ -158,11 +139,5 @@ mod tests {
     fn only_zeros_and_only_ones_are_unset() {
         assert!(is_unset([0; 16]) && is_unset([0xff; 16]));
         assert!(!is_unset(PLAIN) && !is_unset([0xfe; 16]));
-    }
-
-    #[test]
-    fn version_and_variant_of_a_random_uuid_are_set_and_the_other_bits_stay() {
-        assert_eq!(version_4([0; 16]), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(version_4([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

@@ -10,6 +10,21 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{dots}\"", cut.escape_debug())
 }
 
+/// How similar two names must be for one to be suggested for the other: `disc` for `disk`, `vmi` for `vim`.
+const LEAST_SIMILARITY: f64 = 0.5;
+
+/// The known name that is most similar to `name`, whatever its case; the first in the alphabet of several, and `None`
+/// if none is similar.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    // Not Jaro's measure, as clap: it finds no similarity between `vmi` and `vim`.
+    let similarity =
+        |known: &str| strsim::normalized_damerau_levenshtein(&name, &known.to_ascii_lowercase());
+    let similar = known.into_iter().map(|known| (similarity(known), known));
+    let near = similar.filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY);
+    near.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x))).map(|(_, known)| known)
+}
+
 /// The line at which YAML that cannot be parsed is wrong, and the likely cause in words. `at` is where the parser
 /// stopped.
 ///
@@ -225,6 +240,23 @@ mod tests {
         let hidden = "[x- \", ".repeat(30_000);
         assert!(nesting(&hidden) > MAX_NESTING, "{}", nesting(&hidden));
         assert!(nesting(&"[1], ".repeat(10_000)) < MAX_NESTING);
+    }
+
+    #[test]
+    fn nearest_name_is_suggested_and_a_name_like_none_is_not() {
+        for (name, near) in [
+            ("dryrun", Some("dry-run")),
+            ("DRYRUN", Some("dry-run")),
+            ("log-levle", Some("log-level")),
+            ("vmi", Some("vim")),
+            ("log", None),
+            ("loglevel", Some("log-level")),
+            ("zzz", None),
+            ("", None),
+        ] {
+            let known = ["dry-run", "vim", "vim-name", "log-level"];
+            assert_eq!(nearest(name, known), near, "{name}");
+        }
     }
 
     #[test]

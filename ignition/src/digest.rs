@@ -7,7 +7,7 @@
 use formats::digest::Algorithm;
 pub use formats::digest::{sha256, sha512};
 
-use crate::check::{Code, Refusal};
+use crate::refusal::{Code, Refusal};
 use crate::text::shown;
 
 /// Compares the digest of `bytes`, exactly as given, with `expected`.

@@ -1,7 +1,7 @@
 //! Ignition, before and after the agent: checks a config that a VIM returned, and makes the one that adds the agent to
 //! a live image.
 //!
-//! [`merge`] merges a child config into its parent. [`check()`] and [`verify_hash`] run before the disk is touched. [`live`] turns one set of
+//! [`merge`] merges a child config into its parent, [`hostname`] adds the host's name. [`check()`] and [`verify_hash`] run before the disk is touched. [`live`] turns one set of
 //! [`live::Settings`] into Ignition JSON, Butane YAML, kernel arguments and an iPXE script.
 //!
 //! Sources: the Ignition specifications 3.0 to 3.6 (`docs/configuration-v3_*.md` of coreos/ignition) and
@@ -10,14 +10,18 @@
 
 pub mod check;
 mod digest;
+pub mod hostname;
 pub mod live;
 pub mod merge;
 pub mod platform;
 pub mod read_only;
+mod refusal;
 mod text;
+mod url;
 
-pub use check::{Checked, Code, Problem, Refusal, Warning, check};
+pub use check::{Checked, check};
 pub use digest::{sha256, sha512, verify_hash};
+pub use refusal::{Code, Problem, Refusal, Warning};
 
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]

@@ -33,8 +33,8 @@ const SHARED: [(&str, &[&str]); 2] = [
     ("storage", &["directories", "files", "links"]),
     ("kernelArguments", &["shouldExist", "shouldNotExist"]),
 ];
-/// Lists whose order and repetitions have a meaning, by the end of their paths.
-const APPENDED: [&str; 3] = ["options", "mountOptions", "openOptions"];
+/// Lists of texts whose order and repetitions have a meaning, by the end of their paths.
+const APPENDED: [&str; 3] = [".options", ".mountOptions", ".openOptions"];
 
 /// The parent with the child merged into it, and the higher of their spec versions.
 #[must_use]
@@ -74,11 +74,8 @@ fn object(
         let of_parent = parent.get(key).unwrap_or(&Value::Null);
         merged.insert(key.clone(), value(of_parent, of_child, &below));
     }
-    let shared = SHARED.iter().find(|(place, _)| *place == path);
-    for one in shared.map_or(&[][..], |(_, lists)| *lists) {
-        for other in
-            shared.map_or(&[][..], |(_, lists)| *lists).iter().filter(|other| *other != one)
-        {
+    for one in shared(path) {
+        for other in shared(path).iter().filter(|other| *other != one) {
             remove_of_parent(&mut merged, child, path, one, other);
         }
     }
@@ -107,14 +104,13 @@ fn remove_of_parent(
 }
 
 fn list(parent: &[Value], child: &[Value], path: &str) -> Vec<Value> {
-    let last = path.rsplit('.').next().unwrap_or_default();
-    let is_appended = APPENDED.contains(&last);
+    let is_headers = path.ends_with(HEADERS);
     let mut merged = parent.to_vec();
     for entry in child {
-        let key = key(entry, path).filter(|_| !is_appended);
+        let key = key(entry, path);
         let is_it = |known: &Value| key.is_some() && self::key(known, path) == key;
         match merged.iter().position(is_it) {
-            Some(at) if last == HEADERS && entry.get("value").is_none_or(Value::is_null) => {
+            Some(at) if is_headers && entry.get("value").is_none_or(Value::is_null) => {
                 merged.remove(at);
             }
             Some(at) => merged[at] = value(&merged[at], entry, path),
@@ -124,10 +120,16 @@ fn list(parent: &[Value], child: &[Value], path: &str) -> Vec<Value> {
     merged
 }
 
-/// The key of an entry; `None` if entries of this list have none. A text is its own key.
-fn key(entry: &Value, path: &str) -> Option<Value> {
+/// The lists of the object at `path` that share their keys.
+pub(crate) fn shared(path: &str) -> &'static [&'static str] {
+    SHARED.iter().find(|(place, _)| *place == path).map_or(&[], |(_, lists)| lists)
+}
+
+/// The key of an entry of the list at `path`; `None` if its entries have none. A text is its own key.
+pub(crate) fn key(entry: &Value, path: &str) -> Option<Value> {
     if entry.is_string() {
-        return Some(entry.clone());
+        let is_appended = APPENDED.iter().any(|list| path.ends_with(list));
+        return (!is_appended).then(|| entry.clone());
     }
     let known = KEYED.iter().find(|(known, _)| *known == path).map(|(_, fields)| *fields);
     let fields = known.or_else(|| path.ends_with(HEADERS).then_some(&["name"][..]))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use probes::machine::{Archive, Node};
 use serde::Deserialize;
-use serde_yaml_ng::Value;
+use yaml_serde::Value;
 
 use crate::parts::{DMI, Machine, Part, resolved};
 use crate::trees::{Files, node};
@@ -41,9 +41,9 @@ pub(crate) const NOT_INJECTED: [(&str, &str); 11] = [
 
 /// All faults.
 pub(crate) fn all() -> Vec<Fault> {
-    let mut faults: Value = serde_yaml_ng::from_str(include_str!("faults.yaml")).unwrap();
+    let mut faults: Value = yaml_serde::from_str(include_str!("faults.yaml")).unwrap();
     faults.apply_merge().unwrap();
-    serde_yaml_ng::from_value(faults).unwrap()
+    yaml_serde::from_value(faults).unwrap()
 }
 
 impl Fault {

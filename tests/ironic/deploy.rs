@@ -140,7 +140,7 @@ fn metal3(ironic: &Ironic) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/first-node.md");
     let text = fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once("```yaml\n").unwrap();
-    let host: Value = serde_yaml_ng::from_str(rest.split_once("```").unwrap().0).unwrap();
+    let host: Value = yaml_serde::from_str(rest.split_once("```").unwrap().0).unwrap();
     let spec = &host["spec"];
     let hints: Vec<&String> = spec["rootDeviceHints"].as_object().unwrap().keys().collect();
     assert_eq!(

@@ -87,8 +87,8 @@ fn trees(code: &str) -> Trees {
             path.display()
         )
     });
-    let trees: Trees = serde_yaml_ng::from_str(&text)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let trees: Trees =
+        yaml_serde::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert!(!trees.raises.is_empty(), "{code} has no tree that raises it");
     assert!(!trees.silent.is_empty(), "{code} has no tree on which it stays silent");
     trees

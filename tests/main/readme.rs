@@ -332,7 +332,7 @@ fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
         for block in text.split("```yaml\n# /etc/run-coreos-installer.yaml").skip(1) {
             // The rest of the first line, and the file up to the end of the block.
             let (_, file) = block.split_once("```").unwrap().0.split_once('\n').unwrap();
-            let file: serde_json::Value = serde_yaml_ng::from_str(file).unwrap();
+            let file: serde_json::Value = yaml_serde::from_str(file).unwrap();
             let mut command = crate::util::agent();
             command.args(["live-config", "--agent-in-image", "--format", "butane"]);
             for (key, value) in file.as_object().unwrap() {

@@ -36,7 +36,7 @@ fn found(archive: Archive) -> Vec<Finding> {
 fn raises_nothing(name: &str) {
     let path = repository().join(format!("fixtures/healthy/{name}.yaml"));
     let text = std::fs::read_to_string(&path).unwrap();
-    let Healthy { why, machine, fault } = serde_yaml_ng::from_str(&text).unwrap();
+    let Healthy { why, machine, fault } = yaml_serde::from_str(&text).unwrap();
     let alarms = found(archive(&machine, &Files::new()));
     assert!(alarms.is_empty(), "{name}: {why} Found {alarms:#?}");
     let alarms = found(archive(&machine, &fault.with));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use probes::machine::Node;
-use serde_yaml_ng::Value;
+use yaml_serde::Value;
 
 /// Contents by path; `None` removes what is there.
 pub(crate) type Files = BTreeMap<String, Option<Value>>;

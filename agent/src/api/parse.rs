@@ -1,6 +1,7 @@
 //! Parses an instruction strictly: what the agent does not understand may be what keeps it from the wrong disk.
 
 use compare::expectation::Expectations;
+use formats::text::nearest;
 use serde_json::Value;
 
 use crate::clean;
@@ -23,9 +24,6 @@ pub struct Refusal {
 
 /// How many keys of an object are tried to find the one at fault.
 const MAX_KEYS_TRIED: usize = 64;
-
-/// How similar two keys must be for one to be suggested for the other: `disc` for `disk`.
-const LEAST_SIMILARITY: f64 = 0.5;
 
 /// Parses an instruction.
 ///
@@ -99,13 +97,7 @@ fn unknown_key(path: &[String], complaint: &str) -> String {
         parts.collect::<Vec<_>>().join(".")
     };
     let shown: String = full(name).chars().take(200).collect();
-    let lower = name.to_lowercase();
-    let similarity = |known: &str| strsim::normalized_damerau_levenshtein(&lower, known);
-    let nearest = names
-        .map(|known| (similarity(known), known))
-        .filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let hint = nearest.map(|(_, known)| format!(", did you mean {:?}?", full(known)));
+    let hint = nearest(name, names).map(|known| format!(", did you mean {:?}?", full(known)));
     format!("{shown:?} is not a key of it{}", hint.unwrap_or_default())
 }
 

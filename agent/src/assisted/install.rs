@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ignition::hostname::add_hostname;
 use probes::block::Disk;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -304,10 +305,10 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
         let overrides = strict("the text of the host's Ignition overrides", overrides)?;
         merged = ignition::merge::merge(&merged, &overrides);
     }
-    if let Some(name) = text("requested_hostname")
-        && !has_file(&merged, HOSTNAME_FILE)
-    {
-        merged = ignition::merge::merge(&merged, &hostname(name)?);
+    if let Some(name) = text("requested_hostname") {
+        add_hostname(&mut merged, name).map_err(|expected| {
+            format!("the host's name is {}, expected {expected}", clean::quoted(name, 300))
+        })?;
     }
     if merged == parsed {
         return Ok(config.to_owned());
@@ -317,33 +318,6 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
         "the Ignition config of the service lacked the host's name or overrides; they were added"
     );
     Ok(merged.to_string())
-}
-
-const HOSTNAME_FILE: &str = "/etc/hostname";
-
-fn has_file(config: &Value, path: &str) -> bool {
-    let files = config.pointer("/storage/files").and_then(Value::as_array);
-    files.into_iter().flatten().any(|file| file.get("path").and_then(Value::as_str) == Some(path))
-}
-
-/// A config with only the host name.
-fn hostname(name: &str) -> Result<Value, String> {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-    if name.len() > 253 || !name.chars().all(is_allowed) {
-        return Err(format!(
-            "the host's name is {name}, expected letters, digits, dashes and dots",
-            name = clean::quoted(name, 300)
-        ));
-    }
-    Ok(json!({
-        "ignition": {"version": "3.0.0"},
-        "storage": {"files": [{
-            "path": HOSTNAME_FILE,
-            "mode": 0o644,
-            "overwrite": true,
-            "contents": {"source": format!("data:,{name}")},
-        }]},
-    }))
 }
 
 #[cfg(test)]
@@ -361,7 +335,8 @@ mod tests {
         let once = with_overrides(CONFIG, &host).unwrap();
         let parsed: Value = serde_json::from_str(&once).unwrap();
         assert_eq!(parsed["ignition"]["version"], "3.2.0");
-        assert!(has_file(&parsed, "/x") && has_file(&parsed, HOSTNAME_FILE), "{once}");
+        let files = &parsed["storage"]["files"];
+        assert_eq!((&files[0]["path"], &files[1]["path"]), (&json!("/x"), &json!("/etc/hostname")));
         assert_eq!(with_overrides(&once, &host).unwrap(), once);
         assert_eq!(with_overrides(CONFIG, &Value::Null).unwrap(), CONFIG);
         assert_eq!(with_overrides("no JSON", &host).unwrap(), "no JSON");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use formats::text;
-use serde_yaml_ng::Value as Yaml;
+use yaml_serde::Value as Yaml;
 
 use super::option_name;
 use super::unknown::line_of;
@@ -37,7 +37,7 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
         );
     }
     let document: Yaml =
-        serde_yaml_ng::from_str(text).map_err(|error| yaml_error(&error, text, name))?;
+        yaml_serde::from_str(text).map_err(|error| yaml_error(&error, text, name))?;
     let entries = match document {
         Yaml::Null => return Ok(BTreeMap::new()),
         Yaml::Mapping(entries) => entries,
@@ -75,7 +75,7 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
 }
 
 /// The error for text that is not YAML: the line, its key and what was expected.
-fn yaml_error(error: &serde_yaml_ng::Error, text: &str, name: &str) -> anyhow::Error {
+fn yaml_error(error: &yaml_serde::Error, text: &str, name: &str) -> anyhow::Error {
     if let Some(key) = text::repeated_key(&error.to_string()) {
         return anyhow!("the configuration file {name} sets {key} twice, expected once");
     }

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use formats::text::nearest;
 
-use super::{Failure, Setting, options, unknown};
+use super::{Failure, Setting, options};
 
 /// Adds the option that was probably meant, where clap has no tip.
 pub(super) fn with_tip(
@@ -34,7 +35,7 @@ pub(super) fn with_tip(
     let known: Vec<String> = known.into_iter().map(|option| option.name).collect();
     let has_root = known.iter().any(|option| option == "root");
     if let Some(written) = found.strip_prefix("--") {
-        if let Some(near) = unknown::nearest(written, &known) {
+        if let Some(near) = nearest(written, known.iter().map(String::as_str)) {
             let near = ContextValue::String(format!("--{near}"));
             error.insert(ContextKind::SuggestedArg, near);
         }

@@ -6,14 +6,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
+use formats::text::nearest;
 
 use super::{Sources, option_name};
 
 /// The variable that names the configuration file. Only the environment and the command line may.
 const CONFIG_VARIABLE: &str = "RCI_CONFIG";
-
-/// How similar two names must be for one to be suggested for the other: `token` for `token-file`, `vmi` for `vim`.
-const LEAST_SIMILARITY: f64 = 0.5;
 
 impl Sources {
     /// Refuses the first setting that names no option of any command.
@@ -57,22 +55,12 @@ fn quoted(name: &str) -> String {
 
 /// What is expected instead of `name`: the known names, and the nearest one if any is near.
 fn expected(name: &str, known: &[String], written: impl Fn(&str) -> String) -> String {
-    if let Some(near) = nearest(name, known) {
+    if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
         return format!("did you mean \"{}\"?", written(near));
     }
     let names: BTreeSet<String> = known.iter().map(|name| written(name)).collect();
     let names: Vec<String> = names.into_iter().collect();
     format!("expected one of {}", names.join(", "))
-}
-
-/// The known name that is most similar to `name`; the first in the alphabet of several.
-pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
-    let name = name.to_ascii_lowercase();
-    // Not Jaro's measure, as clap: it finds no similarity between `vmi` and `vim`.
-    let similarity = |known| strsim::normalized_damerau_levenshtein(&name, known);
-    let similar = known.iter().map(|known| (similarity(known), known));
-    let near = similar.filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY);
-    near.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x))).map(|(_, known)| known)
 }
 
 /// The line of `text` that sets `key`; `None` if the key is written in a form that is not searched for.
@@ -98,23 +86,6 @@ pub(super) fn variable_of_option(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nearest_name_is_suggested_and_a_name_like_none_is_not() {
-        let known = ["dry-run", "vim", "vim-name", "log-level"].map(str::to_owned);
-        for (name, near) in [
-            ("dryrun", Some("dry-run")),
-            ("DRYRUN", Some("dry-run")),
-            ("log-levle", Some("log-level")),
-            ("vmi", Some("vim")),
-            ("log", None),
-            ("loglevel", Some("log-level")),
-            ("zzz", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(name, &known).map(String::as_str), near, "{name}");
-        }
-    }
 
     #[test]
     fn line_of_a_key_is_found_in_every_spelling_of_the_key() {

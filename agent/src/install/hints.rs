@@ -13,6 +13,7 @@ pub use option::from_option;
 
 use operator::{Relation, number_order, split_operator, text_order};
 
+use formats::text::nearest;
 use formats::wwn;
 use probes::block::Disk;
 use serde_json::{Map, Value};
@@ -40,8 +41,6 @@ const KEYS: [&str; 17] = [
     "deviceName",
     "minSizeGigabytes",
 ];
-/// From which similarity on a hint is suggested for an unknown one.
-const LEAST_SIMILARITY: f64 = 0.5;
 
 /// How many hints, and how many alternatives in one, are read.
 const MAX_HINTS: usize = 32;
@@ -239,16 +238,10 @@ impl Test {
 }
 
 /// What to write instead of an unknown hint, in words.
-fn nearest(key: &str) -> String {
-    let key = key.to_ascii_lowercase();
-    let similarity =
-        |known: &str| strsim::normalized_damerau_levenshtein(&key, &known.to_ascii_lowercase());
-    let similar = KEYS.map(|known| (similarity(known), known)).into_iter();
-    match similar.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
-        Some((similarity, known)) if similarity >= LEAST_SIMILARITY => {
-            format!("did you mean {known:?}?")
-        }
-        _ => format!("expected one of {}", KEYS.join(", ")),
+fn instead(key: &str) -> String {
+    match nearest(key, KEYS) {
+        Some(known) => format!("did you mean {known:?}?"),
+        None => format!("expected one of {}", KEYS.join(", ")),
     }
 }
 
@@ -269,7 +262,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
         "rotational" => Attribute::Rotational,
         _ => {
             let shown: String = key.chars().take(64).collect();
-            return Err(format!("the hint {shown:?} is unknown, {}", nearest(&shown)));
+            return Err(format!("the hint {shown:?} is unknown, {}", instead(&shown)));
         }
     };
     let given = match value {

@@ -13,8 +13,6 @@ use crate::install::say::Say;
 use crate::install::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
 use crate::strict_json;
 
-/// Where the Ignition config puts the host name.
-const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Host names that a live image has if it got none.
 const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
 
@@ -200,12 +198,9 @@ fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
         },
         _ => return Err(invalid("user_data of the config drive is neither text nor an object")),
     };
-    let has_file_form = config
-        .pointer("/ignition/version")
-        .and_then(Value::as_str)
-        .is_some_and(|version| version.starts_with("3."));
-    if !NO_NAMES.contains(&hostname) && has_file_form {
-        add_hostname(&mut config, hostname);
+    if !NO_NAMES.contains(&hostname) {
+        // The live image's own name: one of another form is not worth an install.
+        ignition::hostname::add_hostname(&mut config, hostname).ok();
     }
     let Value::String(text) = user_data else { return Ok(config.to_string()) };
     // The text as it came, unless something was added: digests that people compare stay the same.
@@ -221,25 +216,6 @@ fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
             .advise("correct user_data of the config drive"));
     }
     Ok(config.to_string())
-}
-
-/// Adds a file with the host name, unless the config has one.
-fn add_hostname(config: &mut Value, hostname: &str) {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
-    let Some(config) = config.as_object_mut().filter(|_| hostname.bytes().all(is_name)) else {
-        return;
-    };
-    let storage = config.entry("storage").or_insert_with(|| json!({}));
-    let Some(storage) = storage.as_object_mut() else { return };
-    let files = storage.entry("files").or_insert_with(|| json!([]));
-    let Some(files) = files.as_array_mut() else { return };
-    let is_there = |file: &Value| file.get("path").and_then(Value::as_str) == Some(HOSTNAME_FILE);
-    if !files.iter().any(is_there) {
-        files.push(json!({
-            "path": HOSTNAME_FILE, "mode": 0o644, "overwrite": true,
-            "contents": {"source": format!("data:,{hostname}")},
-        }));
-    }
 }
 
 /// Kernel arguments: a list, or one text with several.

@@ -1,13 +1,13 @@
 //! An install without a VIM: the instruction comes from the configuration, the result goes to a file and to the
 //! console. Everything between them is the same job.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use tracing::{error, info, warn};
 
 use super::sequence::Job;
@@ -63,9 +63,7 @@ impl Offline {
         }
         self.check_file()?;
         remove(&self.result)?;
-        let draft = self.draft();
-        create(&draft)?;
-        remove(&draft)
+        self.draft().map(drop)
     }
 
     /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
@@ -96,13 +94,12 @@ impl Offline {
     fn write(&self, result: &JobResult) -> Result<(), String> {
         let mut json = result_as_json(result)?;
         json.push(b'\n');
-        let draft = self.draft();
         let write = || {
-            let mut file = create(&draft)?;
-            file.write_all(&json)?;
-            file.sync_all()?;
+            let mut draft = self.draft()?;
+            draft.write_all(&json)?;
+            draft.as_file().sync_all()?;
             self.check_file()?;
-            fs::rename(&draft, &self.result)?;
+            draft.persist(&self.result)?;
             // The new name is on the disk once its directory is.
             if let Some(directory) = self.result.parent().and_then(|dir| fs::File::open(dir).ok()) {
                 directory.sync_all().ok();
@@ -110,23 +107,16 @@ impl Offline {
             checkpoint::update(|checkpoint| checkpoint.is_over = true);
             Ok(())
         };
-        write().map_err(|error: io::Error| {
-            remove(&draft).ok();
-            format!("writing {}: {error}", self.result.display())
-        })
+        write().map_err(|error: io::Error| format!("writing {}: {error}", self.result.display()))
     }
 
-    /// The file that becomes the result.
-    fn draft(&self) -> PathBuf {
-        let mut name = OsString::from(&self.result);
-        name.push(format!(".{}.new", std::process::id()));
-        name.into()
+    /// The file that becomes the result, with the permissions that the umask leaves.
+    fn draft(&self) -> io::Result<NamedTempFile> {
+        let directory = self.result.parent().filter(|directory| *directory != Path::new(""));
+        tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(directory.unwrap_or(Path::new(".")))
     }
-}
-
-/// Makes a new file; one that exists is some other program's.
-fn create(path: &Path) -> io::Result<fs::File> {
-    fs::File::options().write(true).create_new(true).open(path)
 }
 
 fn remove(file: &Path) -> io::Result<()> {

@@ -1,12 +1,13 @@
 //! A file that appears under its name only when it is whole: it is written next to it under another name and
 //! put in its place by `rename(2)`.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{Seek as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use tempfile::NamedTempFile;
 
 /// Only the owner reads it: it may contain secrets.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -16,9 +17,8 @@ pub(crate) const READABLE: u32 = 0o644;
 /// The file before it has its name. Dropped, it is deleted.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    path: PathBuf,
     name: PathBuf,
-    file: File,
+    file: NamedTempFile,
 }
 
 impl Draft {
@@ -43,27 +43,21 @@ impl Draft {
             }
             _ => {}
         }
-        let mut partial =
-            name.file_name().context("--output ends without the name of a file")?.to_owned();
-        partial.push(format!(".{}.partial", crate::uuid::random()));
-        let path = name.with_file_name(partial);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            // Never through a link, never a file that is there.
-            .create_new(true)
-            .mode(PRIVATE)
-            .open(&path)
+        let partial = name.file_name().context("--output ends without the name of a file")?;
+        let folder = name.parent().filter(|folder| *folder != Path::new(""));
+        let file = tempfile::Builder::new()
+            .prefix(partial)
+            .suffix(".partial")
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
             .with_context(|| format!("creating --output {}", name.display()))?;
-        let draft = Draft { path, name: name.to_owned(), file };
         // Whatever the umask is.
-        draft.file.set_permissions(Permissions::from_mode(mode)).context("setting its mode")?;
-        Ok(draft)
+        file.as_file().set_permissions(Permissions::from_mode(mode)).context("setting its mode")?;
+        Ok(Draft { name: name.to_owned(), file })
     }
 
     /// Where it lies until it is kept.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Makes `content` all that it holds.
@@ -71,11 +65,9 @@ impl Draft {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write(&mut self, content: &[u8]) -> anyhow::Result<()> {
-        let written = self
-            .file
-            .set_len(0)
-            .and_then(|()| self.file.rewind())
-            .and_then(|()| self.file.write_all(content));
+        let file = self.file.as_file_mut();
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(content));
         written.with_context(|| format!("writing --output {}", self.name.display()))
     }
 
@@ -84,17 +76,9 @@ impl Draft {
     /// # Errors
     /// If it cannot be written to the disk.
     pub(crate) fn keep(self) -> anyhow::Result<()> {
-        self.file
-            .sync_all()
-            .and_then(|()| fs::rename(&self.path, &self.name))
-            .with_context(|| format!("writing --output {}", self.name.display()))
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        // Once kept, there is nothing left under this name.
-        fs::remove_file(&self.path).ok();
+        let Draft { name, file } = self;
+        let kept = file.as_file().sync_all().and_then(|()| Ok(file.persist(&name)?));
+        kept.map(drop).with_context(|| format!("writing --output {}", name.display()))
     }
 }
 

@@ -45,7 +45,7 @@ pub fn tree(json: &str) -> anyhow::Result<serde_json::Value> {
 pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
     let json = json(value)?;
-    let yaml = serde_yaml_ng::to_string(&tree(&json)?)?;
+    let yaml = yaml_serde::to_string(&tree(&json)?)?;
     Ok(if compare::escaped_json(&yaml) == yaml { yaml } else { json })
 }
 
@@ -77,7 +77,7 @@ mod tests {
         let value = serde_json::json!({"serial": "x\u{202e}321", "name": "é"});
         for text in [json(&value).unwrap(), yaml(&value).unwrap()] {
             assert!(text.contains("x\\u202e321"), "{text}");
-            assert_eq!(serde_yaml_ng::from_str::<serde_json::Value>(&text).unwrap(), value);
+            assert_eq!(yaml_serde::from_str::<serde_json::Value>(&text).unwrap(), value);
         }
         assert_eq!(yaml(&serde_json::json!({"name": "é"})).unwrap(), "name: é\n");
     }

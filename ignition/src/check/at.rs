@@ -2,12 +2,7 @@
 //!
 //! The value comes from the typed config, so it contains no unknown keys, nulls or wrong types.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
-
-use super::findings::Findings;
-use crate::text::shown;
 
 /// A value of the config and its path.
 #[derive(Debug, Clone)]
@@ -17,6 +12,10 @@ pub(super) struct At<'a> {
 }
 
 impl<'a> At<'a> {
+    pub(super) fn root(config: &'a Value) -> Self {
+        At { value: config, path: "$".to_owned() }
+    }
+
     /// The value of `key`, `None` if it is absent.
     pub(super) fn get(&self, key: &str) -> Option<At<'a>> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
@@ -25,13 +24,27 @@ impl<'a> At<'a> {
 
     /// The members of the list `key`; none if it is absent.
     pub(super) fn items(&self, key: &str) -> impl Iterator<Item = At<'a>> + use<'a> {
-        let path = format!("{}.{key}", self.path);
-        let list = self.value.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        self.get(key).into_iter().flat_map(|list| list.members())
+    }
+
+    /// The members of this list.
+    pub(super) fn members(&self) -> impl Iterator<Item = At<'a>> + use<'a> {
+        let path = self.path.clone();
+        let list = self.value.as_array().map_or(&[][..], Vec::as_slice);
         list.iter().enumerate().map(move |(i, value)| At { value, path: format!("{path}.{i}") })
     }
 
-    pub(super) fn text(&self) -> Option<&'a str> {
-        self.value.as_str()
+    /// The places that `pattern` matches below this one, e.g. `files.*.contents`; `*` is each member of a list.
+    pub(super) fn each(&self, pattern: &str) -> Vec<At<'a>> {
+        pattern.split('.').fold(vec![self.clone()], |found, part| match part {
+            "*" => found.iter().flat_map(At::members).collect(),
+            key => found.iter().filter_map(|at| at.get(key)).collect(),
+        })
+    }
+
+    /// This text; empty if it is none.
+    pub(super) fn text(&self) -> &'a str {
+        self.value.as_str().unwrap_or_default()
     }
 
     /// The string `key`, `None` if it is absent.
@@ -48,28 +61,13 @@ impl<'a> At<'a> {
         self.value.get(key).and_then(Value::as_i64)
     }
 
-    pub(super) fn bool(&self, key: &str) -> Option<bool> {
-        self.value.get(key).and_then(Value::as_bool)
+    /// Whether the flag `key` is set and true.
+    pub(super) fn is_true(&self, key: &str) -> bool {
+        self.value.get(key) == Some(&Value::Bool(true))
     }
 
     /// Whether the list `key` has a member.
     pub(super) fn has_items(&self, key: &str) -> bool {
         self.items(key).next().is_some()
-    }
-}
-
-/// Refuses a second member with the same key, which `key` extracts.
-pub(super) fn refuse_duplicates<'a>(
-    members: impl Iterator<Item = At<'a>>,
-    findings: &mut Findings,
-    key: impl Fn(&At<'a>) -> Option<&'a str>,
-) {
-    let mut seen = HashSet::new();
-    for at in members {
-        if let Some(key) = key(&at)
-            && !seen.insert(key)
-        {
-            findings.problem(&at.path, format!("{} a second time", shown(key)), "only one");
-        }
     }
 }

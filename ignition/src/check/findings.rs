@@ -1,33 +1,11 @@
-//! What the rules found, in the order of the document and limited in number.
-
-use std::fmt;
+//! What the rules found, limited in number.
 
 use super::at::At;
-use super::{Checked, Code, Refusal, Warning};
-use crate::text::shown;
+use crate::refusal::{Code, Problem, Refusal, Warning};
+use crate::text::shown_url;
 
 /// How many warnings are kept.
 const MAX_WARNINGS: usize = 50;
-
-/// Something in a config that Ignition would refuse.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Problem {
-    /// Where in the JSON, e.g. `$.storage.files.0.mode`; empty for a digest.
-    pub path: String,
-    /// What was found, quoted and shortened, e.g. `"0644"`.
-    pub found: String,
-    /// What was expected, in words.
-    pub expected: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(f, "{} ", self.path)?;
-        }
-        write!(f, "is {}, expected {}", self.found, self.expected)
-    }
-}
 
 /// Collects problems and warnings while the rules walk a config.
 #[derive(Debug)]
@@ -46,17 +24,28 @@ impl Findings {
 
     /// Records that `path` holds `found` instead of `expected`.
     pub(super) fn problem(&mut self, path: &str, found: impl Into<String>, expected: &str) {
+        let found = found.into();
+        // Two rules may notice the same, such as a label that is also a key.
+        if self.problems.iter().any(|known| known.path == path && known.found == found) {
+            return;
+        }
         if self.problems.len() == Refusal::MAX_PROBLEMS {
             self.n_more += 1;
             return;
         }
-        let (found, expected) = (found.into(), expected.to_owned());
-        self.problems.push(Problem { path: path.to_owned(), found, expected });
+        let (path, expected) = (path.to_owned(), expected.to_owned());
+        self.problems.push(Problem { path, found, expected });
     }
 
-    /// Records a problem with the string at `at`, which is quoted.
+    /// Records a problem with the string at `at`, which is quoted without the secrets of a URL.
     pub(super) fn bad_text(&mut self, at: &At<'_>, expected: &str) {
-        self.problem(&at.path, shown(at.text().unwrap_or_default()), expected);
+        self.problem(&at.path, shown_url(at.text()), expected);
+    }
+
+    /// Records that the value of `key` is absent or empty.
+    pub(super) fn missing(&mut self, at: &At<'_>, key: &str, expected: &str) {
+        let found = if at.get(key).is_some() { "empty" } else { "missing" };
+        self.problem(&format!("{}.{key}", at.path), found, expected);
     }
 
     /// Records what Ignition accepts but the author probably did not mean.
@@ -66,16 +55,11 @@ impl Findings {
         }
     }
 
-    pub(super) fn into_result(
-        self,
-        version: String,
-        may_fetch: bool,
-        bytes: &[u8],
-    ) -> Result<Checked, Refusal> {
+    /// The warnings, unless there is a problem.
+    pub(super) fn into_warnings(self) -> Result<Vec<Warning>, Refusal> {
         let Self { problems, n_more, warnings, .. } = self;
         if problems.is_empty() {
-            let sha512 = crate::digest::sha512(bytes);
-            return Ok(Checked { version, sha512, may_fetch, warnings });
+            return Ok(warnings);
         }
         Err(Refusal { code: Code::Invalid, problems, n_more })
     }

@@ -4,32 +4,30 @@
 //! installed system parses it after the reboot. A config that Ignition refuses leaves the node in its emergency shell,
 //! with the old disk overwritten. So everything that Ignition would refuse is refused here.
 //!
-//! The types and the exact versions come from `ignition-config`, which detects wrong types and unknown keys. The rules that Ignition applies beyond the types (`Validate` functions
-//! of `config/v3_*/types/*.go`, specification `docs/configuration-v3_*.md`) are in the modules below,
-//! and a test compares them, case by case, with the output of the real `ignition-validate`.
+//! The types and the exact versions come from `ignition-config`, which detects wrong types and unknown keys. The rules
+//! that Ignition applies beyond the types (`Validate` functions of `config/v3_*/types/*.go`, specification
+//! `docs/configuration-v3_*.md`) are in the modules below, and a test compares them, case by case, with the output of the
+//! real `ignition-validate`.
 //!
-//! Some rules are stricter than Ignition's, because such a config would fail later or not do what it says: a hash must be
-//! hexadecimal, a path has at most 4095 bytes (`PATH_MAX`), nothing is below a file, no file has the path of a unit,
-//! users and groups have names, links have targets and merged configs have sources in every version, a key occurs once
-//! in an object and in its exact case, and a list contains no null.
+//! Some rules are stricter than Ignition's, because such a config would fail at the boot: a hash must be hexadecimal, a path
+//! has at most 4095 bytes (`PATH_MAX`), nothing is below a file, the name of a unit has no slash, users and groups have
+//! names, links have targets and merged configs have sources in every version, a key occurs once in an object and in its
+//! exact case, and a list contains no null.
 
 mod at;
-mod data_url;
 mod disks;
 mod findings;
-mod later;
+mod nodes;
+mod parse;
 mod place;
-mod schema;
+mod rules;
 mod source;
-mod storage;
-mod systemd;
-mod top;
-
-use std::fmt;
+mod units;
 
 use findings::Findings;
-pub use findings::Problem;
-pub(crate) use source::url_form;
+
+use crate::digest;
+use crate::refusal::{Code, Refusal, Warning};
 
 /// Largest config, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 8 * 1024 * 1024;
@@ -47,93 +45,6 @@ pub struct Checked {
     pub warnings: Vec<Warning>,
 }
 
-/// Something in an accepted config that the author probably did not mean.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Warning {
-    /// Where, e.g. `$.systemd.units.0.enable`.
-    pub path: String,
-    /// What, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
-    pub message: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-/// Stable code of a refusal, part of the VIM API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// The spec version is missing, unknown, experimental or of Ignition 2.x.
-    Version,
-    /// The bytes are not an Ignition config, or one that Ignition would refuse.
-    Invalid,
-    /// The digest of the bytes differs from the expected one, or the expected one is malformed.
-    Hash,
-}
-
-impl Code {
-    /// The code as in events and results, e.g. `IGNITION_VERSION`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Version => "IGNITION_VERSION",
-            Self::Invalid => "IGNITION_INVALID",
-            Self::Hash => "IGNITION_HASH",
-        }
-    }
-}
-
-/// Why a config is refused: a stable code and at least one problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Stable code.
-    pub code: Code,
-    /// What is wrong, in the order of the document; at most [`Refusal::MAX_PROBLEMS`].
-    pub problems: Vec<Problem>,
-    /// How many more problems were found.
-    pub n_more: usize,
-}
-
-impl Refusal {
-    /// Most problems that are kept; more would only hide the first.
-    pub const MAX_PROBLEMS: usize = 20;
-
-    pub(crate) fn new(
-        code: Code,
-        path: &str,
-        found: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Self {
-        let (path, found, expected) = (path.to_owned(), found.into(), expected.into());
-        Self { code, problems: vec![Problem { path, found, expected }], n_more: 0 }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let subject = match self.code {
-            Code::Hash => "the digest of the Ignition config does not match",
-            Code::Version | Code::Invalid => "the Ignition config is refused",
-        };
-        f.write_str(subject)?;
-        for (i, problem) in self.problems.iter().enumerate() {
-            f.write_str(if i == 0 { ": " } else { "; " })?;
-            match self.code {
-                Code::Hash => write!(f, "found {}, expected {}", problem.found, problem.expected)?,
-                Code::Version | Code::Invalid => write!(f, "{problem}")?,
-            }
-        }
-        if self.n_more > 0 {
-            write!(f, "; and {} more", self.n_more)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 /// Checks that `bytes` is an Ignition config of spec 3.0.0 to 3.6.0 that Ignition would apply.
 ///
 /// Nothing is fetched: only the form of sources is checked.
@@ -146,10 +57,15 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
         let expected = format!("at most {MAX_CONFIG_BYTES} bytes");
         return Err(Refusal::new(Code::Invalid, "$", format!("{} bytes", bytes.len()), expected));
     }
-    let parsed = schema::parse(bytes)?;
+    let parsed = parse::parse(bytes)?;
     let mut findings = Findings::new(parsed.minor, parsed.warnings);
-    top::rules(&parsed.config, &mut findings);
-    findings.into_result(parsed.version, source::may_fetch(&parsed.config), bytes)
+    rules::apply(&parsed.config, &mut findings);
+    Ok(Checked {
+        version: parsed.version,
+        warnings: findings.into_warnings()?,
+        may_fetch: source::may_fetch(&parsed.config),
+        sha512: digest::sha512(bytes),
+    })
 }
 
 #[cfg(test)]

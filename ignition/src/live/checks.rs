@@ -1,6 +1,6 @@
 //! The checks of each setting of a live image on its own.
 //!
-//! Sources: RFC 1123 §2.1 for host names; crypt(5) for password hashes; Ignition `docs/supported-platforms.md` and
+//! Sources: crypt(5) for password hashes; Ignition `docs/supported-platforms.md` and
 //! `docs/configuration-v3_3.md` for URLs and digests.
 
 use std::net::IpAddr;
@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use super::LiveError;
 use super::settings::{AgentBinary, FileSource, Settings, Target};
 use super::ssh_key;
-use crate::check::url_form;
 use crate::digest;
+use crate::hostname::is_host_name;
 use crate::text::{shown, shown_url};
+use crate::url::url_form;
 
 /// Keys of the agent's configuration file that other settings write.
 const OWN_KEYS: [&str; 8] = [
@@ -258,15 +259,4 @@ fn check_host_name(setting: &'static str, name: &str) -> Result<(), LiveError> {
 
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// RFC 1123 §2.1, as far as characters and lengths go.
-fn is_host_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
 }

@@ -1,13 +1,11 @@
 //! Fills the template with the settings: the result is the tree of a Butane config that still contains the comments.
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::translate::text_url;
-use super::{AgentBinary, FileSource, LiveError, Settings, Target, UNIT, gzip, yaml};
+use super::{AgentBinary, FileSource, LiveError, Secret, Settings, Target, UNIT, gzip, yaml};
 use crate::digest;
 
 /// The template; its head explains `when`, `each`, `why` and `{{…}}`.
@@ -15,76 +13,76 @@ const TEMPLATE: &str = include_str!("../../templates/live.yaml");
 const CONFIG_DIR: &str = "/etc/run-coreos-installer";
 
 /// The settings by their names in the template; absent settings are left out.
-type Values = BTreeMap<String, Value>;
+type Values = Map<String, Value>;
 
 /// Makes the Butane tree of `settings`; `why` keys are still in it.
 pub(super) fn expand(settings: &Settings) -> Result<Value, LiveError> {
     settings.check()?;
-    let broken = |err: serde_yaml_ng::Error| LiveError::Template(err.to_string());
-    let template: Value = serde_yaml_ng::from_str(TEMPLATE).map_err(broken)?;
+    let broken = |err: yaml_serde::Error| LiveError::Template(err.to_string());
+    let template: Value = yaml_serde::from_str(TEMPLATE).map_err(broken)?;
     Ok(fill(&template, &values(settings))?.unwrap_or(Value::Null))
 }
 
 fn values(settings: &Settings) -> Values {
-    let mut values = Values::new();
-    let mut set = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            values.insert(name.to_owned(), value);
-        }
-    };
-    let text = |text: &str| Some(Value::from(text));
-    set("butane_version", text(&settings.spec.butane()));
-    set("unit", text(UNIT));
-    set("vim", settings.vim.clone().map(Value::from));
-    if let Some(Target::Embedded(config)) = &settings.install {
-        // Exactly as given: its digest is compared with the installed one.
-        set("target", text(config.reveal()));
-    }
-    set("hosts", text(&hosts(settings)));
-    set("agent_config", text(&yaml::document(&agent_config(settings))));
-    set("hostname", settings.hostname.as_ref().map(|name| format!("{name}\n").into()));
-    set("ca", settings.ca.as_deref().map(ended));
-    set_ca(settings, &mut set);
-    set("client_cert", settings.client_cert.as_deref().map(ended));
-    set("client_key", settings.client_key.as_ref().map(|key| ended(key.reveal())));
-    set("token", settings.token.as_ref().map(|token| ended(token.reveal())));
-    set("password_hash", settings.password_hash.as_ref().map(|hash| hash.reveal().into()));
-    set("autologin", settings.autologin.then_some(Value::Bool(true)));
-    set("proxy", proxy(settings));
-    let keys = &settings.ssh_keys;
-    set("ssh_keys", (!keys.is_empty()).then(|| keys.clone().into()));
-    let has_login = !keys.is_empty() || settings.password_hash.is_some();
-    set("core_login", has_login.then_some(Value::Bool(true)));
-    if let AgentBinary::OnIso(path) = &settings.agent {
-        set("iso_path", text(path));
-    }
-    let (source, hash) = agent(settings);
-    set("agent_source", source);
-    set("agent_hash", hash);
+    let ended = |text: &Option<String>| text.as_deref().map(ended);
+    let secret = |secret: &Option<Secret>| secret.as_ref().map(|it| self::ended(it.reveal()));
+    // In version 1.0.0 of Butane's variant fcos, which makes spec 3.0.0, the CA for Ignition has no `inline`.
+    let is_inline = settings.spec.has_inline_ca();
+    let (agent_source, agent_hash) = agent(settings);
+    let has_login = !settings.ssh_keys.is_empty() || settings.password_hash.is_some();
     // In a unit's command, % and $ are special (systemd.service(5), COMMAND LINES).
     let metadata = settings.network_metadata.as_ref();
-    set("metadata", metadata.map(|url| url.replace('%', "%%").replace('$', "$$").into()));
-    set("mirror_ca", settings.mirror_ca.as_deref().map(ended));
-    set("files", Some(files(settings)));
-    set("units", Some(units(settings)));
-    set("network", Some(network(settings)));
-    values
+    let metadata = metadata.map(|url| url.replace('%', "%%").replace('$', "$$"));
+    present(json!({
+        "butane_version": settings.spec.butane(),
+        "unit": UNIT,
+        "vim": settings.vim,
+        // Exactly as given: its digest is compared with the installed one.
+        "target": match &settings.install {
+            Some(Target::Embedded(config)) => Some(config.reveal()),
+            _ => None,
+        },
+        "hosts": hosts(settings),
+        "agent_config": yaml::document(&agent_config(settings)),
+        "hostname": settings.hostname.as_ref().map(|name| format!("{name}\n")),
+        "ca": ended(&settings.ca),
+        "ca_text": ended(&settings.ca).filter(|_| is_inline),
+        "ca_url": ended(&settings.ca).filter(|_| !is_inline).map(|ca| text_url(&ca)),
+        "client_cert": ended(&settings.client_cert),
+        "client_key": secret(&settings.client_key),
+        "token": secret(&settings.token),
+        "password_hash": settings.password_hash.as_ref().map(Secret::reveal),
+        "autologin": settings.autologin.then_some(true),
+        "proxy": proxy(settings),
+        "ssh_keys": Some(&settings.ssh_keys).filter(|keys| !keys.is_empty()),
+        "core_login": has_login.then_some(true),
+        "iso_path": match &settings.agent {
+            AgentBinary::OnIso(path) => Some(path),
+            _ => None,
+        },
+        "agent_source": agent_source,
+        "agent_hash": agent_hash,
+        "metadata": metadata,
+        "mirror_ca": ended(&settings.mirror_ca),
+        "files": files(settings),
+        "units": units(settings),
+        "network": network(settings),
+    }))
 }
 
-/// The CA for Ignition. In version 1.0.0 of Butane's variant fcos, which makes spec 3.0.0, it has no `inline`.
-fn set_ca(settings: &Settings, set: &mut impl FnMut(&str, Option<Value>)) {
-    let Some(ca) = &settings.ca else { return };
-    let ca = format!("{}\n", ca.trim_end_matches('\n'));
-    if settings.spec.has_inline_ca() {
-        set("ca_text", Some(ca.into()));
-    } else {
-        set("ca_url", Some(text_url(&ca).into()));
-    }
+/// The fields of an object that are not null.
+fn present(object: Value) -> Values {
+    let mut fields = match object {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    fields.retain(|_, value| !value.is_null());
+    fields
 }
 
 /// A file's text ends with a newline.
-fn ended(text: &str) -> Value {
-    format!("{}\n", text.trim_end_matches('\n')).into()
+fn ended(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
 }
 
 /// What follows the localhost lines: an empty line and one line per address of the VIM.
@@ -95,49 +93,35 @@ fn hosts(settings: &Settings) -> String {
     if lines.is_empty() { String::new() } else { format!("\n\n{}", lines.join("\n")) }
 }
 
-fn agent(settings: &Settings) -> (Option<Value>, Option<Value>) {
+fn agent(settings: &Settings) -> (Option<String>, Option<String>) {
     match &settings.agent {
         AgentBinary::InImage | AgentBinary::OnIso(_) => (None, None),
-        AgentBinary::Fetched { url, hash } => {
-            (Some(url.clone().into()), Some(hash.to_ascii_lowercase().into()))
-        }
-        AgentBinary::Embedded(bytes) => {
-            (Some(data_url(bytes).into()), Some(digest::sha512(bytes).into()))
-        }
+        AgentBinary::Fetched { url, hash } => (Some(url.clone()), Some(hash.to_ascii_lowercase())),
+        AgentBinary::Embedded(bytes) => (Some(data_url(bytes)), Some(digest::sha512(bytes))),
     }
 }
 
-fn files(settings: &Settings) -> Value {
+fn files(settings: &Settings) -> Vec<Values> {
     let one = |file: &super::ExtraFile| {
-        let mut fields = json!({"path": file.path, "mode": format!("{:04o}", file.mode)});
-        match &file.source {
-            FileSource::Content(bytes) => {
-                fields["source"] = data_url(bytes).into();
-                fields["compression"] = "gzip".into();
-                fields["hash"] = digest::sha512(bytes).into();
-            }
+        let (source, is_gzip, hash) = match &file.source {
+            FileSource::Content(bytes) => (data_url(bytes), true, Some(digest::sha512(bytes))),
             FileSource::Url { url, hash, is_gzip } => {
-                fields["source"] = url.clone().into();
-                if *is_gzip {
-                    fields["compression"] = "gzip".into();
-                }
-                if let Some(hash) = hash {
-                    fields["hash"] = hash.to_ascii_lowercase().into();
-                }
+                (url.clone(), *is_gzip, hash.as_ref().map(|hash| hash.to_ascii_lowercase()))
             }
-        }
-        fields
+        };
+        present(json!({
+            "path": file.path, "mode": format!("{:04o}", file.mode), "source": source,
+            "compression": is_gzip.then_some("gzip"), "hash": hash,
+        }))
     };
     settings.files.iter().map(one).collect()
 }
 
-fn units(settings: &Settings) -> Value {
+fn units(settings: &Settings) -> Vec<Values> {
     let one = |unit: &super::Unit| {
-        let mut fields = json!({"name": unit.name, "contents": unit.text});
-        if unit.text.lines().any(|line| line.trim() == "[Install]") {
-            fields["enabled"] = true.into();
-        }
-        fields
+        let is_enabled = unit.text.lines().any(|line| line.trim() == "[Install]");
+        let enabled = is_enabled.then_some(true);
+        present(json!({"name": unit.name, "contents": unit.text, "enabled": enabled}))
     };
     settings.units.iter().map(one).collect()
 }
@@ -148,13 +132,10 @@ fn network(settings: &Settings) -> Value {
 }
 
 /// The proxy of Ignition itself; the agent has its own setting. Absent in spec 3.0, whose Ignition would ignore it.
-fn proxy(settings: &Settings) -> Option<Value> {
+fn proxy(settings: &Settings) -> Option<Values> {
     let url = settings.proxy.as_ref().filter(|_| settings.spec.has_proxy())?.reveal();
-    let mut fields = json!({"http_proxy": url, "https_proxy": url});
-    if !settings.no_proxy.is_empty() {
-        fields["no_proxy"] = settings.no_proxy.clone().into();
-    }
-    Some(fields)
+    let no_proxy = Some(&settings.no_proxy).filter(|hosts| !hosts.is_empty());
+    Some(present(json!({"http_proxy": url, "https_proxy": url, "no_proxy": no_proxy})))
 }
 
 /// Compressed bytes as a data URL.
@@ -164,36 +145,28 @@ fn data_url(bytes: &[u8]) -> String {
 
 /// The agent's configuration file.
 fn agent_config(settings: &Settings) -> Value {
-    let mut config = Map::new();
-    let mut set = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            config.insert(key.to_owned(), value);
-        }
+    let file = |is_there: bool, name: &str| is_there.then(|| format!("{CONFIG_DIR}/{name}"));
+    let ignition = match &settings.install {
+        Some(Target::Url(url)) => Some(url.clone()),
+        target => file(target.is_some(), "target.ign"),
     };
-    let file = |is_there: bool, name: &str| is_there.then(|| format!("{CONFIG_DIR}/{name}").into());
-    set("vim", settings.vim.clone().map(Value::from));
-    set(
-        "ignition",
-        match &settings.install {
-            Some(Target::Url(url)) => Some(url.clone().into()),
-            target => file(target.is_some(), "target.ign"),
-        },
-    );
-    set("allow_plain_http", settings.allow_plain_http.then_some(Value::Bool(true)));
-    set("ca_file", file(settings.ca.is_some(), "ca.pem"));
-    set("token_file", file(settings.token.is_some(), "token"));
-    set("client_cert_file", file(settings.client_cert.is_some(), "client.pem"));
-    set("client_key_file", file(settings.client_key.is_some(), "client.key"));
-    set("vim_key", settings.vim_key.clone().map(Value::from));
-    for (key, values) in &settings.agent_options {
-        set(
-            key,
-            Some(match &values[..] {
-                [value] => value.clone().into(),
-                values => values.to_vec().into(),
-            }),
-        );
-    }
+    let mut config = present(json!({
+        "vim": settings.vim,
+        "ignition": ignition,
+        "allow_plain_http": settings.allow_plain_http.then_some(true),
+        "ca_file": file(settings.ca.is_some(), "ca.pem"),
+        "token_file": file(settings.token.is_some(), "token"),
+        "client_cert_file": file(settings.client_cert.is_some(), "client.pem"),
+        "client_key_file": file(settings.client_key.is_some(), "client.key"),
+        "vim_key": settings.vim_key,
+    }));
+    config.extend(settings.agent_options.iter().map(|(key, values)| {
+        let value = match &values[..] {
+            [value] => value.clone().into(),
+            values => values.to_vec().into(),
+        };
+        (key.clone(), value)
+    }));
     config.into()
 }
 
@@ -236,7 +209,7 @@ fn fill_member(node: &Value, values: &Values, list: &mut Vec<Value>) -> Result<(
     };
     for each in values.get(name).and_then(Value::as_array).into_iter().flatten() {
         let fields = each.as_object().cloned().unwrap_or_default();
-        list.extend(fill(node, &fields.into_iter().collect())?);
+        list.extend(fill(node, &fields)?);
     }
     Ok(())
 }

@@ -3,120 +3,91 @@
 //!
 //! Sources: nmstate's `RouteEntry` and `DnsClientState` (nmstate.io, state API); nm-settings-keyfile(5).
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::net::IpAddr;
 
-use serde_json::{Map, Value};
+use super::state::{Routes, Servers};
+use super::{Contexts, Interfaces, LiveError, line, refuse, wrong};
 
-use super::fields::{known, line, list, needed, number, object, scalar, text, wrong};
-use super::{Context, Interfaces, LiveError, family_of, refuse};
-
-pub(super) fn routes(
-    top: &Map<String, Value>,
-    contexts: &mut BTreeMap<String, Context>,
+pub(super) fn routes<'a>(
+    routes: &'a Routes,
+    contexts: &mut Contexts<'a>,
     all: &Interfaces<'_>,
 ) -> Result<(), LiveError> {
-    let Some(routes) = top.get("routes") else { return Ok(()) };
-    let routes = object(routes, "routes")?;
-    known(routes, "routes", &["config"])?;
-    for (index, route) in list(routes.get("config"), "routes.config")?.iter().enumerate() {
+    for (index, route) in routes.config.iter().enumerate() {
         let at = format!("routes.config.{index}");
-        let route = object(route, &at)?;
-        let keys = ["destination", "next-hop-address", "next-hop-interface", "metric", "table-id"];
-        known(route, &at, &keys)?;
-        let destination = needed(route, "destination", &at)?;
-        let interface = needed(route, "next-hop-interface", &at)?;
-        let Some(family) = family_of_network(&destination) else {
-            return wrong(&format!("{at}.destination"), &destination.into(), "a network");
+        let Some(is_ipv6) = is_ipv6_network(&route.destination) else {
+            return wrong(&format!("{at}.destination"), &route.destination, "a network");
         };
-        let next = text(route, "next-hop-address", &at)?.unwrap_or_default();
-        if !next.is_empty() && family_of(&next) != Some(family) {
-            let expected = format!("an address of {family}");
-            return wrong(&format!("{at}.next-hop-address"), &next.into(), &expected);
+        let next = &route.next_hop_address;
+        let is_next = next.parse().is_ok_and(|next: IpAddr| next.is_ipv6() == is_ipv6);
+        if !next.is_empty() && !is_next {
+            let expected = "an address of the destination's family";
+            return wrong(&format!("{at}.next-hop-address"), next, expected);
         }
-        if !all.contains_key(&interface) {
-            return wrong(&format!("{at}.next-hop-interface"), &interface.into(), "an interface");
+        let interface = route.next_hop_interface.as_str();
+        if !all.contains_key(interface) {
+            return wrong(&format!("{at}.next-hop-interface"), interface, "an interface");
         }
         let context = contexts.entry(interface).or_default();
-        let family = usize::from(family == "ipv6");
+        let family = usize::from(is_ipv6);
         context.n_routes[family] += 1;
-        let number_of = context.n_routes[family];
-        let mut value = format!("{destination},{next}");
-        if let Some(metric) = number(route, "metric", &at, u64::from(u32::MAX))? {
-            let _ = write!(value, ",{metric}");
-        }
+        let key = format!("route{}", context.n_routes[family]);
+        let metric = route.metric.map_or_else(String::new, |metric| format!(",{metric}"));
+        let value = format!("{},{next}{metric}", route.destination);
         let lines = &mut context.lines[family];
-        line(lines, &format!("route{number_of}"), value.trim_end_matches(','));
-        if let Some(table) = number(route, "table-id", &at, u64::from(u32::MAX))? {
-            line(lines, &format!("route{number_of}_options"), &format!("table={table}"));
+        line(lines, &key, value.trim_end_matches(','));
+        if let Some(table) = route.table_id {
+            line(lines, &format!("{key}_options"), &format!("table={table}"));
         }
     }
     Ok(())
 }
 
-/// The family of `ADDRESS/PREFIX`, or of an address alone.
-fn family_of_network(network: &str) -> Option<&'static str> {
+/// Whether `ADDRESS/PREFIX`, or an address alone, is of IPv6; `None` if it is no network.
+fn is_ipv6_network(network: &str) -> Option<bool> {
     let (address, prefix) = network.split_once('/').unwrap_or((network, "0"));
-    let family = family_of(address)?;
-    let most = if family == "ipv6" { 128 } else { 32 };
-    (prefix.parse::<u8>().ok()? <= most).then_some(family)
+    let is_ipv6 = address.parse::<IpAddr>().ok()?.is_ipv6();
+    let most = if is_ipv6 { 128 } else { 32 };
+    (prefix.parse::<u8>().ok()? <= most).then_some(is_ipv6)
 }
 
 /// Name servers belong to an interface: that with the default route of their family, or the first with addresses.
 pub(super) fn name_servers(
-    top: &Map<String, Value>,
-    contexts: &mut BTreeMap<String, Context>,
+    servers: &Servers,
+    contexts: &mut Contexts<'_>,
     all: &Interfaces<'_>,
 ) -> Result<(), LiveError> {
-    let Some(dns) = top.get("dns-resolver") else { return Ok(()) };
-    let dns = object(dns, "dns-resolver")?;
-    known(dns, "dns-resolver", &["config"])?;
-    let empty = Value::Object(Map::new());
-    let config = object(dns.get("config").unwrap_or(&empty), "dns-resolver.config")?;
-    known(config, "dns-resolver.config", &["server", "search"])?;
-    let texts = |key: &str| {
-        let at = format!("dns-resolver.config.{key}");
-        let values = list(config.get(key), &at)?;
-        values.iter().map(|value| scalar(value, &at)).collect::<Result<Vec<_>, _>>()
-    };
-    let (servers, search) = (texts("server")?, texts("search")?);
-    let mut has_search = search.is_empty();
+    // Each ends with a semicolon.
+    let joined = |texts: &[String]| texts.join(";") + ";";
+    if let Some(bad) = servers.search.iter().find(|name| !super::is_one_line(name)) {
+        return wrong("dns-resolver.config.search", bad, "text on one line");
+    }
+    let mut search = Some(&servers.search[..]).filter(|search| !search.is_empty());
     for (index, family) in ["ipv4", "ipv6"].into_iter().enumerate() {
-        let of_family: Vec<&String> =
-            servers.iter().filter(|server| family_of(server) == Some(family)).collect();
+        let of_family =
+            servers.server.iter().filter(|server| usize::from(server.is_ipv6()) == index);
+        let of_family: Vec<String> = of_family.map(ToString::to_string).collect();
         if of_family.is_empty() {
             continue;
         }
-        let is_up = |name: &String| {
-            all.get(name).is_some_and(|(interface, _)| {
-                interface.get(family).is_some_and(|ip| ip["enabled"] != false)
-            })
+        let is_up = |name: &&&str| {
+            all.get(**name).and_then(|all| all.families()[index].1).is_some_and(|ip| ip.enabled)
         };
         let default = if index == 0 { "=0.0.0.0/0," } else { "=::/0," };
         let by_route = contexts.iter().find(|(_, c)| c.lines[index].contains(default));
-        let chosen = by_route.map(|(name, _)| name.clone());
-        let chosen = chosen.or_else(|| contexts.keys().find(|name| is_up(name)).cloned());
-        let Some(context) = chosen.and_then(|name| contexts.get_mut(&name)) else {
-            return refuse(
-                "network",
-                format!("name servers without {family}"),
-                "an interface with it",
-            );
+        let chosen =
+            by_route.map(|(name, _)| *name).or_else(|| contexts.keys().find(is_up).copied());
+        let Some(context) = chosen.and_then(|name| contexts.get_mut(name)) else {
+            let found = format!("name servers without {family}");
+            return refuse("network", found, "an interface with it");
         };
-        let joined = |texts: &mut dyn Iterator<Item = &String>| {
-            texts.fold(String::new(), |line, text| line + text + ";")
-        };
-        line(&mut context.lines[index], "dns", &joined(&mut of_family.into_iter()));
-        if !has_search {
-            line(&mut context.lines[index], "dns-search", &joined(&mut search.iter()));
-            has_search = true;
+        line(&mut context.lines[index], "dns", &joined(&of_family));
+        if let Some(search) = search.take() {
+            line(&mut context.lines[index], "dns-search", &joined(search));
         }
     }
-    match servers.iter().find(|server| family_of(server).is_none()) {
-        Some(server) => wrong("dns-resolver.config.server", &server.clone().into(), "addresses"),
-        None if !has_search => {
-            refuse("network", "dns-resolver.config.search without server", "a server too")
-        }
+    match search {
+        Some(_) => refuse("network", "dns-resolver.config.search without server", "a server too"),
         None => Ok(()),
     }
 }

@@ -87,7 +87,14 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
         "interfaces": interfaces, "routes": {"config": routes},
         "dns-resolver": {"config": {"server": servers}},
     });
-    profiles(&state)
+    converted(state)
+}
+
+fn converted(state: Value) -> Result<Vec<Keyfile>, LiveError> {
+    match serde_json::from_value(state) {
+        Ok(state) => profiles(&state),
+        Err(error) => refuse("network", format!("metadata with {error}"), "names and addresses"),
+    }
 }
 
 /// Refuses metadata with more ports or addresses than a machine has.

@@ -3,9 +3,8 @@
 //! Sources: Ignition `config/v3_*/types/unit.go`, `config/shared/parse/unit.go`; the grammar is
 //! that of go-systemd's `unit` package, which is stricter than systemd's own.
 
-use super::at::{At, refuse_duplicates};
+use super::at::At;
 use super::findings::Findings;
-use crate::text::shown;
 
 /// Longest line that go-systemd accepts, in bytes (`SYSTEMD_LINE_MAX`, `unit/deserialize.go`).
 const MAX_LINE_BYTES: usize = 2048;
@@ -25,46 +24,29 @@ const SUFFIXES: [&str; 12] = [
     "scope",
 ];
 
-pub(super) fn rules(systemd: &At<'_>, findings: &mut Findings) {
-    for at in systemd.items("units") {
-        unit(&at, findings);
-        for at in at.items("dropins") {
-            let name = at.str("name").unwrap_or_default();
-            if suffix(name) != Some("conf") {
-                findings.problem(&format!("{}.name", at.path), shown(name), "a name with .conf");
-            }
-            contents(&at, findings);
+pub(super) fn rules(root: &At<'_>, findings: &mut Findings) {
+    for at in root.each("systemd.units.*.name") {
+        let name = at.text();
+        if !suffix(name).is_some_and(|suffix| SUFFIXES.contains(&suffix)) || name.contains('/') {
+            findings.bad_text(&at, "a unit's name such as a.service");
         }
-        refuse_duplicates(at.items("dropins"), findings, |at| at.str("name"));
     }
-    refuse_duplicates(systemd.items("units"), findings, |at| at.str("name"));
+    for at in root.each("systemd.units.*.dropins.*.name") {
+        if suffix(at.text()) != Some("conf") {
+            findings.bad_text(&at, "a name with .conf");
+        }
+    }
+    for texts in ["systemd.units.*.contents", "systemd.units.*.dropins.*.contents"] {
+        for at in root.each(texts) {
+            if let Err((n, why)) = unit_syntax(at.text()) {
+                findings.problem(&at.path, format!("line {n}: {why}"), "a unit file");
+            }
+        }
+    }
 }
 
 fn suffix(name: &str) -> Option<&str> {
     name.rsplit_once('.').map(|(_, suffix)| suffix).filter(|suffix| !suffix.contains('/'))
-}
-
-fn unit(at: &At<'_>, findings: &mut Findings) {
-    let name = at.str("name").unwrap_or_default();
-    if !suffix(name).is_some_and(|suffix| SUFFIXES.contains(&suffix)) || name.contains('/') {
-        let expected = "a unit's name such as a.service";
-        findings.problem(&format!("{}.name", at.path), shown(name), expected);
-    }
-    contents(at, findings);
-    let text = at.filled("contents").unwrap_or_default();
-    let has_install = text.lines().any(|line| line.trim() == "[Install]");
-    if at.bool("enabled") == Some(true) && !text.is_empty() && !has_install {
-        let message = "enabled, but without an [Install] section, so enabling has no effect";
-        findings.warning(&at.path, message);
-    }
-}
-
-fn contents(at: &At<'_>, findings: &mut Findings) {
-    if let Some(at) = at.get("contents")
-        && let Err((n, why)) = unit_syntax(at.text().unwrap_or_default())
-    {
-        findings.problem(&at.path, format!("line {n}: {why}"), "a unit file");
-    }
 }
 
 /// Checks a unit file line by line; the error is the line number and what is wrong there.

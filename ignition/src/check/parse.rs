@@ -1,0 +1,177 @@
+//! Parses bytes as a typed config of a known version, with a path for every value of a wrong type.
+//!
+//! The types are those of `ignition-config`. Their errors carry a line and a column, from which [`path_at`] finds the
+//! path.
+
+use ignition_config::{Config, Error};
+use serde_json::Value;
+use serde_json::error::Category;
+
+use super::place::path_at;
+use crate::refusal::{Code, Refusal, Warning};
+use crate::text::shown;
+
+const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
+const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
+/// Most unknown keys that are listed.
+const MAX_WARNINGS: usize = 50;
+
+/// A config of a known version, without its unknown keys.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) version: String,
+    /// Minor spec version: 4 for 3.4.0.
+    pub(super) minor: u64,
+    pub(super) config: Value,
+    pub(super) warnings: Vec<Warning>,
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
+    refuse_other_formats(bytes)?;
+    let at_path = |err: &serde_json::Error| at_path(bytes, err);
+    let (typed, unused) = Config::parse_slice(bytes).map_err(|err| match err {
+        Error::Serialization(err) => at_path(&err),
+        Error::UnknownVersion(version) => other_version(&version.to_string()),
+        _ => other_version(&version_of(bytes).unwrap_or_default()),
+    })?;
+    // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
+    // the other form is parsed.
+    let config = serde_json::to_value(&typed).map_err(|err| at_path(&err))?;
+    drop(typed);
+    let raw: Value = serde_json::from_slice(bytes).map_err(|err| at_path(&err))?;
+    refuse_lists_for_objects(&raw, &config, "$")?;
+    let version = config["ignition"]["version"].as_str().unwrap_or_default().to_owned();
+    let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0);
+    let warnings = unused.iter().take(MAX_WARNINGS).map(unknown_key).collect();
+    Ok(Parsed { version, minor, config, warnings })
+}
+
+fn unknown_key(warning: &ignition_config::Warning) -> Warning {
+    let text = warning.to_string();
+    Warning {
+        path: cut(text.strip_prefix("unused key: ").unwrap_or(&text)),
+        message: "unknown key, which Ignition ignores unless only its case is wrong".to_owned(),
+    }
+}
+
+fn other_version(version: &str) -> Refusal {
+    Refusal::new(Code::Version, "$.ignition.version", shown(version), EXPECTED_VERSION)
+}
+
+fn version_of(bytes: &[u8]) -> Option<String> {
+    let raw: Value = serde_json::from_slice(bytes).ok()?;
+    raw["ignition"]["version"].as_str().map(str::to_owned)
+}
+
+/// Names what is often sent instead of a config. The rest is not quoted: it may contain a secret.
+fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
+    const FORMATS: [(&[u8], &str); 7] = [
+        (b"\x1f\x8b", "compressed with gzip"),
+        (b"\xef\xbb\xbf", "text with a byte order mark"),
+        (b"<", "an HTML or XML document"),
+        (b"#cloud-config", "a cloud-init config"),
+        (b"variant:", "a Butane config, which butane must translate first"),
+        (b"[", "a list"),
+        (b"", "not a JSON object"),
+    ];
+    let found = match bytes.trim_ascii_start() {
+        [] => Some("empty"),
+        [b'{', ..] => None,
+        text => FORMATS.iter().find(|(start, _)| text.starts_with(start)).map(|(_, name)| *name),
+    };
+    found.map_or(Ok(()), |found| Err(Refusal::new(Code::Invalid, "$", found, EXPECTED_CONFIG)))
+}
+
+/// Refuses a list in place of an object: serde accepts one as the values of the fields in their order.
+fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<(), Refusal> {
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            typed.iter().try_for_each(|(key, typed)| match raw.get(key) {
+                Some(raw) => refuse_lists_for_objects(raw, typed, &format!("{path}.{key}")),
+                None => Ok(()),
+            })
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            raw.iter().zip(typed).enumerate().try_for_each(|(i, (raw, typed))| {
+                refuse_lists_for_objects(raw, typed, &format!("{path}.{i}"))
+            })
+        }
+        (Value::Array(_), Value::Object(_)) => {
+            Err(Refusal::new(Code::Invalid, path, "a list", "an object"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Turns serde's `invalid type: string "x", expected i64 at line 1 column 7` into found and expected.
+fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
+    let path = path_at(bytes, err.line(), err.column());
+    let whole = err.to_string();
+    let place = format!(" at line {} column {}", err.line(), err.column());
+    let text = whole.strip_suffix(&place).unwrap_or(&whole);
+    let field = |start: &str| text.strip_prefix(start)?.strip_suffix('`');
+    let (path, found, expected) = if let Some(field) = field("missing field `") {
+        (format!("{path}.{field}"), "missing".to_owned(), "a value".to_owned())
+    } else if let Some(field) = field("duplicate field `") {
+        let is_named = path.ends_with(&format!(".{field}"));
+        let path = if is_named { path } else { format!("{path}.{field}") };
+        (path, "repeated".to_owned(), "it once".to_owned())
+    } else if let Some((found, expected)) =
+        text.rsplit_once(", expected ").filter(|_| err.is_data())
+    {
+        (path, kind_in_words(found).to_owned(), rust_type_in_words(expected))
+    } else {
+        // serde's own text is left out: for a value of the wrong form it may quote a secret.
+        let why = match err.classify() {
+            Category::Eof => "an early end",
+            Category::Data => "a value of the wrong form",
+            _ if text.starts_with("trailing characters") => "text after its end",
+            Category::Syntax | Category::Io => "a syntax error",
+        };
+        (path, format!("malformed{place}: {why}"), "JSON".to_owned())
+    };
+    let is_version = err.is_data()
+        && ["$.ignition", "$.ignition.version"].contains(&path.as_str())
+        && found != "repeated";
+    let code = if is_version { Code::Version } else { Code::Invalid };
+    let expected = if is_version { EXPECTED_VERSION.to_owned() } else { expected };
+    Refusal::new(code, &cut(&path), found, expected)
+}
+
+/// The kind of what serde found. Never the value that it quotes: this is logged and posted, and a value of the wrong
+/// kind may still be a password.
+fn kind_in_words(found: &str) -> &'static str {
+    const KINDS: &[(&str, &str)] = &[
+        ("string", "text"),
+        ("character", "text"),
+        ("integer", "a number"),
+        ("floating point", "a number with a fraction"),
+        ("boolean", "true or false"),
+        ("null", "null"),
+        ("sequence", "a list"),
+        ("map", "an object"),
+    ];
+    let found = found
+        .strip_prefix("invalid type: ")
+        .or_else(|| found.strip_prefix("invalid value: "))
+        .unwrap_or_default();
+    let kind = KINDS.iter().find(|(word, _)| found.starts_with(word));
+    kind.map_or("a value of the wrong form", |(_, words)| words)
+}
+
+fn rust_type_in_words(expected: &str) -> String {
+    match expected {
+        "i64" => "a whole number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        text if text.starts_with("struct ") => "an object".to_owned(),
+        text => cut(text),
+    }
+}
+
+/// Shortens text from the document for a message.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(160) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

@@ -1,0 +1,109 @@
+//! Why a config is refused, and what is odd in one that is not.
+
+use std::fmt;
+
+/// Something in an accepted config that the author probably did not mean.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Warning {
+    /// Where, e.g. `$.systemd.units.0.enable`.
+    pub path: String,
+    /// What, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// Something in a config that Ignition would refuse.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Problem {
+    /// Where in the JSON, e.g. `$.storage.files.0.mode`; empty for a digest.
+    pub path: String,
+    /// What was found, quoted and shortened, e.g. `"0644"`.
+    pub found: String,
+    /// What was expected, in words.
+    pub expected: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{} ", self.path)?;
+        }
+        write!(f, "is {}, expected {}", self.found, self.expected)
+    }
+}
+
+/// Stable code of a refusal, part of the VIM API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The spec version is missing, unknown, experimental or of Ignition 2.x.
+    Version,
+    /// The bytes are not an Ignition config, or one that Ignition would refuse.
+    Invalid,
+    /// The digest of the bytes differs from the expected one, or the expected one is malformed.
+    Hash,
+}
+
+impl Code {
+    /// The code as in events and results, e.g. `IGNITION_VERSION`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Version => "IGNITION_VERSION",
+            Self::Invalid => "IGNITION_INVALID",
+            Self::Hash => "IGNITION_HASH",
+        }
+    }
+}
+
+/// Why a config is refused: a stable code and at least one problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Stable code.
+    pub code: Code,
+    /// What is wrong; at most [`Refusal::MAX_PROBLEMS`].
+    pub problems: Vec<Problem>,
+    /// How many more problems were found.
+    pub n_more: usize,
+}
+
+impl Refusal {
+    /// Most problems that are kept; more would only hide the first.
+    pub const MAX_PROBLEMS: usize = 20;
+
+    pub(crate) fn new(
+        code: Code,
+        path: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let (path, found, expected) = (path.to_owned(), found.into(), expected.into());
+        Self { code, problems: vec![Problem { path, found, expected }], n_more: 0 }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.code {
+            Code::Hash => "the digest of the Ignition config does not match",
+            Code::Version | Code::Invalid => "the Ignition config is refused",
+        })?;
+        for (i, problem) in self.problems.iter().enumerate() {
+            f.write_str(if i == 0 { ": " } else { "; " })?;
+            match self.code {
+                Code::Hash => write!(f, "found {}, expected {}", problem.found, problem.expected)?,
+                Code::Version | Code::Invalid => write!(f, "{problem}")?,
+            }
+        }
+        if self.n_more > 0 {
+            write!(f, "; and {} more", self.n_more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}
