@@ -32,7 +32,7 @@ pub struct CurrentIo {
 /// unreadable.
 #[must_use]
 pub fn current_io(machine: &Machine, device_number: &str) -> Option<CurrentIo> {
-    let path = super::current::device(machine, device_number)?;
+    let path = super::sysfs_path::by_number(machine, device_number)?;
     let counted = machine.parse(&format!("{path}/stat"), parse_stat)?;
     Some(CurrentIo {
         is_accounted: machine.flag(&format!("{path}/queue/iostats")),

@@ -6,10 +6,10 @@ use crate::machine::Machine;
 use super::content::Content;
 use super::controller::{Drivers, controller};
 use super::disk::{Disk, UnlistedPartition};
+use super::graph::DeviceGraph;
 use super::health;
 use super::identity::identity;
 use super::listing::BlockDevice;
-use super::mounts::Usage;
 use super::partition;
 use super::partition_table::Entry;
 use super::queue;
@@ -20,7 +20,7 @@ use super::transport::{Hosts, transport};
 
 /// What is read once for all disks.
 pub(super) struct Shared<'a> {
-    pub usage: &'a Usage,
+    pub graph: &'a DeviceGraph,
     pub hosts: &'a Hosts<'a>,
     pub drivers: &'a Drivers,
 }
@@ -32,7 +32,7 @@ pub(super) fn read(
     content: Option<&Content>,
     shared: &Shared<'_>,
 ) -> Disk {
-    let Shared { usage, hosts, drivers } = shared;
+    let Shared { graph, hosts, drivers } = shared;
     let transport = transport(device, hosts);
     let identity = identity(machine, device, transport.as_deref());
     let controller = controller(machine, device, identity.model.as_deref(), drivers);
@@ -57,7 +57,7 @@ pub(super) fn read(
         raid_level: controller.raid_level,
         ..Disk::default()
     };
-    let known = with_contents(machine, device, content, usage, known);
+    let known = with_contents(machine, device, content, graph, known);
     with_attributes(machine, device, with_place(machine, device, known))
 }
 
@@ -74,7 +74,7 @@ fn with_contents(
     machine: &Machine,
     device: &BlockDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
     disk: Disk,
 ) -> Disk {
     let filesystem = content.and_then(|content| content.filesystem.clone());
@@ -92,10 +92,10 @@ fn with_contents(
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
         filesystem,
-        mounted_at: usage.mounts_of(&device.name),
-        is_swap: usage.is_swap(&device.name),
-        holders: device.list(machine, "holders"),
-        partitions: partition::partitions(machine, device, content, usage),
+        mounted_at: graph.usage.mounts_of(&device.name),
+        is_swap: graph.usage.is_swap(&device.name),
+        holders: graph.holders_of(&device.name),
+        partitions: partition::partitions(machine, device, content, graph),
         ..disk
     }
 }

@@ -11,8 +11,8 @@ use crate::machine::{Machine, quote};
 
 use super::content::Content;
 use super::disk::Disk;
+use super::graph::{DeviceGraph, Use};
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
-use super::listing::Listing;
 use super::mounts::{Usage, is_live_mount};
 use super::obstacle::{Obstacle, ObstacleKind};
 use super::signature::{Filesystem, foreign};
@@ -25,11 +25,9 @@ const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];
 pub(super) fn judge(
     machine: &Machine,
     disks: &mut [Disk],
-    listing: &Listing,
     contents: &BTreeMap<String, Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
 ) {
-    let above = Above::new(machine, disks, listing);
     let is_complete = machine.is_live() || machine.is_dir("kernel");
     let names: BTreeSet<String> = disks.iter().map(|disk| disk.name.clone()).collect();
     let parents =
@@ -40,8 +38,10 @@ pub(super) fn judge(
         disk.part_of = emmc_parent(&disk.name).filter(|parent| names.contains(parent));
         let areas = parents.iter().filter(|(_, parent)| *parent == disk.name);
         disk.areas = areas.map(|(area, _)| area.clone()).collect();
-        let uses = uses(disk, &above, usage);
-        disk.is_live_medium = is_live_medium(disk, &uses, usage);
+        let uses = graph.uses(&disk.name);
+        let is_live_medium = is_live_medium(disk, &uses, &graph.usage);
+        let obstacles_of_use = obstacles_of_use(is_live_medium, &uses);
+        disk.is_live_medium = is_live_medium;
         let content = contents.get(&disk.name);
         let failure = content.and_then(|content| content.failure.as_ref());
         disk.unreadable_because =
@@ -53,8 +53,8 @@ pub(super) fn judge(
         });
         let mut obstacles = obstacles_of_kind(disk);
         obstacles.extend(obstacles_of_state(disk, failure));
-        obstacles.extend(obstacles_of_usage(usage, is_complete));
-        obstacles.extend(obstacles_of_use(disk, uses));
+        obstacles.extend(obstacles_of_usage(&graph.usage, is_complete));
+        obstacles.extend(obstacles_of_use);
         obstacles.extend(obstacles_of_content(disk));
         obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
         disk.sample_failure = content.and_then(|content| content.sample_failure.clone());
@@ -165,19 +165,25 @@ fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
 }
 
 /// Obstacles from how the running system uses it.
-fn obstacles_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<Obstacle> {
-    let live = disk.is_live_medium.then_some("the medium of the running live system");
-    let live = live.map(|text| ObstacleKind::Structural.because(text));
-    let uses = uses.into_iter().map(|found| match found {
-        Use::Mount(name, place) => {
-            ObstacleKind::Mounted.because(format!("in use: {name} is mounted at {place}"))
+fn obstacles_of_use(is_live_medium: bool, uses: &[Use<'_>]) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    if is_live_medium {
+        found.push(ObstacleKind::Structural.because("the medium of the running live system"));
+    }
+    for used in uses {
+        match used {
+            Use::Mounted(name, places) => found.extend(places.iter().map(|place| {
+                ObstacleKind::Mounted.because(format!("in use: {name} is mounted at {place}"))
+            })),
+            Use::Swap(name) => {
+                found.push(ObstacleKind::Active.because(format!("in use: {name} is a swap area")));
+            }
+            Use::Held(name, holders) => found.extend(holders.iter().map(|holder| {
+                ObstacleKind::Active.because(format!("in use: {name} is held by {holder}"))
+            })),
         }
-        Use::Swap(name) => ObstacleKind::Active.because(format!("in use: {name} is a swap area")),
-        Use::Holder(name, holder) => {
-            ObstacleKind::Active.because(format!("in use: {name} is held by {holder}"))
-        }
-    });
-    live.into_iter().chain(uses).collect()
+    }
+    found
 }
 
 /// Obstacles from its content.
@@ -223,75 +229,13 @@ fn contents(disk: &Disk) -> impl Iterator<Item = (&str, &Filesystem)> {
     )
 }
 
-fn is_live_medium(disk: &Disk, uses: &[Use], usage: &Usage) -> bool {
-    let is_live = |found: &Use| matches!(found, Use::Mount(_, place) if is_live_mount(place));
+fn is_live_medium(disk: &Disk, uses: &[Use<'_>], usage: &Usage) -> bool {
+    let is_live =
+        |found: &Use| matches!(found, Use::Mounted(_, at) if at.iter().any(|at| is_live_mount(at)));
     let is_named = |(_, filesystem): (&str, &Filesystem)| {
         filesystem.label.as_ref().is_some_and(|label| usage.live_labels.contains(label))
     };
     uses.iter().any(is_live) || contents(disk).any(is_named)
-}
-
-/// One use of a disk, of one of its partitions, or of a device built on these.
-enum Use {
-    Mount(String, String),
-    Swap(String),
-    Holder(String, String),
-}
-
-fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
-    let mut uses = Vec::new();
-    let mut todo: Vec<String> = disk.partitions.iter().rev().map(|p| p.name.clone()).collect();
-    todo.push(disk.name.clone());
-    let mut seen: BTreeSet<String> = todo.iter().cloned().collect();
-    while let Some(name) = todo.pop() {
-        uses.extend(
-            usage.mounts_of(&name).into_iter().map(|place| Use::Mount(name.clone(), place)),
-        );
-        if usage.is_swap(&name) == Some(true) {
-            uses.push(Use::Swap(name.clone()));
-        }
-        // The partitions of a multipath device are mappings, so they appear as its holders.
-        let is_partition = |holder: &&String| disk.partitions.iter().any(|p| p.name == **holder);
-        for holder in above.holders.get(&name).into_iter().flatten().filter(|h| !is_partition(h)) {
-            uses.push(Use::Holder(name.clone(), holder.clone()));
-        }
-        let next = above.holders.get(&name).into_iter().chain(above.partitions.get(&name));
-        todo.extend(next.flatten().filter(|name| seen.insert((*name).clone())).cloned());
-    }
-    uses
-}
-
-/// What is built on each device: holders and the partitions of holders.
-struct Above {
-    holders: BTreeMap<String, BTreeSet<String>>,
-    partitions: BTreeMap<String, BTreeSet<String>>,
-}
-
-impl Above {
-    fn new(machine: &Machine, disks: &[Disk], listing: &Listing) -> Above {
-        let mut above = Above { holders: BTreeMap::new(), partitions: BTreeMap::new() };
-        for disk in disks {
-            above.hold(&disk.name, &disk.holders);
-            for partition in &disk.partitions {
-                above.hold(&partition.name, &partition.holders);
-            }
-        }
-        for device in &listing.virtuals {
-            let names = device.partitions.iter().map(|node| node.name.clone());
-            above.partitions.insert(device.name.clone(), names.collect());
-            above.hold(&device.name, &device.list(machine, "holders"));
-            for member in &device.slaves {
-                above.hold(member, std::slice::from_ref(&device.name));
-            }
-        }
-        above
-    }
-
-    fn hold(&mut self, name: &str, holders: &[String]) {
-        if !holders.is_empty() {
-            self.holders.entry(name.to_owned()).or_default().extend(holders.iter().cloned());
-        }
-    }
 }
 
 #[cfg(test)]

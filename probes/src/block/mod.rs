@@ -7,7 +7,8 @@
 //!
 //! The modules form layers (`tests/main/layers.rs`): plain data and helpers at the bottom (`kernel_name`,
 //! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
-//! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
+//! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top. How devices are used is
+//! read once, into `graph`.
 
 mod above;
 mod activity;
@@ -24,6 +25,7 @@ mod disk_threads;
 mod eligibility;
 mod existing_os;
 mod fc;
+mod graph;
 mod health;
 mod identifier;
 mod identity;
@@ -122,9 +124,9 @@ pub fn block(machine: &Machine) -> Block {
     let controllers = nvme::controllers(machine);
     let requests = requests(machine, &listing, &controllers);
     let contents = disk_threads::read_all(machine, &listing, &requests);
-    let usage = mounts::usage(machine, &listing);
+    let graph = graph::listed(machine, &listing);
     let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
-    let shared = disk_reader::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
+    let shared = disk_reader::Shared { graph: &graph, hosts: &hosts, drivers: &drivers };
     let mut disks: Vec<Disk> = listing
         .all()
         .map(|device| {
@@ -138,9 +140,9 @@ pub fn block(machine: &Machine) -> Block {
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
     imsm::mark(&mut disks, &listing);
     multipath::mark(machine, &mut disks, &listing);
-    eligibility::judge(machine, &mut disks, &listing, &contents, &usage);
-    let virtuals = virtual_devices::read(machine, &listing, &usage);
-    above::attach(machine, &mut disks, &virtuals, &listing);
+    eligibility::judge(machine, &mut disks, &contents, &graph);
+    let virtuals = virtual_devices::read(machine, &listing, &graph);
+    above::attach(machine, &mut disks, &virtuals, &listing, &graph);
     let counted = multipath::counted(&disks);
     Block {
         n_disks: listing.is_known.then_some(counted.len()),

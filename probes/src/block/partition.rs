@@ -7,8 +7,8 @@ use crate::machine::Machine;
 use crate::udev::{self, UdevEntry, unescape_hex};
 
 use super::content::Content;
+use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, PartitionDevice};
-use super::mounts::Usage;
 use super::partition_table::{Entry, Table};
 use super::signature::Filesystem;
 
@@ -57,10 +57,10 @@ pub(super) fn partitions(
     machine: &Machine,
     device: &BlockDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> =
-        device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
+        device.partitions.iter().map(|node| partition(machine, node, content, graph)).collect();
     // The kernel does not read backup tables, so it has no partitions to compare with one.
     let table = content.and_then(|content| content.table.as_ref());
     if let Some(table) = table.filter(|table| !table.is_backup) {
@@ -74,7 +74,7 @@ fn partition(
     machine: &Machine,
     node: &PartitionDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
 ) -> Partition {
     let udev = node.device_number.as_ref().and_then(|id| udev::entry(machine, &format!("b{id}")));
     let udev = udev.unwrap_or_default();
@@ -92,9 +92,9 @@ fn partition(
         uuid: entry.uuid,
         type_uuid: entry.type_uuid,
         filesystem: Filesystem::compared(machine, &node.path, filesystem, &udev),
-        mounted_at: usage.mounts_of(&node.name),
-        is_swap: usage.is_swap(&node.name),
-        holders: machine.list(&format!("{}/holders", node.path)),
+        mounted_at: graph.usage.mounts_of(&node.name),
+        is_swap: graph.usage.is_swap(&node.name),
+        holders: graph.holders_of(&node.name),
         name: node.name.clone(),
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
+use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, Listing};
-use super::mounts::Usage;
 use super::signature::Filesystem;
 
 /// One such device.
@@ -63,16 +63,21 @@ pub struct VirtualDevice {
 }
 
 /// Lists the devices.
-pub(super) fn read(machine: &Machine, listing: &Listing, usage: &Usage) -> Vec<VirtualDevice> {
-    listing.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
+pub(super) fn read(
+    machine: &Machine,
+    listing: &Listing,
+    graph: &DeviceGraph,
+) -> Vec<VirtualDevice> {
+    listing.virtuals.iter().map(|device| virtual_device(machine, device, graph)).collect()
 }
 
-fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> VirtualDevice {
+fn virtual_device(machine: &Machine, device: &BlockDevice, graph: &DeviceGraph) -> VirtualDevice {
     let text = |attribute: &str| device.text(machine, attribute);
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
     let uuid = Some(device.mapping_uuid()).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
     let uuid = uuid.or_else(|| text("md/uuid")).or_else(|| udev("MD_UUID"));
     let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
+    let (node, usage) = (graph.node(&device.name), &graph.usage);
     let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
     let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
     let is_swap = usage.swaps.as_ref();
@@ -82,12 +87,12 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> Vir
         device: format!("/dev/{}", device.node()),
         kind: kind(machine, device, uuid.as_deref()),
         size_bytes: device.size_bytes,
-        mapper_name: usage.mapper_names.get(&device.name).cloned().or_else(|| udev("DM_NAME")),
+        mapper_name: node.and_then(|node| node.mapper_name.clone()).or_else(|| udev("DM_NAME")),
         wwn: udev("DM_WWN"),
         state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
         metadata: text("md/metadata_version").filter(|version| version != "none"),
         n_missing_members: device.at("md/degraded").and_then(|path| machine.count(&path)),
-        members: members(machine, device),
+        members: node.map(|node| node.slaves.clone()).unwrap_or_default(),
         backing_file: text("loop/backing_file"),
         filesystem: Filesystem::of_udev(&device.udev),
         mounted_at,
@@ -96,16 +101,6 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> Vir
         uuid,
         name: device.name.clone(),
     }
-}
-
-/// The members: the links in `slaves`, or, if a tree has none, the array's own list
-/// (`md/dev-sda1`).
-fn members(machine: &Machine, device: &BlockDevice) -> Vec<String> {
-    if !device.slaves.is_empty() {
-        return device.slaves.clone();
-    }
-    let list = device.list(machine, "md");
-    list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
 fn kind(machine: &Machine, device: &BlockDevice, uuid: Option<&str>) -> Option<String> {
