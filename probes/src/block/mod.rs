@@ -85,16 +85,15 @@ use health::HealthMethod;
 use listing::{BlockDevice, Listing};
 
 /// Disks, the devices built on them, and the controllers.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Block {
     /// Number of physical disks or LUNs. A LUN with several paths counts once; optical and floppy
     /// drives, boot areas of an eMMC, virtual media of a BMC, and removable drives without a medium
     /// do not count. `None` if the source does not list block devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_disks: Option<usize>,
     /// Sum of their sizes, in bytes; `None` if one size is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_bytes: Option<u64>,
     /// Every disk and drive, by name in natural order. A LUN under multipath is listed as the multipath
     /// device; each of its paths is listed too, and no install may use those. The same holds for a volume of Intel's

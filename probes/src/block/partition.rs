@@ -13,39 +13,31 @@ use super::partition_table::{Entry, Table};
 use super::signature::Filesystem;
 
 /// One partition.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Partition {
     /// Kernel name, e.g. `sda1`.
     pub name: String,
     /// Major and minor number, e.g. `8:1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<String>,
     /// Number in the table.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Its start, in bytes from the start of the disk.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_bytes: Option<u64>,
     /// Size in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Name in a GPT, e.g. `EFI-SYSTEM`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its own UUID; of a DOS table the disk's signature and the number, e.g. `55fef5a1-01`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Type as UUID; of a DOS table as number, e.g. `0x83`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub type_uuid: Option<String>,
     /// Its content.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Where it is mounted.
     pub mounted_at: Vec<String>,
     /// Whether it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
     /// Devices that the kernel has built on it, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which TCG storage standards a disk supports, and whether it is locked by them.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskTcg {
@@ -13,22 +14,16 @@ pub struct DiskTcg {
     /// (0203h), `Opalite` (0301h), `Pyrite 1` (0302h), `Pyrite 2` (0303h), `Ruby` (0304h).
     pub standards: Vec<String>,
     /// Whether it can lock ranges at all (feature 0002h, `LockingSupported`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_supported: Option<bool>,
     /// Whether its locks are in use (`LockingEnabled`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_enabled: Option<bool>,
     /// Whether at least one range currently refuses reads or writes (`Locked`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked: Option<bool>,
     /// Whether it encrypts its data (`MediaEncryption`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_encrypting: Option<bool>,
     /// Whether a small shadow MBR replaces its first blocks after power-on (`MBREnabled`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_enabled: Option<bool>,
     /// Whether that shadow is currently disabled (`MBRDone`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_done: Option<bool>,
 }
 

@@ -11,6 +11,7 @@ use super::listing::{BlockDevice, Listing};
 use super::signature::Filesystem;
 
 /// One such device.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VirtualDevice {
@@ -20,36 +21,26 @@ pub struct VirtualDevice {
     pub device: String,
     /// `lvm`, `crypt`, `mpath`, `part` (of a multipath device), `dm` (another mapping), the level of
     /// an array such as `raid1`, `loop`, `zram`, `ram`, `nbd`, `rbd`, `bcache`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Size in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Its device-mapper name, e.g. `mpatha` or `vg-root`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapper_name: Option<String>,
     /// UUID in device-mapper or md; for multipath it ends in the WWID of the LUN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// World-wide name of the LUN of a multipath device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
     /// State of an array, e.g. `clean`, or `suspended` for a suspended mapping.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Metadata format of an array, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// How many members an array lacks (`md/degraded`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_missing_members: Option<u32>,
     /// The devices that it is built on.
     pub members: Vec<String>,
     /// The backing file of a loop device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backing_file: Option<String>,
     /// Its content, as far as udev knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Names of its partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -58,7 +49,6 @@ pub struct VirtualDevice {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
     /// Whether it or a partition of it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
 }
 

@@ -24,13 +24,13 @@ use super::sysfs_path::numbered_part;
 use super::tcg::DiskTcg;
 
 /// The health that a disk reports. What it does not report is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Health {
     /// Whether the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
     /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
     /// controller except temperature, no urgent state of an eMMC.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_passed: Option<bool>,
     /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,
     /// `temperature`, `reliability degraded`, `read-only`, `backup failed`, `persistent memory
@@ -38,57 +38,40 @@ pub struct Health {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub critical_warnings: Vec<String>,
     /// Temperature in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i32>,
     /// Above this the disk considers itself too warm (NVMe WCTEMP, SCSI reference temperature).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warning_temperature_celsius: Option<i32>,
     /// Above this the disk may stop (NVMe CCTEMP).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_temperature_celsius: Option<i32>,
     /// Spare blocks left, in percent of the initial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_spare_percent: Option<u8>,
     /// Below this too few spare blocks are left.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_threshold_percent: Option<u8>,
     /// Share of the rated life that is used, in percent; may exceed 100. For an eMMC in steps of ten,
     /// rounded up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<u8>,
     /// Bytes that the host has read, as the controller counts them (in 512,000 bytes).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_read_bytes: Option<u64>,
     /// Bytes that the host has written, as the controller counts them (in 512,000 bytes).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_written_bytes: Option<u64>,
     /// Hours with power.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
     /// How often it was powered on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
     /// How often it lost power without notice.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
     /// Failures to read or write data: media errors of NVMe, uncorrected errors of SCSI.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u64>,
     /// Sectors replaced by spare ones (ATA attribute 5).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reallocated_sectors: Option<u64>,
     /// Sectors that cannot be read and wait to be written (ATA attribute 197).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_sectors: Option<u64>,
     /// Sectors that cannot be corrected (ATA attribute 198).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrectable_sectors: Option<u64>,
     /// Transfers that were damaged on the cable (ATA attribute 199).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_crc_errors: Option<u64>,
     /// Commands that the disk did not answer in time, or that the ATA driver had to abort
     /// (`device/iotmo_cnt`, since Linux 5.18).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub late_commands: Option<u64>,
 }
 

@@ -20,16 +20,15 @@ pub use membership::Membership;
 pub use remains::{REMAINS_BYTES, remains};
 
 /// A file system, swap area, encrypted volume or member of an array.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Filesystem {
     /// E.g. `ext4`, `xfs`, `vfat`, `swap`, `LVM2_member`, `linux_raid_member`, `crypto_LUKS`.
     pub kind: String,
     /// Its label, or the array's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its UUID in its usual form.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// How many devices a file system of several has, where it says so. Not reported.
     #[serde(skip)]
