@@ -5,9 +5,9 @@ use crate::machine::Machine;
 use crate::udev;
 
 use super::disk::{ContentAbove, Disk};
+use super::filesystem;
 use super::graph::DeviceGraph;
 use super::listing::Listing;
-use super::signature::Filesystem;
 use super::virtual_devices::VirtualDevice;
 
 /// Adds to each disk what is above it.
@@ -31,7 +31,7 @@ pub(super) fn attach(
             let number =
                 node.device_number.as_ref().filter(|_| reached.contains(node.name.as_str()));
             let entry = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
-            let filesystem = entry.and_then(|entry| Filesystem::of_udev(&entry));
+            let filesystem = entry.and_then(|entry| filesystem::of_udev(&entry));
             above.extend(
                 filesystem.map(|filesystem| ContentAbove { name: node.name.clone(), filesystem }),
             );

@@ -12,7 +12,7 @@ use super::content::{Content, ReadFailure};
 use super::listing::BlockDevice;
 use super::partition::{entry_of, is_entry_of};
 use super::partition_table::{self, Entry, Found, Place};
-use super::signature::{self, Filesystem};
+use formats::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;

@@ -10,10 +10,10 @@ use super::obstacle::Obstacle;
 use super::partition::Partition;
 use super::queue::DiskQueue;
 use super::security::DiskSecurity;
-use super::signature::Filesystem;
 use super::target::DiskTarget;
 use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
+use formats::signature::Filesystem;
 
 /// One physical disk, LUN or drive.
 #[serde_with::skip_serializing_none]

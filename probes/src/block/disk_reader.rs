@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use super::content::Content;
 use super::controller::{Drivers, controller};
 use super::disk::{Disk, UnlistedPartition};
+use super::filesystem;
 use super::graph::DeviceGraph;
 use super::health;
 use super::identity::identity;
@@ -13,7 +14,6 @@ use super::listing::BlockDevice;
 use super::partition;
 use super::partition_table::Entry;
 use super::queue;
-use super::signature::Filesystem;
 use super::sysfs_path::hctl;
 use super::target;
 use super::transport::{Hosts, transport};
@@ -80,7 +80,7 @@ fn with_contents(
     let filesystem = content.and_then(|content| content.filesystem.clone());
     let table = content.and_then(|content| content.table.as_ref());
     let has_bytes = content.is_some_and(|content| content.has_bytes);
-    let filesystem = Filesystem::compared(machine, &device.path, filesystem, &device.udev);
+    let filesystem = filesystem::compared(machine, &device.path, filesystem, &device.udev);
     let is_recognised = table.is_some() || filesystem.is_some() || !device.partitions.is_empty();
     Disk {
         unlisted: content.map(|content| unlisted(device, content)).unwrap_or_default(),

@@ -15,8 +15,8 @@ use super::graph::{DeviceGraph, Use};
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
 use super::mounts::{Usage, is_live_mount};
 use super::obstacle::{Obstacle, ObstacleKind};
-use super::signature::{Filesystem, foreign};
 use super::tcg::DiskTcg;
+use formats::signature::{Filesystem, foreign};
 
 /// Label prefixes of CoreOS live media.
 const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];

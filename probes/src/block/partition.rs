@@ -7,10 +7,11 @@ use crate::machine::Machine;
 use crate::udev::{self, UdevEntry, unescape_hex};
 
 use super::content::Content;
+use super::filesystem;
 use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, PartitionDevice};
 use super::partition_table::{Entry, Table};
-use super::signature::Filesystem;
+use formats::signature::Filesystem;
 
 /// One partition.
 #[serde_with::skip_serializing_none]
@@ -83,7 +84,7 @@ fn partition(
         label: entry.label,
         uuid: entry.uuid,
         type_uuid: entry.type_uuid,
-        filesystem: Filesystem::compared(machine, &node.path, filesystem, &udev),
+        filesystem: filesystem::compared(machine, &node.path, filesystem, &udev),
         mounted_at: graph.usage.mounts_of(&node.name),
         is_swap: graph.usage.is_swap(&node.name),
         holders: graph.holders_of(&node.name),

@@ -8,8 +8,6 @@ mod logical;
 use formats::gpt::{self as format, Header};
 use formats::mbr;
 
-use crate::machine::escape_non_utf8;
-
 /// A partition table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -134,13 +132,6 @@ fn dos_entry(
         uuid: (disk_number != 0).then(|| format!("{disk_number:08x}-{number:02x}")),
         type_uuid: Some(format!("0x{:x}", record.kind)),
     }
-}
-
-/// Text up to the first NUL, without surrounding blanks.
-pub(super) fn text(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let text = escape_non_utf8(&bytes[..end]).trim().to_owned();
-    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

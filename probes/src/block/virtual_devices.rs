@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
+use super::filesystem;
 use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, Listing};
-use super::signature::Filesystem;
+use formats::signature::Filesystem;
 
 /// One such device.
 #[serde_with::skip_serializing_none]
@@ -84,7 +85,7 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, graph: &DeviceGraph) 
         n_missing_members: device.at("md/degraded").and_then(|path| machine.count(&path)),
         members: node.map(|node| node.slaves.clone()).unwrap_or_default(),
         backing_file: text("loop/backing_file"),
-        filesystem: Filesystem::of_udev(&device.udev),
+        filesystem: filesystem::of_udev(&device.udev),
         mounted_at,
         is_swap,
         partitions,
