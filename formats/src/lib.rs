@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ata_identify;
 pub mod bytes;
 pub mod command_line;
 pub mod cper;
@@ -35,6 +36,7 @@ pub mod signature;
 pub mod smbios;
 pub mod superblock;
 pub mod swaps;
+pub mod tcg;
 pub mod text;
 pub mod time;
 pub mod utf16;

@@ -140,27 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_found_by_number_or_source_and_their_places_are_decoded() {
+    fn mounts_swap_space_and_holders_are_uses_with_the_place_or_the_holder() {
         let other = ("sys/dev/block/8:17", "-> ../../devices/x/block/sdb/sdb1");
         let mounts = "22 1 8:1 / /mnt/my\\040disk rw - ext4 /dev/sda1 rw\n\
                       23 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n\
                       24 1 0:40 / /data rw - btrfs /dev/sda rw\n";
-        let found = uses(&[("proc/self/mountinfo", mounts), other]).unwrap();
-        assert_eq!(found, ["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"]);
-    }
-
-    #[test]
-    fn swap_space_and_holders_are_uses() {
-        let swaps = "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n";
-        let found = uses(&[MOUNTS, ("proc/swaps", swaps)]).unwrap();
-        assert_eq!(found, ["sda1 is swap space"]);
-        for path in ["/dev/sda1\\040(deleted)", "/dev/block/8:1"] {
-            let swaps = format!("Filename Type\n{path} partition\n");
-            assert_eq!(uses(&[MOUNTS, ("proc/swaps", &swaps)]).unwrap(), ["sda1 is swap space"]);
-        }
+        let mounts = [("proc/self/mountinfo", mounts), other];
+        let swap = ("proc/swaps", "Filename Type\n/dev/sda1 partition 1 0 -2\n");
         let holder = ("sys/devices/x/block/sda/sda1/holders/dm-0", "-> ../../../dm-0");
-        assert_eq!(uses(&[MOUNTS, holder]).unwrap(), ["sda1 is held by dm-0"]);
-        assert_eq!(uses(&[MOUNTS]).unwrap(), [""; 0]);
+        for (files, expected) in [
+            (&mounts[..], &["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"][..]),
+            (&[MOUNTS, swap], &["sda1 is swap space"]),
+            (&[MOUNTS, holder], &["sda1 is held by dm-0"]),
+            (&[MOUNTS], &[]),
+        ] {
+            assert_eq!(uses(files).unwrap(), expected);
+        }
     }
 
     #[test]

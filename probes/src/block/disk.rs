@@ -11,9 +11,9 @@ use super::partition::Partition;
 use super::queue::DiskQueue;
 use super::security::DiskSecurity;
 use super::target::DiskTarget;
-use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
 use formats::signature::Filesystem;
+use formats::tcg::DiskTcg;
 
 /// One physical disk, LUN or drive.
 #[serde_with::skip_serializing_none]
@@ -237,6 +237,19 @@ pub struct ContentAbove {
     pub filesystem: Filesystem,
 }
 
+/// A disk or a partition with known content.
+#[derive(Debug, Clone)]
+pub struct Volume<'d> {
+    /// The disk.
+    pub disk: &'d Disk,
+    /// The partition; `None` for the whole disk, and for a partition that only the table lists.
+    pub partition: Option<&'d Partition>,
+    /// Kernel name, e.g. `sda1`; `partition 1` if only the table lists it.
+    pub name: String,
+    /// Its content.
+    pub filesystem: &'d Filesystem,
+}
+
 /// How an identity issue begins that names disks with the same identity.
 pub(super) const SHARED_IDENTITY: &str = "the same identity as";
 
@@ -253,6 +266,21 @@ impl Disk {
     #[must_use]
     pub fn unit(&self) -> Option<&str> {
         self.multipath.as_deref().or(self.raid_member_of.as_deref())
+    }
+
+    /// Everything on it that has known content: the whole, its partitions, and those that only its table lists.
+    pub fn volumes(&self) -> impl Iterator<Item = Volume<'_>> {
+        let volume =
+            |partition, name, filesystem| Volume { disk: self, partition, name, filesystem };
+        let whole = self.filesystem.iter();
+        let whole = whole.map(move |found| volume(None, self.name.clone(), found));
+        let listed = self.partitions.iter().filter_map(move |part| {
+            Some(volume(Some(part), part.name.clone(), part.filesystem.as_ref()?))
+        });
+        let unlisted = self.unlisted.iter().filter_map(move |part| {
+            Some(volume(None, format!("partition {}", part.number), part.filesystem.as_ref()?))
+        });
+        whole.chain(listed).chain(unlisted)
     }
 
     /// Whether an ATA password keeps it from being read.

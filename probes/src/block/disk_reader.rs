@@ -38,24 +38,12 @@ pub(super) fn read(
     let controller = controller(machine, device, identity.model.as_deref(), drivers);
     let known = Disk {
         transport: of_volume(transport, controller.is_raid_volume),
-        vendor: identity.vendor,
-        model: identity.model,
-        serial: identity.serial,
-        other_serials: identity.other_serials,
-        firmware: identity.firmware,
-        wwn: identity.wwn,
-        wwid: identity.wwid,
-        eui64: identity.eui64,
-        nguid: identity.nguid,
-        identity_issues: identity.issues,
-        rotation_rpm: identity.rotation_rpm,
-        form_factor: identity.form_factor,
         security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
         controller_driver: controller.driver,
         vmd_address: controller.vmd_address,
         is_raid_volume: controller.is_raid_volume,
         raid_level: controller.raid_level,
-        ..Disk::default()
+        ..identity
     };
     let known = with_contents(machine, device, content, graph, known);
     with_attributes(machine, device, with_place(machine, device, known))

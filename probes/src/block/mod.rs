@@ -6,14 +6,13 @@
 //! Devices that the kernel builds on others (dm, md, loop, …) are in `virtual`.
 //!
 //! The modules form layers (`tests/main/layers.rs`): plain data and helpers at the bottom (`kernel_name`,
-//! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
+//! `sysfs_path`, `identifier`), readers of one topic above them, then `disk` and
 //! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top. How devices are used is
 //! read once, into `graph`.
 
 mod above;
 mod activity;
 mod arrivals;
-mod ata_identify;
 mod bay;
 mod content;
 mod content_reader;
@@ -46,7 +45,6 @@ mod security;
 mod stack;
 mod sysfs_path;
 mod target;
-mod tcg;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -58,9 +56,10 @@ pub use arrivals::{Arrival, Arrivals, arrivals};
 pub use bay::DiskBay;
 pub use content_reader::is_read_fault;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
-pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition};
+pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition, Volume};
 pub use fc::FcHost;
 pub use formats::signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
+pub use formats::tcg::DiskTcg;
 pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};
 pub use obstacle::{Obstacle, ObstacleKind};
@@ -70,7 +69,6 @@ pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_contro
 pub use security::DiskSecurity;
 pub use stack::{ActiveDevice, ActiveKind, ActiveSwap, CurrentStack, current_stack};
 pub use target::DiskTarget;
-pub use tcg::DiskTcg;
 pub use virtual_devices::VirtualDevice;
 
 use schemars::JsonSchema;

@@ -227,62 +227,42 @@ pub(super) fn live_labels(machine: &Machine) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::graph::listed;
     use crate::testing::tree;
 
-    #[test]
-    fn mounts_are_found_by_number_by_path_and_by_mapper_name() {
-        let machine = tree(&[
-            ("sys/block/sda/dev", "8:0\n"),
-            ("sys/block/sda/size", "64\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sda/sda1/dev", "8:1\n"),
-            ("sys/block/sda/sda2/partition", "2\n"),
-            ("sys/block/dm-0/dm/name", "vg-root\n"),
-            (
-                "proc/self/mountinfo",
-                "1 0 8:1 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/root rw\n\
-                 2 0 0:40 / /data rw - btrfs /dev/sda2 rw\n\
-                 3 0 0:41 /x / rw - xfs /dev/mapper/vg-root rw\nnonsense\n",
-            ),
-            ("sys/fs/btrfs/7b1f/devices/sda2/size", "8\n"),
-            ("sys/fs/btrfs/7b1f/devices/sdb/size", "8\n"),
-            ("sys/fs/btrfs/9999/devices/sdc/size", "8\n"),
-            ("proc/swaps", "Filename Type\n/dev/sda2 partition\n"),
-            ("proc/cmdline", "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n"),
-        ]);
-        let usage = listed(&machine, &super::super::listing::list(&machine)).usage;
-        assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
-        assert_eq!(usage.mounts_of("sda2"), ["/data"]);
-        assert_eq!(usage.mounts_of("sdb"), ["/data"], "of the same btrfs as sda2");
-        assert!(usage.mounts_of("sdc").is_empty());
-        assert_eq!(usage.mounts_of("dm-0"), ["/"]);
-        assert_eq!((usage.is_swap("sda2"), usage.is_swap("sda1")), (Some(true), Some(false)));
-        assert_eq!(usage.live_labels, ["fedora-coreos-42", "A B"]);
-        assert!(usage.is_incomplete, "a line is no mount");
-        assert_eq!(machine.problems()[0].found, "\"nonsense\"");
+    /// Mounts and swaps by these files, where each path is that of a device of its name.
+    fn usage_of(machine: &Machine) -> Usage {
+        usage(machine, &|_, path| path.strip_prefix("/dev/").map(str::to_owned))
     }
 
     #[test]
-    fn cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
-        let machine = tree(&[
-            ("sys/block/sda/dev", "8:0\n"),
-            ("sys/block/sda/size", "64\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sda/sda1/dev", "8:1\n"),
-            ("sys/block/sda/sda2/partition", "2\n"),
-            ("sys/block/sda/sda2/dev", "8:2\n"),
-            (
-                "proc/self/mountinfo",
-                "1 0 8:1 / /a rw - xfs /dev/sda1 rw\n2 0 8:2 / /b rw - xfs x rw",
-            ),
-            ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
-        ]);
-        let usage = listed(&machine, &super::super::listing::list(&machine)).usage;
-        assert_eq!(usage.mounts_of("sda1"), ["/a"]);
-        assert!(usage.mounts_of("sda2").is_empty() && usage.is_incomplete && usage.is_known);
-        assert_eq!((usage.is_swap("sda1"), usage.is_swap("sda2")), (Some(true), None));
-        assert_eq!(machine.problems().len(), 2, "{:?}", machine.problems());
+    fn lists_that_are_cut_or_have_a_bad_line_keep_the_others_and_say_that_there_may_be_more() {
+        let start = "1 0 8:1 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/sda1 rw\n";
+        for (end, problem) in [
+            ("nonsense\n", "\"nonsense\""),
+            ("2 0 8:2 / /b rw - xfs /dev/sda2 rw", "\"2 0 8:2 / /b"),
+        ] {
+            let machine = tree(&[
+                ("proc/self/mountinfo", &format!("{start}{end}")),
+                ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
+            ]);
+            let usage = usage_of(&machine);
+            assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
+            assert!(usage.mounts_of("sda2").is_empty() && usage.is_incomplete && usage.is_known);
+            assert_eq!((usage.is_swap("sda1"), usage.is_swap("sda2")), (Some(true), None));
+            let problems = machine.problems();
+            assert_eq!(problems.len(), 2, "{problems:?}");
+            assert!(problems[0].found.starts_with(problem), "{problems:?}");
+        }
+        let whole = tree(&[("proc/self/mountinfo", start), ("proc/swaps", "Filename Type\n")]);
+        let usage = usage_of(&whole);
+        assert!(!usage.is_incomplete && usage.is_swap("sda1") == Some(false));
+    }
+
+    #[test]
+    fn labels_of_the_live_medium_are_those_of_the_kernel_arguments() {
+        let arguments = "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n";
+        let machine = tree(&[("proc/cmdline", arguments)]);
+        assert_eq!(live_labels(&machine), ["fedora-coreos-42", "A B"]);
     }
 
     #[test]

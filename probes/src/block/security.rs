@@ -5,7 +5,7 @@ use formats::bytes::{le16, le32};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ata_identify::Identify;
+use formats::ata_identify::Identify;
 
 /// How a disk can be erased and locked.
 #[serde_with::skip_serializing_none]
@@ -70,7 +70,7 @@ fn names(methods: &[(&str, bool)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::ata_identify::tests::page;
+    use crate::testing::bytes::identify_page as page;
 
     #[test]
     fn lock_and_erase_methods_of_an_ata_disk_are_read() {

@@ -160,6 +160,16 @@ fn mount_by_a_link_of_udev_is_a_use_of_the_disk_that_the_link_leads_to() {
 }
 
 #[test]
+fn swap_area_by_a_link_of_udev_to_the_whole_disk_is_a_use() {
+    let swaps = ("proc/swaps", "Filename Type\n/dev/disk/by-id/x partition 1 0 -2\n");
+    let link = ("dev/disk/by-id/x", "-> ../../sda");
+    let class = ("sys/class/block/sda", "-> ../../devices/x/block/sda");
+    for graph in both(&[MOUNTS, swaps, link, class, ("run/udev/data/b8:0", "S:disk/by-id/x\n")]) {
+        assert_eq!(uses(&graph)[0], "sda swap");
+    }
+}
+
+#[test]
 fn more_devices_than_any_plausible_stack_are_an_error() {
     let holders: Vec<String> =
         (10..270).map(|n| format!("sys/devices/x/block/sda/holders/dm-{n}/x")).collect();

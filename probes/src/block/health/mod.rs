@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
-use super::ata_identify::Identify;
 use super::controller::is_volume_model;
 use super::listing::BlockDevice;
 use super::security::DiskSecurity;
 use super::sysfs_path::numbered_part;
-use super::tcg::DiskTcg;
+use formats::ata_identify::Identify;
+use formats::tcg::DiskTcg;
 
 /// The health that a disk reports. What it does not report is absent.
 #[serde_with::skip_serializing_none]
@@ -174,7 +174,7 @@ pub(super) fn of_files(
     let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
     if device.name.starts_with("sd") {
         // Not `ioerr_cnt`: it counts every answer with sense data, including those to our own commands.
-        health.late_commands = machine.parse(&at("iotmo_cnt"), count);
+        health.late_commands = machine.parse(&at("iotmo_cnt"), scsi_count);
     }
     if device.name.starts_with("mmcblk") {
         health.used_percent = machine.parse(&at("life_time"), life_time).flatten();
@@ -183,8 +183,8 @@ pub(super) fn of_files(
     (health != Health::default()).then_some(health)
 }
 
-/// The kernel writes `0x1f`.
-fn count(text: &str) -> Result<u64, &'static str> {
+/// A count of the SCSI layer, which writes `0x1f`.
+pub(super) fn scsi_count(text: &str) -> Result<u64, &'static str> {
     let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
     u64::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
 }
@@ -192,7 +192,7 @@ fn count(text: &str) -> Result<u64, &'static str> {
 /// Two estimates, of both types of memory in the chip: 1 is up to 10 % used, 11 is more than 100 %.
 fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
     let expected = "two numbers from 0x00 to 0x0b";
-    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(count).collect();
+    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(scsi_count).collect();
     let most = steps.map_err(|_| expected)?.into_iter().max().ok_or(expected)?;
     match u8::try_from(most) {
         Ok(0) => Ok(None),
@@ -203,7 +203,7 @@ fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
 
 /// 1 normal, 2 warning, 3 urgent: the spare blocks are nearly used up.
 fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
-    match count(text)? {
+    match scsi_count(text)? {
         0 => Ok(None),
         1 | 2 => Ok(Some(true)),
         3 => Ok(Some(false)),
