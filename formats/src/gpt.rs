@@ -238,7 +238,7 @@ fn header_crc32(header: &[u8]) -> u32 {
 }
 
 /// A partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Partition {
     /// Number, from 1.
     pub number: u32,

@@ -35,6 +35,12 @@ pub fn uuid(bytes: &[u8]) -> String {
     Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |uuid| uuid.to_string())
 }
 
+/// A UUID as [`uuid`] writes it; `None` if all its bytes are 0.
+#[must_use]
+pub fn uuid_if_set(bytes: &[u8]) -> Option<String> {
+    bytes.iter().any(|byte| *byte != 0).then(|| uuid(bytes))
+}
+
 /// The bytes of a UUID in its usual form, 36 characters in either case.
 #[must_use]
 pub fn parse(text: &str) -> Option<[u8; 16]> {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ata_identify;
 pub mod bytes;
 pub mod command_line;
 pub mod cper;
@@ -31,8 +32,11 @@ pub mod netlink;
 pub mod octal;
 pub mod partition_filter;
 pub mod pattern;
+pub mod signature;
 pub mod smbios;
+pub mod superblock;
 pub mod swaps;
+pub mod tcg;
 pub mod text;
 pub mod time;
 pub mod utf16;

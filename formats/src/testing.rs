@@ -1,5 +1,5 @@
-//! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), and damaged
-//! input of every kind.
+//! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), what ATA disks
+//! (ACS-4) and self-encrypting ones (TCG) report, and damaged input of every kind.
 
 /// A message of type `kind` with `payload`.
 pub(crate) fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
@@ -61,4 +61,48 @@ pub(crate) fn structure(kind: u8, fields: &[u8], strings: &[&[u8]]) -> Vec<u8> {
     }
     bytes.extend(if strings.is_empty() { vec![0, 0] } else { vec![0] });
     bytes
+}
+
+/// VPD page 89h of an ATA disk with the given words and texts.
+pub(crate) fn identify_page(words: &[(usize, u16)], texts: &[(usize, &str)]) -> Vec<u8> {
+    let mut page = vec![0; 60 + 512];
+    (page[1], page[2], page[3]) = (0x89, 2, 0x38);
+    for (index, word) in words {
+        page[60 + 2 * index..][..2].copy_from_slice(&word.to_le_bytes());
+    }
+    for (index, text) in texts {
+        for (at, byte) in text.bytes().enumerate() {
+            page[60 + 2 * index + (at ^ 1)] = byte;
+        }
+    }
+    page
+}
+
+/// An answer to Level 0 Discovery of TCG with the given features, as codes and data.
+pub(crate) fn tcg_answer(features: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut answer = vec![0; 48];
+    for (code, data) in features {
+        answer.extend(code.to_be_bytes());
+        answer.extend([0x10, u8::try_from(data.len()).unwrap()]);
+        answer.extend(*data);
+    }
+    let n_bytes = u32::try_from(answer.len() - 4).unwrap();
+    answer[..4].copy_from_slice(&n_bytes.to_be_bytes());
+    answer.resize(answer.len().max(512), 0);
+    answer
+}
+
+/// An answer of an Opal 2 disk whose locking feature has these flags.
+pub(crate) fn opal(flags: u8) -> Vec<u8> {
+    let mut locking = [0; 12];
+    locking[0] = flags;
+    tcg_answer(&[(0x0001, &[0x11; 12]), (0x0002, &locking), (0x0203, &[0; 16])])
+}
+
+/// An answer to protocol 00h.
+pub(crate) fn protocols(list: &[u8]) -> Vec<u8> {
+    let mut answer = vec![0; 512];
+    answer[7] = u8::try_from(list.len()).unwrap();
+    answer[8..8 + list.len()].copy_from_slice(list);
+    answer
 }

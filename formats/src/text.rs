@@ -133,6 +133,14 @@ pub fn escape_non_utf8(bytes: &[u8]) -> String {
     text
 }
 
+/// Text up to the first NUL, without surrounding blanks; `None` if it is empty.
+#[must_use]
+pub fn to_nul(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = escape_non_utf8(&bytes[..end]).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
 /// Where `part`, which was cut out of `whole`, lies in it; an empty range if it was not.
 #[must_use]
 pub fn span_in(whole: &str, part: &str) -> Range<usize> {

@@ -114,6 +114,14 @@ pub fn is_multipath(uuid: &str) -> bool {
     uuid.starts_with(MULTIPATH)
 }
 
+/// The number of the partition with the device mapper's UUID `part`, if it is one of the multipath device with the UUID
+/// `whole`.
+#[must_use]
+pub fn multipath_partition(part: &str, whole: &str) -> Option<u32> {
+    let (maker, of) = part.split_once('-')?;
+    maker.strip_prefix("part")?.parse().ok().filter(|_| of == whole && is_multipath(whole))
+}
+
 /// What `scsi_id(8)` prints, in the device mapper's UUID of a multipath device or a partition of one.
 #[must_use]
 pub fn multipath_id(uuid: &str) -> Option<&str> {
@@ -223,6 +231,15 @@ mod tests {
         assert_eq!(multipath_id("part1-mpath-3600"), Some("3600"));
         assert_eq!(multipath_id("LVM-3600"), None);
         assert!(is_multipath("mpath-3600") && !is_multipath("part1-mpath-3600"));
+        assert_eq!(multipath_partition("part12-mpath-3600", "mpath-3600"), Some(12));
+        for (part, whole) in [
+            ("part1-mpath-3601", "mpath-3600"),
+            ("part-mpath-3600", "mpath-3600"),
+            ("mpath-3600", "mpath-3600"),
+            ("part1-LVM-1", "LVM-1"),
+        ] {
+            assert_eq!(multipath_partition(part, whole), None, "{part}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ignition::hostname::add_hostname;
 use probes::block::Disk;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{info, warn};
 
 use super::api::Api;

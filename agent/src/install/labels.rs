@@ -50,16 +50,13 @@ fn is_boot(filesystem: &Filesystem) -> bool {
 
 /// Where a disk has such a file system.
 fn places(disk: &Disk) -> Vec<String> {
-    let whole = disk.filesystem.as_ref().filter(|found| is_boot(found));
-    let whole = whole.map(|_| "the whole".to_owned());
-    let partitions = disk.partitions.iter();
-    let partitions = partitions.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
-    let partitions = partitions.map(|part| part.name.clone());
-    let unlisted = disk.unlisted.iter();
-    let unlisted = unlisted.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
-    let unlisted = unlisted.map(|part| format!("partition {}", part.number));
+    let volumes = disk.volumes().filter(|volume| is_boot(volume.filesystem));
+    let volumes = volumes.map(|volume| match volume.name {
+        name if name == disk.name => "the whole".to_owned(),
+        name => name,
+    });
     // A path of a LUN shows the same as the LUN.
     let above = disk.content_above.iter().filter(|_| disk.unit().is_none());
     let above = above.filter(|above| is_boot(&above.filesystem)).map(|above| above.name.clone());
-    whole.into_iter().chain(partitions).chain(unlisted).chain(above).collect()
+    volumes.chain(above).collect()
 }

@@ -103,14 +103,9 @@ fn is_named(disk: &Disk, entry: &str) -> bool {
     let entry = entry.trim();
     let is_text = |text: &String| text.trim().eq_ignore_ascii_case(entry);
     let wwns = [&disk.wwn, &disk.wwid, &disk.eui64, &disk.nguid];
-    let filesystems = disk.filesystem.iter();
-    let filesystems =
-        filesystems.chain(disk.partitions.iter().filter_map(|part| part.filesystem.as_ref()));
-    let filesystems =
-        filesystems.chain(disk.unlisted.iter().filter_map(|part| part.filesystem.as_ref()));
     let labels = disk.partitions.iter().filter_map(|part| part.label.as_ref());
     let labels = labels.chain(disk.unlisted.iter().filter_map(|part| part.label.as_ref()));
-    let labels = labels.chain(filesystems.filter_map(|filesystem| filesystem.label.as_ref()));
+    let labels = labels.chain(disk.volumes().filter_map(|volume| volume.filesystem.label.as_ref()));
     let names = [&disk.device].into_iter().chain(&disk.by_path).chain(&disk.by_id);
     let serials = disk.serial.iter().chain(&disk.other_serials);
     !entry.is_empty()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use probes::block::{Disk, Filesystem, Partition};
+use probes::block::{Disk, Filesystem, Partition, Volume};
 
 use super::saved::Saved;
 use super::{Failure, describe};
@@ -23,13 +23,6 @@ const TYPES: [(&str, &[&str]); 2] = [
     ("disks of a storage pool of Windows", &["e75caf8f-f680-4cee-afa3-b001e56efc2d"]),
 ];
 
-/// A volume: a disk, or a partition.
-struct Volume<'d> {
-    disk: &'d Disk,
-    name: String,
-    filesystem: &'d Filesystem,
-}
-
 /// Refuses if something on the target also lies on another disk, or on a partition that is kept.
 ///
 /// # Errors
@@ -38,12 +31,12 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     // The paths of a LUN and the members of a RAID volume show what is on the target itself.
     let is_other =
         |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
-    let is_kept = |part: &Partition| saved.keeps(part);
-    let lost = volumes(target, &|part| !is_kept(part));
+    let is_lost = |volume: &Volume<'_>| volume.partition.is_none_or(|part| !saved.keeps(part));
+    let lost: Vec<Volume<'_>> = target.volumes().filter(is_lost).collect();
     let mut others: Vec<Volume<'_>> =
-        disks.iter().filter(is_other).flat_map(|disk| volumes(disk, &|_| true)).collect();
-    let kept = volumes(target, &is_kept).into_iter().filter(|volume| volume.name != target.name);
-    others.extend(kept);
+        disks.iter().filter(is_other).flat_map(Disk::volumes).collect();
+    let is_kept = |volume: &Volume<'_>| volume.partition.is_none_or(|part| saved.keeps(part));
+    others.extend(target.volumes().filter(|volume| is_kept(volume) && volume.name != target.name));
     let mut found: Vec<String> = Vec::new();
     for volume in &lost {
         if let Some(members) = members(volume, &lost, &others) {
@@ -64,19 +57,6 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
         "no policy overwrites one member of several: first remove the disk from its array, volume group or pool \
          (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs)",
     ))
-}
-
-/// The volumes of a disk that have known content.
-fn volumes<'d>(disk: &'d Disk, is_meant: &dyn Fn(&Partition) -> bool) -> Vec<Volume<'d>> {
-    let volume = |name: String, filesystem| Volume { disk, name, filesystem };
-    let whole = disk.filesystem.iter().map(|found| volume(disk.name.clone(), found));
-    let partitions = disk.partitions.iter().filter(|part| is_meant(part));
-    let partitions =
-        partitions.filter_map(|part| Some(volume(part.name.clone(), part.filesystem.as_ref()?)));
-    let unlisted = disk.unlisted.iter().filter_map(|part| {
-        Some(volume(format!("partition {}", part.number), part.filesystem.as_ref()?))
-    });
-    whole.chain(partitions).chain(unlisted).collect()
 }
 
 /// The members that a volume shares its content with, in words; `None` if it shares it with none.

@@ -126,10 +126,7 @@ pub fn keep_inactive(disk: &Disk, system: &System) -> Result<(), Failure> {
 }
 
 fn has_members(disk: &Disk) -> bool {
-    let partitions = disk.partitions.iter().filter_map(|part| part.filesystem.as_ref());
-    let unlisted = disk.unlisted.iter().filter_map(|part| part.filesystem.as_ref());
-    let mut all = disk.filesystem.iter().chain(partitions).chain(unlisted);
-    all.any(|found| found.kind.ends_with("_member"))
+    disk.volumes().any(|volume| volume.filesystem.kind.ends_with("_member"))
 }
 
 /// Keeps arrays and volume groups stopped, and waits until that has an effect or a signal comes.

@@ -1,10 +1,11 @@
 //! The file systems of a disk by their labels: `boot` and `root`, by which the initramfs of `CoreOS` finds them.
 
 use formats::gpt::Partition;
+use formats::superblock::Superblock;
 
 use super::boot::BootFiles;
 use super::disk::{Disk, Window};
-use super::superblock::{self, Superblock};
+use super::superblock;
 
 /// Name of the partition in images whose root file system is encrypted from the start (RHCOS up to 4.5).
 const LUKS_ROOT: &str = "luks_root";
@@ -66,14 +67,13 @@ impl<'a> Found<'a> {
 
 fn checked(disk: &Disk, part: &Partition, found: &Superblock) -> Result<String, String> {
     let description = describe(part, found);
-    found
-        .check(&mut window(disk, part)?, part.size_bytes)
+    superblock::check(found, &mut window(disk, part)?, part.size_bytes)
         .map(|()| description.clone())
         .map_err(|error| format!("{description}: {error}"))
 }
 
 fn describe(part: &Partition, found: &Superblock) -> String {
-    format!("partition {}, {}", part.number, found.describe())
+    format!("partition {}, {}", part.number, superblock::describe(found))
 }
 
 fn window(disk: &Disk, part: &Partition) -> Result<Window, String> {

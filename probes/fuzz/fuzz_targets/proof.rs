@@ -7,8 +7,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
     let sector = if form & 1 == 0 { 512 } else { 4096 };
     let mut disk = fuzz::disk(data, 64 << 10);
-    if let Some(superblock) = superblock::of(&mut disk.as_slice()) {
-        superblock.check(&mut disk.as_slice(), disk.len() as u64).ok();
+    if let Some(found) = superblock::of(&mut disk.as_slice()) {
+        superblock::check(&found, &mut disk.as_slice(), disk.len() as u64).ok();
     }
     fuzz::seal_gpt(&mut disk, sector);
     gpt::read(&mut disk.as_slice(), sector as u64).ok();

@@ -1,14 +1,13 @@
 //! Content that lies above a disk: in the mappings and arrays that the kernel has built on it, as udev knows it. Their
 //! members on the disk show nothing of it.
 
-use std::collections::BTreeSet;
-
 use crate::machine::Machine;
 use crate::udev;
 
 use super::disk::{ContentAbove, Disk};
+use super::filesystem;
+use super::graph::DeviceGraph;
 use super::listing::Listing;
-use super::signature::Filesystem;
 use super::virtual_devices::VirtualDevice;
 
 /// Adds to each disk what is above it.
@@ -17,29 +16,11 @@ pub(super) fn attach(
     disks: &mut [Disk],
     virtuals: &[VirtualDevice],
     listing: &Listing,
+    graph: &DeviceGraph,
 ) {
     for disk in disks.iter_mut() {
-        let partitions: BTreeSet<&str> = disk.partitions.iter().map(|p| p.name.as_str()).collect();
-        let mut names = partitions.clone();
-        names.insert(&disk.name);
-        // Each round finds the devices that are built on those of the round before.
-        loop {
-            let is_new = |device: &&VirtualDevice| {
-                !names.contains(device.name.as_str())
-                    && device.members.iter().any(|member| names.contains(member.as_str()))
-            };
-            let found: Vec<&VirtualDevice> = virtuals.iter().filter(is_new).collect();
-            if found.is_empty() {
-                break;
-            }
-            for device in found {
-                names.insert(&device.name);
-                names.extend(device.partitions.iter().map(String::as_str));
-            }
-        }
-        let is_above =
-            |name: &str| names.contains(name) && name != disk.name && !partitions.contains(name);
-        let devices = virtuals.iter().filter(|device| is_above(&device.name));
+        let reached = graph.above(&disk.name);
+        let devices = virtuals.iter().filter(|device| reached.contains(device.name.as_str()));
         let mut above: Vec<ContentAbove> = devices
             .filter_map(|device| {
                 let filesystem = device.filesystem.clone()?;
@@ -47,9 +28,10 @@ pub(super) fn attach(
             })
             .collect();
         for node in listing.virtuals.iter().flat_map(|device| &device.partitions) {
-            let number = node.device_number.as_ref().filter(|_| is_above(&node.name));
+            let number =
+                node.device_number.as_ref().filter(|_| reached.contains(node.name.as_str()));
             let entry = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
-            let filesystem = entry.and_then(|entry| Filesystem::of_udev(&entry));
+            let filesystem = entry.and_then(|entry| filesystem::of_udev(&entry));
             above.extend(
                 filesystem.map(|filesystem| ContentAbove { name: node.name.clone(), filesystem }),
             );

@@ -6,6 +6,8 @@
 
 use crate::machine::Machine;
 
+use super::health::scsi_count;
+
 /// Bytes of the sectors that `stat` counts in, whatever the disk's blocks are.
 const SECTOR_BYTES: u64 = 512;
 
@@ -32,12 +34,12 @@ pub struct CurrentIo {
 /// unreadable.
 #[must_use]
 pub fn current_io(machine: &Machine, device_number: &str) -> Option<CurrentIo> {
-    let path = super::current::device(machine, device_number)?;
+    let path = super::sysfs_path::by_number(machine, device_number)?;
     let counted = machine.parse(&format!("{path}/stat"), parse_stat)?;
     Some(CurrentIo {
         is_accounted: machine.flag(&format!("{path}/queue/iostats")),
         state: machine.text(&format!("{path}/device/state")),
-        n_errors: machine.parse(&format!("{path}/device/ioerr_cnt"), parse_errors),
+        n_errors: machine.parse(&format!("{path}/device/ioerr_cnt"), scsi_count),
         ..counted
     })
 }
@@ -58,12 +60,6 @@ fn parse_stat(text: &str) -> Result<CurrentIo, &'static str> {
         bytes_written: sum(&[7, 14]).saturating_mul(SECTOR_BYTES),
         ..CurrentIo::default()
     })
-}
-
-/// The SCSI layer writes a hexadecimal number with `0x`.
-fn parse_errors(text: &str) -> Result<u64, &'static str> {
-    let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
-    u64::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
 }
 
 #[cfg(test)]

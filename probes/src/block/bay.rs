@@ -19,26 +19,21 @@ const NO_SLOTS: [&str; 6] = ["components", "device", "id", "power", "subsystem",
 const MAX_SLOTS: usize = 1024;
 
 /// The bay of a disk. `/sys/class/enclosure/<enclosure>/<label>/locate` turns on its light.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskBay {
     /// The enclosure's SCSI address, e.g. `0:0:8:0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
     /// The enclosure's name of the slot, e.g. `Slot 03`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Number of the slot; some enclosures count from 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
     /// Status that the enclosure reports for the slot: `OK`, `critical`, `not installed`, … (SES-3 table 71).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Whether its locate light is on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locate_on: Option<bool>,
     /// Whether its fault light is on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fault_on: Option<bool>,
 }
 

@@ -6,8 +6,8 @@ use super::bay::DiskBay;
 use super::health::Health;
 use super::partition_table::Table;
 use super::security::DiskSecurity;
-use super::signature::Filesystem;
-use super::tcg::DiskTcg;
+use formats::signature::Filesystem;
+use formats::tcg::DiskTcg;
 
 /// Why a disk could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

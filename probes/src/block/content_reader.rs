@@ -12,7 +12,7 @@ use super::content::{Content, ReadFailure};
 use super::listing::BlockDevice;
 use super::partition::{entry_of, is_entry_of};
 use super::partition_table::{self, Entry, Found, Place};
-use super::signature::{self, Filesystem};
+use formats::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
@@ -233,7 +233,8 @@ impl<'a> Volume<'a> {
 
 #[cfg(test)]
 mod tests {
-    use formats::crc::crc32;
+    use formats::gpt::{Partition, build::build};
+    use formats::guid::Guid;
 
     use crate::block::Disk;
     use crate::machine::Machine;
@@ -279,18 +280,17 @@ mod tests {
 
     /// A disk whose backup table alone is left: one partition from sector 64 on, an LVM member.
     fn with_backup() -> Vec<u8> {
-        let mut bytes = vec![0; 1 << 20];
-        let (entries, header) = (2015 * 512, 2047 * 512);
-        (bytes[entries], bytes[entries + 16]) = (7, 9);
-        (bytes[entries + 32], bytes[entries + 40]) = (64, 127);
-        let sum = crc32(&bytes[entries..header]);
-        let head = &mut bytes[header..header + 92];
-        head[..8].copy_from_slice(b"EFI PART");
-        for (at, value) in [(12, 92_u32), (24, 2047), (72, 2015), (80, 128), (84, 128), (88, sum)] {
-            head[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        }
-        let sum = crc32(head);
-        head[16..20].copy_from_slice(&sum.to_le_bytes());
+        let partition = Partition {
+            number: 1,
+            type_guid: Guid([7; 16]),
+            guid: Guid([9; 16]),
+            first_block: 64,
+            n_blocks: 64,
+            ..Partition::default()
+        };
+        let table = build(&[partition], Guid([1; 16]), 2048, 512).unwrap();
+        let mut bytes = vec![0; (1 << 20) - table.end.len()];
+        bytes.extend(table.end);
         bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
         bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
         bytes

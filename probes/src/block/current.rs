@@ -7,17 +7,14 @@
 //!
 //! udev's database is not read here: it may still describe the disk that had this number before.
 
-use formats::mountinfo::Mount;
-use formats::swaps::SwapArea;
 use formats::vpd;
 use formats::wwn;
 
 use crate::machine::Machine;
 
-use super::mounts;
+use super::graph::{self, Use};
+use super::sysfs_path::by_number;
 
-/// How many partitions of a disk are checked.
-const MAX_PARTITIONS: usize = 512;
 /// How many mounts or holders of a partition are named.
 const MAX_NAMED: usize = 16;
 
@@ -47,18 +44,10 @@ pub struct CurrentUse {
     pub mapped_partitions: Vec<String>,
 }
 
-/// A disk or partition.
-pub(super) struct Part {
-    pub name: String,
-    pub number: String,
-    pub path: String,
-    is_mapping: bool,
-}
-
 /// Reads what the kernel says of a disk; `None` if there is no disk of that number.
 #[must_use]
 pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
-    let path = device(machine, device_number)?;
+    let path = by_number(machine, device_number)?;
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
     let trimmed = |text: String| {
         let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -83,165 +72,35 @@ pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
     })
 }
 
-/// Where the device of a number lies; `None` if there is none.
-pub(super) fn device(machine: &Machine, number: &str) -> Option<String> {
-    let is_number = !number.is_empty()
-        && number.bytes().all(|b| b.is_ascii_digit() || b == b':')
-        && number.len() < 32;
-    let link = format!("sys/dev/block/{number}");
-    let is_there = is_number && machine.link(&link).is_some();
-    is_there.then(|| machine.device_path(&link))
-}
-
 /// Reads how the disk of this number is used.
 ///
 /// # Errors
 /// In words: what could not be read, so that the disk may be in use.
 pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse, String> {
-    let Some(path) = device(machine, device_number) else {
-        return Err(format!("no device {device_number}"));
-    };
-    let parts = parts(machine, &path, device_number);
-    let Some((mounts, true)) = mounts::mounts(machine) else {
-        return Err(unread(machine, "the list of mounts"));
-    };
-    let swaps = mounts::swap_areas(machine);
-    if swaps.as_ref().is_some_and(|(_, is_whole)| !is_whole) || machine.is_refused("proc/swaps") {
-        return Err(unread(machine, "the list of swap areas"));
-    }
-    let areas = swaps.map(|(areas, _)| areas).unwrap_or_default();
+    let (graph, disk) = graph::around(machine, device_number)?;
+    let parts = graph.parts(&disk);
     let mut found = CurrentUse::default();
-    for part in &parts {
-        // A slash in the name of a device is a `!` in sysfs.
-        let node = format!("/dev/{}", part.name.replace('!', "/"));
-        // A btrfs has a number of its own, and names one of its devices as its source.
-        let of_part = mounts.iter().filter(|mount| {
-            mount.device_number.as_ref() == Some(&part.number)
-                || mount.source.as_ref().is_some_and(|s| mounts::is_path_of(s, &node, &part.number))
-        });
-        let at = of_part.map(|mount| format!("{} is mounted at {}", part.name, mount.mount_point));
-        found.uses.extend(at.take(MAX_NAMED));
-        if areas.iter().any(|area| mounts::is_path_of(&area.path, &node, &part.number)) {
-            found.uses.push(format!("{} is swap space", part.name));
+    for used in graph.uses(&disk) {
+        match used {
+            Use::Mounted(name, places) if parts.contains(&name) => {
+                let at = places.iter().map(|place| format!("{name} is mounted at {place}"));
+                found.uses.extend(at.take(MAX_NAMED));
+            }
+            Use::Swap(name) if parts.contains(&name) => {
+                found.uses.push(format!("{name} is swap space"));
+            }
+            Use::Held(name, mut holders) if parts.contains(&name) => {
+                holders.truncate(MAX_NAMED);
+                found.uses.push(format!("{name} is held by {}", holders.join(", ")));
+            }
+            // What is above the disk also holds a part of it.
+            Use::Mounted(..) | Use::Swap(_) | Use::Held(..) => {}
         }
-        found.uses.extend(holders(machine, part, &parts));
     }
-    if let Some(what) = unresolved(machine, &mounts, &areas, &parts) {
-        return Err(format!("{what}, and its disk is unknown"));
-    }
-    if !machine.problems().is_empty() {
-        return Err(unread(machine, "the devices made of the disk"));
-    }
-    let mapped = parts.into_iter().filter(|part| part.is_mapping);
-    found.mapped_partitions = mapped.map(|part| part.name).collect();
+    let is_mapping = |name: &&&str| graph.node(name).is_some_and(|node| !node.is_partition);
+    let mapped = parts.iter().skip(1).filter(is_mapping);
+    found.mapped_partitions = mapped.map(|name| (*name).to_owned()).collect();
     Ok(found)
-}
-
-/// A mount or swap area whose device is not known: it may be on any disk.
-fn unresolved(
-    machine: &Machine,
-    mounts: &[Mount],
-    areas: &[SwapArea],
-    parts: &[Part],
-) -> Option<String> {
-    let is_part = |path: &str, number: Option<&str>| {
-        parts.iter().any(|part| {
-            let node = format!("/dev/{}", part.name.replace('!', "/"));
-            number == Some(part.number.as_str()) || mounts::is_path_of(path, &node, &part.number)
-        })
-    };
-    let is_known = |path: &str, number: Option<&str>| {
-        is_part(path, number)
-            || number.is_some_and(|number| device(machine, number).is_some())
-            || is_device(machine, path)
-    };
-    let mount = mounts.iter().find_map(|mount| {
-        let source = mount.source.as_deref()?;
-        let is_lost = mounts::may_be_on_disk(source, &mount.filesystem)
-            && !is_known(source, mount.device_number.as_deref());
-        is_lost.then(|| format!("{source} is mounted at {}", mount.mount_point))
-    });
-    mount.or_else(|| {
-        let mut areas = areas.iter().filter(|area| area.is_partition != Some(false));
-        let lost =
-            areas.find(|area| mounts::is_disk_path(&area.path) && !is_known(&area.path, None))?;
-        Some(format!("{} is a swap area", lost.path))
-    })
-}
-
-/// Whether a path below `/dev` is that of a block device that the kernel has now, directly, by number, by its
-/// name in device-mapper, or through a link of udev.
-fn is_device(machine: &Machine, path: &str) -> bool {
-    let path = mounts::existing(path).trim_start_matches('/');
-    let resolved = machine.device_path(path);
-    let names = [path, resolved.as_str()].into_iter();
-    names.filter_map(|path| path.strip_prefix("dev/")).any(|name| {
-        let is_mapped = |name: &str| {
-            let mut names = machine.names("sys/class/block").into_iter();
-            names.any(|known| {
-                known.starts_with("dm-")
-                    && machine.text(&format!("sys/class/block/{known}/dm/name")).as_deref()
-                        == Some(name)
-            })
-        };
-        match name.split_once('/') {
-            Some(("block", number)) => device(machine, number).is_some(),
-            Some(("mapper", name)) => is_mapped(name),
-            _ => machine.link(&format!("sys/class/block/{}", name.replace('/', "!"))).is_some(),
-        }
-    })
-}
-
-/// The last problem that reading met.
-pub(super) fn unread(machine: &Machine, what: &str) -> String {
-    match machine.problems().pop() {
-        Some(problem) => format!("reading {}: {}", problem.path, problem.found),
-        None => format!("{what} is not there"),
-    }
-}
-
-/// The disk and its partitions as sysfs shows them.
-pub(super) fn parts(machine: &Machine, path: &str, number: &str) -> Vec<Part> {
-    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-    let whole = Part { name, number: number.to_owned(), path: path.to_owned(), is_mapping: false };
-    let mut parts = vec![whole];
-    parts.extend(mapped_partitions(machine, path));
-    let entries = machine.list(path).into_iter().filter_map(|name| {
-        let path = format!("{path}/{name}");
-        // A partition is a directory with a number of its own.
-        machine.text(&format!("{path}/partition"))?;
-        let number = machine.text(&format!("{path}/dev"))?;
-        Some(Part { name, number, path, is_mapping: false })
-    });
-    parts.extend(entries.take(MAX_PARTITIONS));
-    parts.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
-    parts
-}
-
-/// The partitions of a LUN with several paths, each a mapping that holds the LUN and is named after it.
-fn mapped_partitions(machine: &Machine, lun: &str) -> Vec<Part> {
-    let uuid = |path: &str| machine.text(&format!("{path}/dm/uuid"));
-    let Some(whole) = uuid(lun).filter(|uuid| wwn::is_multipath(uuid)) else {
-        return Vec::new();
-    };
-    let part = |name: String| {
-        let path = machine.device_path(&format!("{lun}/holders/{name}"));
-        let uuid = uuid(&path)?;
-        let (part, of) = uuid.split_once('-')?;
-        let is_part = part.strip_prefix("part")?.parse::<u32>().is_ok() && of == whole;
-        let number = machine.text(&format!("{path}/dev")).filter(|_| is_part)?;
-        Some(Part { name, number, path, is_mapping: true })
-    };
-    let holders = machine.list(&format!("{lun}/holders"));
-    holders.into_iter().take(MAX_PARTITIONS).filter_map(part).collect()
-}
-
-/// Who holds a part, except for the mappings that are parts themselves.
-fn holders(machine: &Machine, part: &Part, parts: &[Part]) -> Option<String> {
-    let is_part = |name: &String| parts.iter().any(|part| part.is_mapping && part.name == *name);
-    let names = machine.list(&format!("{}/holders", part.path)).into_iter();
-    let names: Vec<String> = names.filter(|name| !is_part(name)).take(MAX_NAMED).collect();
-    (!names.is_empty()).then(|| format!("{} is held by {}", part.name, names.join(", ")))
 }
 
 #[cfg(test)]
@@ -281,27 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_found_by_number_or_source_and_their_places_are_decoded() {
+    fn mounts_swap_space_and_holders_are_uses_with_the_place_or_the_holder() {
         let other = ("sys/dev/block/8:17", "-> ../../devices/x/block/sdb/sdb1");
         let mounts = "22 1 8:1 / /mnt/my\\040disk rw - ext4 /dev/sda1 rw\n\
                       23 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n\
                       24 1 0:40 / /data rw - btrfs /dev/sda rw\n";
-        let found = uses(&[("proc/self/mountinfo", mounts), other]).unwrap();
-        assert_eq!(found, ["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"]);
-    }
-
-    #[test]
-    fn swap_space_and_holders_are_uses() {
-        let swaps = "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n";
-        let found = uses(&[MOUNTS, ("proc/swaps", swaps)]).unwrap();
-        assert_eq!(found, ["sda1 is swap space"]);
-        for path in ["/dev/sda1\\040(deleted)", "/dev/block/8:1"] {
-            let swaps = format!("Filename Type\n{path} partition\n");
-            assert_eq!(uses(&[MOUNTS, ("proc/swaps", &swaps)]).unwrap(), ["sda1 is swap space"]);
-        }
+        let mounts = [("proc/self/mountinfo", mounts), other];
+        let swap = ("proc/swaps", "Filename Type\n/dev/sda1 partition 1 0 -2\n");
         let holder = ("sys/devices/x/block/sda/sda1/holders/dm-0", "-> ../../../dm-0");
-        assert_eq!(uses(&[MOUNTS, holder]).unwrap(), ["sda1 is held by dm-0"]);
-        assert_eq!(uses(&[MOUNTS]).unwrap(), [""; 0]);
+        for (files, expected) in [
+            (&mounts[..], &["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"][..]),
+            (&[MOUNTS, swap], &["sda1 is swap space"]),
+            (&[MOUNTS, holder], &["sda1 is held by dm-0"]),
+            (&[MOUNTS], &[]),
+        ] {
+            assert_eq!(uses(files).unwrap(), expected);
+        }
     }
 
     #[test]

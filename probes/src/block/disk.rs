@@ -10,12 +10,13 @@ use super::obstacle::Obstacle;
 use super::partition::Partition;
 use super::queue::DiskQueue;
 use super::security::DiskSecurity;
-use super::signature::Filesystem;
 use super::target::DiskTarget;
-use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
+use formats::signature::Filesystem;
+use formats::tcg::DiskTcg;
 
 /// One physical disk, LUN or drive.
+#[serde_with::skip_serializing_none]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -25,148 +26,107 @@ pub struct Disk {
     /// Path of the device, e.g. `/dev/sda`.
     pub device: String,
     /// Major and minor number, e.g. `8:0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<String>,
     /// Number that the kernel never reuses while it runs (since Linux 5.15).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub diskseq: Option<u64>,
     /// Size in bytes; 0 for a drive without a medium.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Whether the kernel considers it rotating; virtual machines often claim this for any disk.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
     /// `sata`, `ata` (parallel, or of unknown kind), `sas`, `raid` (a RAID controller's volume,
     /// whatever its disks are), `scsi` (of unknown kind), `nvme`, `usb`, `virtio`, `mmc`, `fc`,
     /// `iscsi`, `xen`, `nvdimm`, `ccw`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// Vendor as the disk reports it; `ATA` for SATA disks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Model as the disk reports it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Serial number of the unit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Other serial numbers that some source reports for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_serials: Vec<String>,
     /// Firmware revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// World-wide name as udev writes it, e.g. `0x5000c500a1b2c3d4` or `eui.0025385b11b2c3d4`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
     /// The kernel's own identifier, e.g. `naa.5000c500a1b2c3d4` or `t10.ATA …`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wwid: Option<String>,
     /// EUI-64 of an NVMe namespace, 16 hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub eui64: Option<String>,
     /// NGUID of an NVMe namespace, 32 hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nguid: Option<String>,
     /// What is wrong with the identifiers: blank, or shared with another disk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identity_issues: Vec<String>,
     /// SCSI Host:Channel:Target:LUN; it may change across boots.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
     /// Path by place, e.g. `/dev/disk/by-path/pci-0000:00:1f.2-ata-1`; `None` without udev.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by_path: Option<String>,
     /// Paths by identity, e.g. `/dev/disk/by-id/wwn-0x5000c500a1b2c3d4`.
     pub by_id: Vec<String>,
     /// PCI address of the controller; `None` if its paths use several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// NUMA node of the controller; `None` if the kernel does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Logical block size in bytes: 4096 needs a special image.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub logical_block_bytes: Option<u32>,
     /// Physical block size in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_block_bytes: Option<u32>,
     /// Which CoreOS disk image fits: `metal` for logical blocks of 512 bytes, whatever the size
     /// of the physical ones, `metal4k` for logical blocks of 4096 bytes; `None` if no image fits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub coreos_image: Option<String>,
     /// Rotation rate in rpm; `None` for disks that do not rotate or do not report it (VPD page B1h, word
     /// 217 of IDENTIFY DEVICE).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_rpm: Option<u32>,
     /// Nominal form factor, e.g. `2.5 inch` (VPD page B1h, word 168 of IDENTIFY DEVICE).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub form_factor: Option<String>,
     /// Number of an NVMe namespace within its subsystem (`nsid`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<u32>,
     /// Driver of the PCI device that the disk is attached to, e.g. `ahci` or `megaraid_sas`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_driver: Option<String>,
     /// PCI address of the Intel Volume Management Device (VMD) that the drive is attached through.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vmd_address: Option<String>,
     /// Whether it is the volume of a RAID controller, whose drives are hidden, or a RAID 1 volume of Intel VROC, which
     /// the operating system assembles. `None` for controllers where this is unknown. Members of the firmware RAID of a
     /// chipset (Intel, AMD) are disks, with `false`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_raid_volume: Option<bool>,
     /// RAID level of such a volume, as the driver writes it, e.g. `RAID 1(1+0)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raid_level: Option<String>,
     /// The target end of the path to a SAS disk, Fibre Channel or iSCSI LUN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<DiskTarget>,
     /// Negotiated speed of a SATA link in Mbit/s (`ata_link/*/sata_spd`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbit_s: Option<u32>,
     /// The bay that it is in; `None` without an enclosure that reports it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bay: Option<DiskBay>,
     /// Format of protection information that the kernel keeps with each block, e.g.
     /// `T10-DIF-TYPE1-CRC` (`integrity/format`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub integrity_format: Option<String>,
     /// Type of T10 protection that a SCSI disk is formatted with, 1 to 3
     /// (`scsi_disk/*/protection_type`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_type: Option<u32>,
     /// How the kernel sends requests to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<DiskQueue>,
     /// How it can be erased and locked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<DiskSecurity>,
     /// Which TCG standards (Opal and others) it supports, and whether it is locked by them. `None` if it
     /// was not asked: it does not support the commands, it is not a SAS, SATA or NVMe disk of its own, or
     /// the kernel blocks the commands (for SATA unless `libata.allow_tpm=1`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tcg: Option<DiskTcg>,
     /// The health that it reports.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     /// Whether the medium is removable.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_removable: Option<bool>,
     /// Whether it refuses writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_read_only: Option<bool>,
     /// Whether the device itself refuses writes; otherwise the kernel may only have been configured so. Not reported.
     #[serde(skip)]
     pub is_write_protected: bool,
     /// Whether the kernel hides it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,
     /// `running` or `offline` of a SCSI disk, `live` or `dead` of an NVMe controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// `host-managed` or `host-aware` for zoned disks; `None` for all others.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub zoned: Option<String>,
     /// Whether an install may use it, as far as the disk itself is concerned.
     pub eligible: bool,
@@ -198,32 +158,26 @@ pub struct Disk {
     /// Whether the running system was booted from it.
     pub is_live_medium: bool,
     /// The disk that this boot area of an eMMC belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
     /// Boot and other special areas of an eMMC; each is listed as a separate disk that is not eligible.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub areas: Vec<String>,
     /// The multipath device that this path belongs to, e.g. `dm-0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<String>,
     /// The volume of Intel's firmware RAID (VROC, RST) that this disk is a member of, e.g. `md126`; only for RAID 1, which
     /// the firmware boots.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raid_member_of: Option<String>,
     /// Of such a volume, the UUID of its container as mdadm writes it. Not reported.
     #[serde(skip)]
     pub md_container_uuid: Option<String>,
     /// `gpt` or `dos`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_table: Option<String>,
     /// Content of the whole disk, outside partitions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Where the whole disk is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
     /// Whether the whole disk is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
     /// Devices that the kernel has built on the whole disk, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -239,32 +193,26 @@ pub struct Disk {
 }
 
 /// One path to a namespace or LUN.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskPath {
     /// Kernel name, e.g. `nvme0c0n1` or `sda`.
     pub name: String,
     /// The controller of an NVMe path, e.g. `nvme0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
     /// SCSI Host:Channel:Target:LUN of a path of a multipath device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
     /// The target end of a path of a multipath device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<DiskTarget>,
     /// State of the NVMe controller, e.g. `live`, or of the SCSI path, e.g. `running`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Asymmetric access state of NVMe (`optimized`, `non-optimized`, `inaccessible`, …) or of SCSI
     /// (`active/optimized`, `standby`, …; `device/access_state`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ana_state: Option<String>,
     /// PCI address of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// NUMA node of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
 
@@ -289,6 +237,19 @@ pub struct ContentAbove {
     pub filesystem: Filesystem,
 }
 
+/// A disk or a partition with known content.
+#[derive(Debug, Clone)]
+pub struct Volume<'d> {
+    /// The disk.
+    pub disk: &'d Disk,
+    /// The partition; `None` for the whole disk, and for a partition that only the table lists.
+    pub partition: Option<&'d Partition>,
+    /// Kernel name, e.g. `sda1`; `partition 1` if only the table lists it.
+    pub name: String,
+    /// Its content.
+    pub filesystem: &'d Filesystem,
+}
+
 /// How an identity issue begins that names disks with the same identity.
 pub(super) const SHARED_IDENTITY: &str = "the same identity as";
 
@@ -305,6 +266,21 @@ impl Disk {
     #[must_use]
     pub fn unit(&self) -> Option<&str> {
         self.multipath.as_deref().or(self.raid_member_of.as_deref())
+    }
+
+    /// Everything on it that has known content: the whole, its partitions, and those that only its table lists.
+    pub fn volumes(&self) -> impl Iterator<Item = Volume<'_>> {
+        let volume =
+            |partition, name, filesystem| Volume { disk: self, partition, name, filesystem };
+        let whole = self.filesystem.iter();
+        let whole = whole.map(move |found| volume(None, self.name.clone(), found));
+        let listed = self.partitions.iter().filter_map(move |part| {
+            Some(volume(Some(part), part.name.clone(), part.filesystem.as_ref()?))
+        });
+        let unlisted = self.unlisted.iter().filter_map(move |part| {
+            Some(volume(None, format!("partition {}", part.number), part.filesystem.as_ref()?))
+        });
+        whole.chain(listed).chain(unlisted)
     }
 
     /// Whether an ATA password keeps it from being read.

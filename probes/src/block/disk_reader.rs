@@ -6,21 +6,21 @@ use crate::machine::Machine;
 use super::content::Content;
 use super::controller::{Drivers, controller};
 use super::disk::{Disk, UnlistedPartition};
+use super::filesystem;
+use super::graph::DeviceGraph;
 use super::health;
 use super::identity::identity;
 use super::listing::BlockDevice;
-use super::mounts::Usage;
 use super::partition;
 use super::partition_table::Entry;
 use super::queue;
-use super::signature::Filesystem;
 use super::sysfs_path::hctl;
 use super::target;
 use super::transport::{Hosts, transport};
 
 /// What is read once for all disks.
 pub(super) struct Shared<'a> {
-    pub usage: &'a Usage,
+    pub graph: &'a DeviceGraph,
     pub hosts: &'a Hosts<'a>,
     pub drivers: &'a Drivers,
 }
@@ -32,32 +32,20 @@ pub(super) fn read(
     content: Option<&Content>,
     shared: &Shared<'_>,
 ) -> Disk {
-    let Shared { usage, hosts, drivers } = shared;
+    let Shared { graph, hosts, drivers } = shared;
     let transport = transport(device, hosts);
     let identity = identity(machine, device, transport.as_deref());
     let controller = controller(machine, device, identity.model.as_deref(), drivers);
     let known = Disk {
         transport: of_volume(transport, controller.is_raid_volume),
-        vendor: identity.vendor,
-        model: identity.model,
-        serial: identity.serial,
-        other_serials: identity.other_serials,
-        firmware: identity.firmware,
-        wwn: identity.wwn,
-        wwid: identity.wwid,
-        eui64: identity.eui64,
-        nguid: identity.nguid,
-        identity_issues: identity.issues,
-        rotation_rpm: identity.rotation_rpm,
-        form_factor: identity.form_factor,
         security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
         controller_driver: controller.driver,
         vmd_address: controller.vmd_address,
         is_raid_volume: controller.is_raid_volume,
         raid_level: controller.raid_level,
-        ..Disk::default()
+        ..identity
     };
-    let known = with_contents(machine, device, content, usage, known);
+    let known = with_contents(machine, device, content, graph, known);
     with_attributes(machine, device, with_place(machine, device, known))
 }
 
@@ -74,13 +62,13 @@ fn with_contents(
     machine: &Machine,
     device: &BlockDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
     disk: Disk,
 ) -> Disk {
     let filesystem = content.and_then(|content| content.filesystem.clone());
     let table = content.and_then(|content| content.table.as_ref());
     let has_bytes = content.is_some_and(|content| content.has_bytes);
-    let filesystem = Filesystem::compared(machine, &device.path, filesystem, &device.udev);
+    let filesystem = filesystem::compared(machine, &device.path, filesystem, &device.udev);
     let is_recognised = table.is_some() || filesystem.is_some() || !device.partitions.is_empty();
     Disk {
         unlisted: content.map(|content| unlisted(device, content)).unwrap_or_default(),
@@ -92,10 +80,10 @@ fn with_contents(
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
         filesystem,
-        mounted_at: usage.mounts_of(&device.name),
-        is_swap: usage.is_swap(&device.name),
-        holders: device.list(machine, "holders"),
-        partitions: partition::partitions(machine, device, content, usage),
+        mounted_at: graph.usage.mounts_of(&device.name),
+        is_swap: graph.usage.is_swap(&device.name),
+        holders: graph.holders_of(&device.name),
+        partitions: partition::partitions(machine, device, content, graph),
         ..disk
     }
 }

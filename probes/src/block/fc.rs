@@ -8,37 +8,29 @@ use crate::ancestors;
 use crate::machine::Machine;
 
 /// One port of a Fibre Channel adapter.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FcHost {
     /// Kernel name of the SCSI host, e.g. `host0`.
     pub name: String,
     /// World-wide name of the port, e.g. `0x1000e0071bce95f2`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_name: Option<String>,
     /// World-wide name of the adapter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
     /// World-wide name of the fabric; `None` without a fabric.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric_name: Option<String>,
     /// Link speed as the driver writes it, e.g. `16 Gbit`; `None` while there is no link.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<String>,
     /// Speeds that the port supports, as the driver writes them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub supported_speeds: Option<String>,
     /// `Online`, `Linkdown`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_state: Option<String>,
     /// E.g. `NPort (fabric via point-to-point)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_type: Option<String>,
     /// The driver's own line with model and firmware.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub symbolic_name: Option<String>,
     /// PCI address of the adapter.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

@@ -10,36 +10,14 @@ use std::collections::BTreeSet;
 use crate::machine::{Machine, quote};
 use crate::udev::unescape_hex;
 
-use super::ata_identify::Identify;
+use super::disk::Disk;
 use super::identifier::squash;
 use super::listing::BlockDevice;
-use super::security::{self, DiskSecurity};
+use super::security;
+use formats::ata_identify::Identify;
 
-/// The identity of one disk.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub vendor: Option<String>,
-    pub model: Option<String>,
-    pub serial: Option<String>,
-    pub other_serials: Vec<String>,
-    pub firmware: Option<String>,
-    pub wwn: Option<String>,
-    pub wwid: Option<String>,
-    pub eui64: Option<String>,
-    pub nguid: Option<String>,
-    pub rotation_rpm: Option<u32>,
-    pub form_factor: Option<String>,
-    pub security: Option<DiskSecurity>,
-    /// What is wrong with the identifiers, in words.
-    pub issues: Vec<String>,
-}
-
-/// Reads the identity.
-pub(super) fn identity(
-    machine: &Machine,
-    device: &BlockDevice,
-    transport: Option<&str>,
-) -> Identity {
+/// Reads the identity: the disk without all other facts.
+pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Option<&str>) -> Disk {
     let at = Place::new(machine, device);
     let ata = at.ata();
     let wwid = at.attribute(&["wwid", "device/wwid"]);
@@ -54,7 +32,7 @@ pub(super) fn identity(
     let attribute = |attributes: &[&str]| if at.is_pci { None } else { at.attribute(attributes) };
     let model = attribute(&["device/model", "device/name"]);
     let firmware = attribute(&["device/rev", "device/firmware_rev", "device/fwrev"]);
-    Identity {
+    Disk {
         vendor: attribute(&["device/vendor"])
             .filter(|vendor| !is_number(vendor))
             .or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"]))
@@ -79,7 +57,8 @@ pub(super) fn identity(
             .or_else(|| vpd::form_factor_name(ata?.known_word(168)?))
             .map(str::to_owned),
         security: ata.map(security::of_ata),
-        issues,
+        identity_issues: issues,
+        ..Disk::default()
     }
 }
 
@@ -324,7 +303,7 @@ mod tests {
             (&found.wwn, &found.wwid, &found.eui64, &found.serial),
             (&None, &None, &None, &None)
         );
-        assert_eq!(found.issues.len(), 2);
+        assert_eq!(found.identity_issues.len(), 2);
         assert_eq!(machine.problems().len(), 2);
     }
 }

@@ -1,5 +1,7 @@
 //! Lists the block devices and sorts them by kind: the entries of `/sys/block`.
 
+use formats::wwn;
+
 use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
 
@@ -196,13 +198,12 @@ pub(super) fn list(machine: &Machine) -> Listing {
 
 /// The multipath devices among `virtuals`; their partitions are separate mappings (`part1-mpath-…`).
 fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
-    let is_head = |device: &&BlockDevice| formats::wwn::is_multipath(device.mapping_uuid());
+    let is_head = |device: &&BlockDevice| wwn::is_multipath(device.mapping_uuid());
     let head = |device: &BlockDevice| {
         let mut device = device.clone();
         for part in virtuals {
-            let (maker, whole) = part.mapping_uuid().split_once('-').unwrap_or_default();
-            let number = maker.strip_prefix("part").and_then(|number| number.parse().ok());
-            if number.is_some() && whole == device.mapping_uuid() {
+            let number = wwn::multipath_partition(part.mapping_uuid(), device.mapping_uuid());
+            if number.is_some() {
                 device.partitions.push(PartitionDevice {
                     name: part.name.clone(),
                     path: part.path.clone(),

@@ -6,13 +6,13 @@
 //! Devices that the kernel builds on others (dm, md, loop, …) are in `virtual`.
 //!
 //! The modules form layers (`tests/main/layers.rs`): plain data and helpers at the bottom (`kernel_name`,
-//! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
-//! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
+//! `sysfs_path`, `identifier`), readers of one topic above them, then `disk` and
+//! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top. How devices are used is
+//! read once, into `graph`.
 
 mod above;
 mod activity;
 mod arrivals;
-mod ata_identify;
 mod bay;
 mod content;
 mod content_reader;
@@ -24,6 +24,8 @@ mod disk_threads;
 mod eligibility;
 mod existing_os;
 mod fc;
+mod filesystem;
+mod graph;
 mod health;
 mod identifier;
 mod identity;
@@ -40,11 +42,9 @@ mod queue;
 mod raid;
 mod samples;
 mod security;
-mod signature;
 mod stack;
 mod sysfs_path;
 mod target;
-mod tcg;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -56,8 +56,10 @@ pub use arrivals::{Arrival, Arrivals, arrivals};
 pub use bay::DiskBay;
 pub use content_reader::is_read_fault;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
-pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition};
+pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition, Volume};
 pub use fc::FcHost;
+pub use formats::signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
+pub use formats::tcg::DiskTcg;
 pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};
 pub use obstacle::{Obstacle, ObstacleKind};
@@ -65,10 +67,8 @@ pub use partition::Partition;
 pub use queue::DiskQueue;
 pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
 pub use security::DiskSecurity;
-pub use signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
 pub use stack::{ActiveDevice, ActiveKind, ActiveSwap, CurrentStack, current_stack};
 pub use target::DiskTarget;
-pub use tcg::DiskTcg;
 pub use virtual_devices::VirtualDevice;
 
 use schemars::JsonSchema;
@@ -83,16 +83,15 @@ use health::HealthMethod;
 use listing::{BlockDevice, Listing};
 
 /// Disks, the devices built on them, and the controllers.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Block {
     /// Number of physical disks or LUNs. A LUN with several paths counts once; optical and floppy
     /// drives, boot areas of an eMMC, virtual media of a BMC, and removable drives without a medium
     /// do not count. `None` if the source does not list block devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_disks: Option<usize>,
     /// Sum of their sizes, in bytes; `None` if one size is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_bytes: Option<u64>,
     /// Every disk and drive, by name in natural order. A LUN under multipath is listed as the multipath
     /// device; each of its paths is listed too, and no install may use those. The same holds for a volume of Intel's
@@ -122,9 +121,9 @@ pub fn block(machine: &Machine) -> Block {
     let controllers = nvme::controllers(machine);
     let requests = requests(machine, &listing, &controllers);
     let contents = disk_threads::read_all(machine, &listing, &requests);
-    let usage = mounts::usage(machine, &listing);
+    let graph = graph::listed(machine, &listing);
     let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
-    let shared = disk_reader::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
+    let shared = disk_reader::Shared { graph: &graph, hosts: &hosts, drivers: &drivers };
     let mut disks: Vec<Disk> = listing
         .all()
         .map(|device| {
@@ -138,9 +137,9 @@ pub fn block(machine: &Machine) -> Block {
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
     imsm::mark(&mut disks, &listing);
     multipath::mark(machine, &mut disks, &listing);
-    eligibility::judge(machine, &mut disks, &listing, &contents, &usage);
-    let virtuals = virtual_devices::read(machine, &listing, &usage);
-    above::attach(machine, &mut disks, &virtuals, &listing);
+    eligibility::judge(machine, &mut disks, &contents, &graph);
+    let virtuals = virtual_devices::read(machine, &listing, &graph);
+    above::attach(machine, &mut disks, &virtuals, &listing, &graph);
     let counted = multipath::counted(&disks);
     Block {
         n_disks: listing.is_known.then_some(counted.len()),

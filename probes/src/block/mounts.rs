@@ -9,9 +9,7 @@ use formats::mountinfo::{self, Mount, MountTable};
 use formats::swaps::{self, SwapArea};
 
 use crate::machine::{CUT, Machine, quote};
-use crate::udev::{self, unescape_hex};
-
-use super::listing::{BlockDevice, Listing};
+use crate::udev::unescape_hex;
 
 /// Where live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
@@ -57,10 +55,8 @@ pub(super) struct Usage {
     /// What is mounted or swap from a path below `/dev` that is no known device, in words: any disk may be
     /// in use by it.
     pub unresolved: Vec<String>,
-    /// Labels of the live system's medium, as the kernel arguments name them.
+    /// Labels of the live system's medium, as the kernel arguments name them. Only the report needs them.
     pub live_labels: Vec<String>,
-    /// Names that device-mapper gives, by kernel name, e.g. `mpatha` by `dm-0`.
-    pub mapper_names: BTreeMap<String, String>,
 }
 
 impl Usage {
@@ -99,22 +95,17 @@ pub(super) fn is_live_mount(path: &str) -> bool {
     LIVE_MOUNTS.contains(&path)
 }
 
+/// Finds the kernel name of the device with a number or with a path below `/dev`.
+pub(super) type Resolve<'a> = dyn Fn(Option<&str>, &str) -> Option<String> + 'a;
+
 /// Reads mounts and swaps.
-pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
-    let names = Names::new(machine, listing);
-    let mut usage = Usage {
-        live_labels: machine
-            .text("proc/cmdline")
-            .map(|text| live_labels(&text))
-            .unwrap_or_default(),
-        ..Usage::default()
-    };
+pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
+    let mut usage = Usage::default();
     if let Some((mounts, is_complete)) = mounts(machine) {
         (usage.is_known, usage.is_incomplete) = (true, !is_complete);
         for mount in mounts {
             let source = mount.source.as_deref().unwrap_or_default();
-            let name = names.resolve(mount.device_number.as_deref(), source);
-            if let Some(name) = name.or_else(|| linked(machine, listing, source)) {
+            if let Some(name) = resolve(mount.device_number.as_deref(), source) {
                 let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
                 if !places.contains(&mount.mount_point) {
                     places.push(mount.mount_point);
@@ -133,7 +124,7 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
     if let Some((areas, _)) = swaps {
         let mut devices = BTreeSet::new();
         for SwapArea { path, is_partition } in areas {
-            let name = names.resolve(None, &path).or_else(|| linked(machine, listing, &path));
+            let name = resolve(None, &path);
             if name.is_none() && is_partition != Some(false) && is_disk_path(&path) {
                 usage.unresolved.push(format!("{path} is a swap area"));
             }
@@ -142,18 +133,17 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
         usage.swaps = Some(devices);
     }
     usage.unresolved.truncate(MAX_UNRESOLVED);
-    usage.mapper_names = names.mapped;
     usage
 }
 
 /// Whether a mounted file system may be on a disk: its source is a path of one, and its kind needs one.
-pub(super) fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
+fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
     is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&filesystem)
 }
 
 /// Whether a path may be that of a disk: below `/dev`, and no device in memory, on a mounted file or on a
 /// flash chip.
-pub(super) fn is_disk_path(path: &str) -> bool {
+fn is_disk_path(path: &str) -> bool {
     let Some(name) = existing(path).strip_prefix("/dev/") else { return false };
     let is_numbered = |prefix: &str| {
         let number = name.strip_prefix(prefix).unwrap_or_default();
@@ -167,27 +157,8 @@ pub(super) fn existing(path: &str) -> &str {
     path.strip_suffix(" (deleted)").unwrap_or(path)
 }
 
-/// Whether `path` is that of the device with this node and number.
-pub(super) fn is_path_of(path: &str, node: &str, number: &str) -> bool {
-    let path = existing(path);
-    path == node || path.strip_prefix("/dev/block/") == Some(number)
-}
-
-/// The partition with the udev link `path`, e.g. `/dev/disk/by-path/…-part1`.
-fn linked(machine: &Machine, listing: &Listing, path: &str) -> Option<String> {
-    let link = existing(path).strip_prefix("/dev/").filter(|link| link.contains('/'))?;
-    let is_linked = |number: &str| {
-        let entry = udev::entry(machine, &format!("b{number}"));
-        entry.is_some_and(|entry| entry.links.iter().any(|known| known == link))
-    };
-    let devices = listing.disks.iter().chain(&listing.virtuals);
-    let mut partitions = devices.flat_map(|device| &device.partitions);
-    let found = partitions.find(|part| part.device_number.as_deref().is_some_and(is_linked))?;
-    Some(found.name.clone())
-}
-
 /// The mounts, and whether these are all. `None` without a table.
-pub(super) fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
+fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
     type Parse = fn(&str) -> MountTable;
     let tables: [(&str, Parse); 4] = [
         ("proc/self/mountinfo", mountinfo::parse),
@@ -206,7 +177,7 @@ pub(super) fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
 }
 
 /// The swap areas in use, and whether these are all. `None` without a list.
-pub(super) fn swap_areas(machine: &Machine) -> Option<(Vec<SwapArea>, bool)> {
+fn swap_areas(machine: &Machine) -> Option<(Vec<SwapArea>, bool)> {
     let (text, is_whole) = whole_lines(machine, SWAPS)?;
     // The kernel writes the heading first, even without any area. Without it, a line is missing.
     let has_heading = text.starts_with("Filename");
@@ -237,7 +208,8 @@ fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
 
 /// Labels that the kernel arguments name as the live medium's: `coreos.liveiso=LABEL`,
 /// `root=live:CDLABEL=LABEL`, `inst.stage2=hd:LABEL=LABEL`.
-fn live_labels(command_line: &str) -> Vec<String> {
+pub(super) fn live_labels(machine: &Machine) -> Vec<String> {
+    let Some(command_line) = machine.text("proc/cmdline") else { return Vec::new() };
     let label = |argument: Argument| {
         let value = argument.value?;
         match argument.name {
@@ -249,51 +221,7 @@ fn live_labels(command_line: &str) -> Vec<String> {
             _ => None,
         }
     };
-    arguments(command_line).filter_map(label).filter(|label| !label.is_empty()).collect()
-}
-
-/// Finds a device by its number, or by any of its paths below `/dev`.
-#[derive(Default)]
-struct Names {
-    by_number: BTreeMap<String, String>,
-    by_path: BTreeMap<String, String>,
-    mapped: BTreeMap<String, String>,
-}
-
-impl Names {
-    fn new(machine: &Machine, listing: &Listing) -> Names {
-        let mut names = Names::default();
-        for device in listing.disks.iter().chain(&listing.virtuals) {
-            names.add(machine, device);
-        }
-        names
-    }
-
-    fn add(&mut self, machine: &Machine, device: &BlockDevice) {
-        let nodes = device.partitions.iter().map(|node| (&node.name, &node.device_number));
-        for (name, number) in nodes.chain([(&device.name, &device.device_number)]) {
-            if let Some(number) = number {
-                self.by_number.insert(number.clone(), name.clone());
-            }
-            self.by_path.insert(format!("/dev/{}", name.replace('!', "/")), name.clone());
-        }
-        for link in &device.udev.links {
-            self.by_path.insert(format!("/dev/{link}"), device.name.clone());
-        }
-        let mapped = device.name.starts_with("dm-").then(|| device.text(machine, "dm/name"));
-        if let Some(mapped) = mapped.flatten() {
-            self.by_path.insert(format!("/dev/mapper/{mapped}"), device.name.clone());
-            self.mapped.insert(device.name.clone(), mapped);
-        }
-    }
-
-    /// A file system of several devices (btrfs) has a number of its own, so the path counts too.
-    fn resolve(&self, number: Option<&str>, path: &str) -> Option<String> {
-        let path = existing(path);
-        let mut numbers = [number, path.strip_prefix("/dev/block/")].into_iter().flatten();
-        let by_number = numbers.find_map(|number| self.by_number.get(number));
-        by_number.or_else(|| self.by_path.get(path)).cloned()
-    }
+    arguments(&command_line).filter_map(label).filter(|label| !label.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -301,59 +229,40 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
-    #[test]
-    fn mounts_are_found_by_number_by_path_and_by_mapper_name() {
-        let machine = tree(&[
-            ("sys/block/sda/dev", "8:0\n"),
-            ("sys/block/sda/size", "64\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sda/sda1/dev", "8:1\n"),
-            ("sys/block/sda/sda2/partition", "2\n"),
-            ("sys/block/dm-0/dm/name", "vg-root\n"),
-            (
-                "proc/self/mountinfo",
-                "1 0 8:1 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/root rw\n\
-                 2 0 0:40 / /data rw - btrfs /dev/sda2 rw\n\
-                 3 0 0:41 /x / rw - xfs /dev/mapper/vg-root rw\nnonsense\n",
-            ),
-            ("sys/fs/btrfs/7b1f/devices/sda2/size", "8\n"),
-            ("sys/fs/btrfs/7b1f/devices/sdb/size", "8\n"),
-            ("sys/fs/btrfs/9999/devices/sdc/size", "8\n"),
-            ("proc/swaps", "Filename Type\n/dev/sda2 partition\n"),
-            ("proc/cmdline", "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n"),
-        ]);
-        let usage = usage(&machine, &super::super::listing::list(&machine));
-        assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
-        assert_eq!(usage.mounts_of("sda2"), ["/data"]);
-        assert_eq!(usage.mounts_of("sdb"), ["/data"], "of the same btrfs as sda2");
-        assert!(usage.mounts_of("sdc").is_empty());
-        assert_eq!(usage.mounts_of("dm-0"), ["/"]);
-        assert_eq!((usage.is_swap("sda2"), usage.is_swap("sda1")), (Some(true), Some(false)));
-        assert_eq!(usage.live_labels, ["fedora-coreos-42", "A B"]);
-        assert!(usage.is_incomplete, "a line is no mount");
-        assert_eq!(machine.problems()[0].found, "\"nonsense\"");
+    /// Mounts and swaps by these files, where each path is that of a device of its name.
+    fn usage_of(machine: &Machine) -> Usage {
+        usage(machine, &|_, path| path.strip_prefix("/dev/").map(str::to_owned))
     }
 
     #[test]
-    fn cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
-        let machine = tree(&[
-            ("sys/block/sda/dev", "8:0\n"),
-            ("sys/block/sda/size", "64\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sda/sda1/dev", "8:1\n"),
-            ("sys/block/sda/sda2/partition", "2\n"),
-            ("sys/block/sda/sda2/dev", "8:2\n"),
-            (
-                "proc/self/mountinfo",
-                "1 0 8:1 / /a rw - xfs /dev/sda1 rw\n2 0 8:2 / /b rw - xfs x rw",
-            ),
-            ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
-        ]);
-        let usage = usage(&machine, &super::super::listing::list(&machine));
-        assert_eq!(usage.mounts_of("sda1"), ["/a"]);
-        assert!(usage.mounts_of("sda2").is_empty() && usage.is_incomplete && usage.is_known);
-        assert_eq!((usage.is_swap("sda1"), usage.is_swap("sda2")), (Some(true), None));
-        assert_eq!(machine.problems().len(), 2, "{:?}", machine.problems());
+    fn lists_that_are_cut_or_have_a_bad_line_keep_the_others_and_say_that_there_may_be_more() {
+        let start = "1 0 8:1 / /mnt/a\\040b rw shared:1 master:2 - ext4 /dev/sda1 rw\n";
+        for (end, problem) in [
+            ("nonsense\n", "\"nonsense\""),
+            ("2 0 8:2 / /b rw - xfs /dev/sda2 rw", "\"2 0 8:2 / /b"),
+        ] {
+            let machine = tree(&[
+                ("proc/self/mountinfo", &format!("{start}{end}")),
+                ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
+            ]);
+            let usage = usage_of(&machine);
+            assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
+            assert!(usage.mounts_of("sda2").is_empty() && usage.is_incomplete && usage.is_known);
+            assert_eq!((usage.is_swap("sda1"), usage.is_swap("sda2")), (Some(true), None));
+            let problems = machine.problems();
+            assert_eq!(problems.len(), 2, "{problems:?}");
+            assert!(problems[0].found.starts_with(problem), "{problems:?}");
+        }
+        let whole = tree(&[("proc/self/mountinfo", start), ("proc/swaps", "Filename Type\n")]);
+        let usage = usage_of(&whole);
+        assert!(!usage.is_incomplete && usage.is_swap("sda1") == Some(false));
+    }
+
+    #[test]
+    fn labels_of_the_live_medium_are_those_of_the_kernel_arguments() {
+        let arguments = "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n";
+        let machine = tree(&[("proc/cmdline", arguments)]);
+        assert_eq!(live_labels(&machine), ["fedora-coreos-42", "A B"]);
     }
 
     #[test]

@@ -180,7 +180,10 @@ mod tests {
         ]);
         let block = super::super::block(&machine);
         assert_eq!((block.n_disks, block.physical_bytes), (Some(2), Some(2 * 2048 * 512)));
-        assert!(!block.disks[0].eligible && !block.disks[1].eligible);
+        for disk in &block.disks[..2] {
+            assert_eq!(disk.wwn.as_deref(), Some("0x6001405aabbccdd1"), "the WWN is kept");
+            assert!(disk.identity_issues[0].starts_with(SHARED_IDENTITY) && !disk.eligible);
+        }
         assert!(block.disks[0].not_eligible_because[0].contains("sdb"));
         assert!(block.disks[2].eligible, "{:?}", block.disks[2].not_eligible_because);
     }

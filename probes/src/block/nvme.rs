@@ -16,37 +16,29 @@ use super::kernel_name::{head_of_path, is_nvme_controller, is_nvme_namespace};
 use super::listing::{BlockDevice, Listing};
 
 /// One NVMe controller.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NvmeController {
     /// Kernel name, e.g. `nvme0`.
     pub name: String,
     /// Model number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Firmware revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// PCI address, or the address of the target for a network transport.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// NVMe qualified name of the subsystem.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem_nqn: Option<String>,
     /// Identifier within the subsystem (CNTLID).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_id: Option<u32>,
     /// `live`, `connecting`, `dead`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// NUMA node; `None` if the kernel does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Namespaces that are reached through it, by the names of their disks.
     pub namespaces: Vec<String>,
@@ -90,16 +82,15 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
 }
 
 /// One NVMe subsystem, which groups controllers and namespaces.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NvmeSubsystem {
     /// Kernel name, e.g. `nvme-subsys0`.
     pub name: String,
     /// NVMe qualified name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nqn: Option<String>,
     /// How the kernel chooses among paths: `numa`, `round-robin` or `queue-depth`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub io_policy: Option<String>,
     /// Its controllers, by name in natural order.
     pub controllers: Vec<String>,

@@ -7,45 +7,38 @@ use crate::machine::Machine;
 use crate::udev::{self, UdevEntry, unescape_hex};
 
 use super::content::Content;
+use super::filesystem;
+use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, PartitionDevice};
-use super::mounts::Usage;
 use super::partition_table::{Entry, Table};
-use super::signature::Filesystem;
+use formats::signature::Filesystem;
 
 /// One partition.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Partition {
     /// Kernel name, e.g. `sda1`.
     pub name: String,
     /// Major and minor number, e.g. `8:1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<String>,
     /// Number in the table.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Its start, in bytes from the start of the disk.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_bytes: Option<u64>,
     /// Size in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Name in a GPT, e.g. `EFI-SYSTEM`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its own UUID; of a DOS table the disk's signature and the number, e.g. `55fef5a1-01`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Type as UUID; of a DOS table as number, e.g. `0x83`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub type_uuid: Option<String>,
     /// Its content.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Where it is mounted.
     pub mounted_at: Vec<String>,
     /// Whether it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
     /// Devices that the kernel has built on it, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,10 +50,10 @@ pub(super) fn partitions(
     machine: &Machine,
     device: &BlockDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> =
-        device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
+        device.partitions.iter().map(|node| partition(machine, node, content, graph)).collect();
     // The kernel does not read backup tables, so it has no partitions to compare with one.
     let table = content.and_then(|content| content.table.as_ref());
     if let Some(table) = table.filter(|table| !table.is_backup) {
@@ -74,7 +67,7 @@ fn partition(
     machine: &Machine,
     node: &PartitionDevice,
     content: Option<&Content>,
-    usage: &Usage,
+    graph: &DeviceGraph,
 ) -> Partition {
     let udev = node.device_number.as_ref().and_then(|id| udev::entry(machine, &format!("b{id}")));
     let udev = udev.unwrap_or_default();
@@ -91,10 +84,10 @@ fn partition(
         label: entry.label,
         uuid: entry.uuid,
         type_uuid: entry.type_uuid,
-        filesystem: Filesystem::compared(machine, &node.path, filesystem, &udev),
-        mounted_at: usage.mounts_of(&node.name),
-        is_swap: usage.is_swap(&node.name),
-        holders: machine.list(&format!("{}/holders", node.path)),
+        filesystem: filesystem::compared(machine, &node.path, filesystem, &udev),
+        mounted_at: graph.usage.mounts_of(&node.name),
+        is_swap: graph.usage.is_swap(&node.name),
+        holders: graph.holders_of(&node.name),
         name: node.name.clone(),
     }
 }

@@ -8,8 +8,6 @@ mod logical;
 use formats::gpt::{self as format, Header};
 use formats::mbr;
 
-use crate::machine::escape_non_utf8;
-
 /// A partition table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -136,39 +134,37 @@ fn dos_entry(
     }
 }
 
-/// Text up to the first NUL, without surrounding blanks.
-pub(super) fn text(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let text = escape_non_utf8(&bytes[..end]).trim().to_owned();
-    (!text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
-    use formats::crc::crc32;
+    use formats::gpt::{ESP_TYPE, Partition, build::build};
+    use formats::guid::Guid;
 
     use super::*;
 
+    const N_BLOCKS: usize = 200;
+
+    /// A disk with a table of one partition, and its backup.
+    fn backed_up_disk(block_bytes: usize) -> Vec<u8> {
+        let partition = Partition {
+            number: 1,
+            type_guid: ESP_TYPE,
+            guid: Guid([7; 16]),
+            name: "EF".to_owned(),
+            first_block: 64,
+            n_blocks: 32,
+            ..Partition::default()
+        };
+        let table = build(&[partition], Guid([9; 16]), N_BLOCKS as u64, block_bytes).unwrap();
+        let mut disk = table.start;
+        disk.resize(N_BLOCKS * block_bytes - table.end.len(), 0);
+        disk.extend(table.end);
+        disk
+    }
+
+    /// The same disk without the backup.
     fn gpt_disk(block_bytes: usize) -> Vec<u8> {
-        let mut disk = vec![0; 8 * block_bytes + 128 * 128];
-        (disk[510], disk[511], disk[446 + 4]) = (0x55, 0xaa, 0xee);
-        let entries = 2 * block_bytes;
-        disk[entries..entries + 4].copy_from_slice(&0xC12A_7328_u32.to_le_bytes());
-        disk[entries + 16] = 7;
-        disk[entries + 32..entries + 40].copy_from_slice(&2048_u64.to_le_bytes());
-        disk[entries + 40..entries + 48].copy_from_slice(&4095_u64.to_le_bytes());
-        disk[entries + 56..entries + 60].copy_from_slice(b"E\0F\0");
-        let crc = crc32(&disk[entries..entries + 128 * 128]);
-        let mut header = vec![0; 92];
-        header[..8].copy_from_slice(b"EFI PART");
-        header[12..16].copy_from_slice(&92_u32.to_le_bytes());
-        header[72..80].copy_from_slice(&2_u64.to_le_bytes());
-        header[80..84].copy_from_slice(&128_u32.to_le_bytes());
-        header[84..88].copy_from_slice(&128_u32.to_le_bytes());
-        header[88..92].copy_from_slice(&crc.to_le_bytes());
-        let crc = crc32(&header);
-        header[16..20].copy_from_slice(&crc.to_le_bytes());
-        disk[block_bytes..block_bytes + 92].copy_from_slice(&header);
+        let mut disk = backed_up_disk(block_bytes);
+        disk[128 * block_bytes..].fill(0);
         disk
     }
 
@@ -180,50 +176,31 @@ mod tests {
         table(first, &mut Place { block_bytes, size_bytes, read: &mut read })
     }
 
-    /// Puts the backup of a [`gpt_disk`] into its last blocks: the entries, then the header.
-    fn back_up(disk: &mut Vec<u8>, block_bytes: usize) -> usize {
-        let entries = disk[2 * block_bytes..2 * block_bytes + 128 * 128].to_vec();
-        let entries_at = disk.len();
-        disk.extend(&entries);
-        let header_at = disk.len();
-        disk.resize(header_at + block_bytes, 0);
-        let mut header = disk[block_bytes..block_bytes + 92].to_vec();
-        header[16..20].fill(0);
-        header[24..32].copy_from_slice(&((header_at / block_bytes) as u64).to_le_bytes());
-        header[72..80].copy_from_slice(&((entries_at / block_bytes) as u64).to_le_bytes());
-        let crc = crc32(&header);
-        header[16..20].copy_from_slice(&crc.to_le_bytes());
-        disk[header_at..header_at + 92].copy_from_slice(&header);
-        header_at
-    }
-
     #[test]
     fn damaged_or_lost_gpt_is_found_by_its_backup_and_both_places_are_named() {
         for (block_bytes, damaged) in [(512, 512 + 20), (512, 512), (512, 1024 + 40), (4096, 4096)]
         {
-            let mut disk = gpt_disk(block_bytes);
-            let last = back_up(&mut disk, block_bytes) / block_bytes;
+            let mut disk = backed_up_disk(block_bytes);
             disk[damaged] ^= 0x55;
             let found = of(&disk, u32::try_from(block_bytes).unwrap());
             let table = found.table.unwrap();
             assert!(table.is_backup && table.entries[0].label.as_deref() == Some("EF"));
             let problem = found.problem.unwrap();
             assert!(problem.contains("at LBA 1, and"), "{problem}");
-            assert!(problem.ends_with(&format!("at LBA {last}")), "{problem}");
+            assert!(problem.ends_with("at LBA 199"), "{problem}");
         }
     }
 
     #[test]
     fn backup_with_wrong_checksum_or_location_is_ignored() {
         for at in [16, 20, 24, 40, 72] {
-            let mut disk = gpt_disk(512);
-            let backup = back_up(&mut disk, 512);
-            (disk[512], disk[backup + at]) = (0, disk[backup + at] ^ 0x55);
+            let mut disk = backed_up_disk(512);
+            let at_backup = 199 * 512 + at;
+            (disk[512], disk[at_backup]) = (0, disk[at_backup] ^ 0x55);
             let found = of(&disk, 512);
             assert!(found.is_lost(), "{at}");
         }
-        let mut disk = gpt_disk(512);
-        back_up(&mut disk, 512);
+        let mut disk = backed_up_disk(512);
         // A disk that has grown has its backup no longer in its last block.
         disk.resize(disk.len() + 4096, 0);
         disk[512] = 0;
@@ -232,8 +209,7 @@ mod tests {
 
     #[test]
     fn table_with_wiped_first_blocks_is_found_by_its_backup() {
-        let mut disk = gpt_disk(512);
-        back_up(&mut disk, 512);
+        let mut disk = backed_up_disk(512);
         disk[..17_408].fill(0);
         let mut read =
             |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
@@ -277,9 +253,10 @@ mod tests {
             assert_eq!((table.kind, table.entries.len()), ("gpt", 1));
             let entry = &table.entries[0];
             assert_eq!(entry.label.as_deref(), Some("EF"));
-            assert_eq!(entry.start_bytes, 2048 * u64::from(block_bytes));
-            assert_eq!(entry.size_bytes, 2048 * u64::from(block_bytes));
-            assert_eq!(entry.type_uuid.as_deref(), Some("c12a7328-0000-0000-0000-000000000000"));
+            assert_eq!(entry.start_bytes, 64 * u64::from(block_bytes));
+            assert_eq!(entry.size_bytes, 32 * u64::from(block_bytes));
+            let esp = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b";
+            assert_eq!(entry.type_uuid.as_deref(), Some(esp));
         }
     }
 

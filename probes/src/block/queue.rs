@@ -9,36 +9,28 @@ use crate::machine::Machine;
 use super::listing::BlockDevice;
 
 /// The request queue of a disk.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskQueue {
     /// The scheduler in use, e.g. `none` or `mq-deadline` (`queue/scheduler`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
     /// Requests that the kernel queues (`queue/nr_requests`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_requests: Option<u32>,
     /// Commands that a SCSI disk accepts at once (`device/queue_depth`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     /// Largest request that the kernel sends, in bytes (`queue/max_sectors_kb`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_io_bytes: Option<u64>,
     /// Largest request that the controller accepts, in bytes (`queue/max_hw_sectors_kb`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_hardware_io_bytes: Option<u64>,
     /// Best size of a request, in bytes, such as the stripe of an array (`queue/optimal_io_size`); absent
     /// if the disk reports none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_io_bytes: Option<u64>,
     /// Largest discard, in bytes (`queue/discard_max_bytes`); absent if the disk does not support discard.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_discard_bytes: Option<u64>,
     /// `write back` or `write through`, as the kernel treats it (`queue/write_cache`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
     /// Whether files can be mapped to it without the page cache (`queue/dax`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_dax: Option<bool>,
 }
 

@@ -5,28 +5,24 @@ use formats::bytes::{le16, le32};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ata_identify::Identify;
+use formats::ata_identify::Identify;
 
 /// How a disk can be erased and locked.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskSecurity {
     /// Methods by which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`. Empty if it
     /// reports none; `None` if it does not fill the word that reports them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sanitize: Option<Vec<String>>,
     /// Whether it supports the commands of TCG storage (Opal, Pyrite, Enterprise); its answers to them
     /// are in the disk's `tcg`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_trusted_commands: Option<bool>,
     /// Whether an ATA password blocked reads and writes when the kernel detected the disk.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked: Option<bool>,
     /// Whether an ATA password is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_password: Option<bool>,
     /// Whether the firmware has frozen the password commands until the next power cycle.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_frozen: Option<bool>,
 }
 
@@ -74,7 +70,7 @@ fn names(methods: &[(&str, bool)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::ata_identify::tests::page;
+    use crate::testing::bytes::identify_page as page;
 
     #[test]
     fn lock_and_erase_methods_of_an_ata_disk_are_read() {

@@ -1,21 +1,13 @@
 //! What the kernel has built on one disk at this moment: mappings, arrays and swap areas, in the order in which they
 //! can be taken down, and whether any of them also needs another disk.
 //!
-//! Sources: `holders`, `slaves`, `dm/uuid`, `md` below `/sys/dev/block/<major>:<minor>`
-//! (`Documentation/ABI/testing/sysfs-block-dm`, `Documentation/admin-guide/md.rst`), `/proc/self/mountinfo`,
-//! `/proc/swaps`.
+//! The source is the graph around the disk (`graph`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::machine::Machine;
 
-use super::current::{self, Part};
-use super::mounts;
-
-/// More devices than these on one disk are no plausible stack.
-const MAX_DEVICES: usize = 256;
-/// Length of a volume group's UUID in the UUID of its mappings: `LVM-`, the group's, the volume's.
-const GROUP_BYTES: usize = 36;
+use super::graph::{self, DeviceGraph, Node, Use};
 
 /// What is active on a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,158 +53,77 @@ pub enum ActiveKind {
     Other,
 }
 
-/// A device above the disk, or a partition of one.
-struct Node {
-    path: String,
-    number: Option<String>,
-    is_partition: bool,
-    above: Vec<String>,
-}
-
 /// Reads what is active on the disk of this number.
 ///
 /// # Errors
 /// In words: what could not be read, so that more may be active.
 pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentStack, String> {
-    let Some(path) = current::device(machine, device_number) else {
-        return Err(format!("no device {device_number}"));
+    let (graph, disk) = graph::around(machine, device_number)?;
+    let mut stack = CurrentStack {
+        devices: devices(&graph, &disk)?,
+        shared: shared(&graph, &disk),
+        ..CurrentStack::default()
     };
-    let parts = current::parts(machine, &path, device_number);
-    let nodes = nodes(machine, &parts)?;
-    let mut stack = CurrentStack { shared: shared(machine, &parts, &nodes), ..Default::default() };
-    stack.devices = ordered(machine, &nodes)?;
-    let Some((mounts, true)) = mounts::mounts(machine) else {
-        return Err(current::unread(machine, "the list of mounts"));
-    };
-    let swaps = mounts::swap_areas(machine);
-    if swaps.as_ref().is_some_and(|(_, is_whole)| !is_whole) || machine.is_refused("proc/swaps") {
-        return Err(current::unread(machine, "the list of swap areas"));
-    }
-    let areas = swaps.map(|(areas, _)| areas).unwrap_or_default();
-    let of_parts = parts.iter().map(|part| (part.name.clone(), part.number.clone()));
-    let of_nodes =
-        nodes.iter().filter_map(|(name, node)| Some((name.clone(), node.number.clone()?)));
-    for (name, number) in of_parts.chain(of_nodes) {
-        let node = format!("/dev/{}", name.replace('!', "/"));
-        let is_it = |path: &str| {
-            let mapped = machine.text(&format!("sys/dev/block/{number}/dm/name"));
-            mounts::is_path_of(path, &node, &number)
-                || mapped.is_some_and(|mapped| path == format!("/dev/mapper/{mapped}"))
-        };
-        let at = mounts.iter().filter(|mount| {
-            mount.device_number.as_ref() == Some(&number)
-                || mount.source.as_deref().is_some_and(is_it)
-        });
-        stack.mounts.extend(at.map(|at| format!("{name} is mounted at {}", at.mount_point)));
-        if areas.iter().any(|area| is_it(&area.path)) {
-            stack.swaps.push(ActiveSwap { name, number });
+    for used in graph.uses(&disk) {
+        match used {
+            Use::Mounted(name, places) => {
+                let at = places.iter().map(|place| format!("{name} is mounted at {place}"));
+                stack.mounts.extend(at);
+            }
+            Use::Swap(name) => {
+                let number = number(&graph, name)?;
+                stack.swaps.push(ActiveSwap { name: name.to_owned(), number });
+            }
+            // What holds a device is above it.
+            Use::Held(..) => {}
         }
-    }
-    if !machine.problems().is_empty() {
-        return Err(current::unread(machine, "the devices made of the disk"));
     }
     Ok(stack)
 }
 
-/// Everything above the parts of the disk, by name.
-fn nodes(machine: &Machine, parts: &[Part]) -> Result<BTreeMap<String, Node>, String> {
-    let is_part = |name: &str| parts.iter().any(|part| part.name == name);
-    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
-    let mut todo: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
-    while let Some(below) = todo.pop() {
-        for name in machine.list(&format!("{below}/holders")) {
-            if nodes.contains_key(&name) || is_part(&name) {
-                continue;
-            }
-            let path = machine.device_path(&format!("{below}/holders/{name}"));
-            let mut above = machine.list(&format!("{path}/holders"));
-            let partitions = machine.list(&path).into_iter();
-            for partition in partitions {
-                let path = format!("{path}/{partition}");
-                if machine.text(&format!("{path}/partition")).is_none() {
-                    continue;
-                }
-                let holders = machine.list(&format!("{path}/holders"));
-                above.extend(holders.iter().cloned());
-                let number = machine.text(&format!("{path}/dev"));
-                todo.push(path.clone());
-                let node = Node { path, number, is_partition: true, above: holders };
-                nodes.insert(partition, node);
-            }
-            let number = machine.text(&format!("{path}/dev"));
-            todo.push(path.clone());
-            nodes.insert(name, Node { path, number, is_partition: false, above });
-        }
-        if nodes.len() > MAX_DEVICES {
-            return Err(format!("more than {MAX_DEVICES} devices are built on it"));
-        }
-    }
-    Ok(nodes)
-}
-
-/// The devices in an order in which each comes before what it is built on.
-fn ordered(machine: &Machine, nodes: &BTreeMap<String, Node>) -> Result<Vec<ActiveDevice>, String> {
-    let mut left: BTreeSet<&String> =
-        nodes.iter().filter(|(_, node)| !node.is_partition).map(|(name, _)| name).collect();
+/// The devices above the disk in an order in which each comes before what it is built on.
+fn devices(graph: &DeviceGraph, disk: &str) -> Result<Vec<ActiveDevice>, String> {
+    let is_device = |name: &&str| graph.node(name).is_none_or(|node| !node.is_partition);
+    let mut left: BTreeSet<&str> = graph.above(disk).into_iter().filter(is_device).collect();
     let mut devices = Vec::new();
     while !left.is_empty() {
-        let is_top = |name: &&&String| {
-            nodes.get(**name).is_some_and(|node| !node.above.iter().any(|a| left.contains(a)))
-        };
-        let Some(name) = left.iter().find(is_top).copied() else {
+        let is_top = |name: &&str| !graph.directly_above(name).any(|above| left.contains(above));
+        let Some(name) = left.iter().copied().find(is_top) else {
             return Err("the devices built on it hold each other".to_owned());
         };
         left.remove(name);
-        let Some(node) = nodes.get(name) else { continue };
-        let number = node.number.clone();
-        let number = number.ok_or_else(|| format!("the device number of {name} is unknown"))?;
-        devices.push(ActiveDevice { name: name.clone(), number, kind: kind(machine, name, node) });
+        let kind = graph.node(name).map_or(ActiveKind::Other, kind);
+        devices.push(ActiveDevice { name: name.to_owned(), number: number(graph, name)?, kind });
     }
     Ok(devices)
 }
 
-fn kind(machine: &Machine, name: &str, node: &Node) -> ActiveKind {
-    if name.starts_with("dm-") {
-        return ActiveKind::Mapping(
-            machine.text(&format!("{}/dm/uuid", node.path)).filter(|u| !u.is_empty()),
-        );
+fn number(graph: &DeviceGraph, name: &str) -> Result<String, String> {
+    let number = graph.node(name).and_then(|node| node.number.clone());
+    number.ok_or_else(|| format!("the device number of {name} is unknown"))
+}
+
+fn kind(node: &Node) -> ActiveKind {
+    match () {
+        () if node.name.starts_with("dm-") => ActiveKind::Mapping(node.uuid.clone()),
+        () if node.is_array => ActiveKind::Array,
+        () => ActiveKind::Other,
     }
-    let is_array = name.starts_with("md") && machine.is_dir(&format!("{}/md", node.path));
-    if is_array { ActiveKind::Array } else { ActiveKind::Other }
 }
 
 /// Devices above the disk that also need something else, and volumes of the same groups on other disks.
-fn shared(machine: &Machine, parts: &[Part], nodes: &BTreeMap<String, Node>) -> Vec<String> {
-    let is_ours =
-        |name: &String| nodes.contains_key(name) || parts.iter().any(|part| part.name == *name);
-    let mut shared = Vec::new();
-    let mut groups: BTreeSet<String> = BTreeSet::new();
-    for (name, node) in nodes.iter().filter(|(_, node)| !node.is_partition) {
-        let slaves = machine.list(&format!("{}/slaves", node.path));
-        let foreign: Vec<String> = slaves.into_iter().filter(|slave| !is_ours(slave)).collect();
-        if !foreign.is_empty() {
-            shared.push(format!("{name} is also built on {}", foreign.join(", ")));
-        }
-        let uuid = machine.text(&format!("{}/dm/uuid", node.path)).unwrap_or_default();
-        groups.extend(group(&uuid));
-    }
-    if groups.is_empty() {
-        return shared;
-    }
-    for name in machine.list("sys/block").into_iter().filter(|name| name.starts_with("dm-")) {
-        let path = machine.device_path(&format!("sys/block/{name}"));
-        let uuid = machine.text(&format!("{path}/dm/uuid")).unwrap_or_default();
-        if !is_ours(&name) && group(&uuid).is_some_and(|group| groups.contains(&group)) {
-            let slaves = machine.list(&format!("{path}/slaves")).join(", ");
-            shared.push(format!("{name} of the same volume group is built on {slaves}"));
-        }
-    }
-    shared
-}
-
-/// The part of a logical volume's UUID that its volume group shares.
-fn group(uuid: &str) -> Option<String> {
-    uuid.starts_with("LVM-").then(|| uuid.get(..GROUP_BYTES).map(str::to_owned))?
+fn shared(graph: &DeviceGraph, disk: &str) -> Vec<String> {
+    let is_elsewhere = |slave: &&String| graph.node(slave).is_none();
+    let built_on = |name: &str| {
+        let slaves = graph.node(name)?.slaves.iter().filter(is_elsewhere);
+        let slaves: Vec<&str> = slaves.map(String::as_str).collect();
+        (!slaves.is_empty()).then(|| format!("{name} is also built on {}", slaves.join(", ")))
+    };
+    let shared = graph.above(disk).into_iter().filter_map(built_on);
+    let siblings = graph.siblings.iter().map(|Node { name, slaves, .. }| {
+        format!("{name} of the same volume group is built on {}", slaves.join(", "))
+    });
+    shared.chain(siblings).collect()
 }
 
 #[cfg(test)]

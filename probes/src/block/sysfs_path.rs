@@ -1,5 +1,6 @@
-//! What the resolved sysfs path of a device says: each part is a device above it.
+//! Paths of devices in sysfs: each part of a resolved one is a device above it.
 
+use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
 
 /// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
@@ -26,4 +27,14 @@ pub(super) fn numbered_part<'a>(path: &'a str, prefix: &str) -> Option<&'a str> 
 /// Whether `part` is `prefix` followed by a digit.
 pub(super) fn is_numbered(part: &str, prefix: &str) -> bool {
     part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Where the device of a number lies, e.g. `8:0`; `None` if there is none.
+pub(super) fn by_number(machine: &Machine, number: &str) -> Option<String> {
+    let is_number = !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit() || b == b':')
+        && number.len() < 32;
+    let link = format!("sys/dev/block/{number}");
+    let is_there = is_number && machine.link(&link).is_some();
+    is_there.then(|| machine.device_path(&link))
 }

@@ -10,13 +10,13 @@ use crate::machine::Machine;
 use super::sysfs_path::numbered_part;
 
 /// The far end of the path to a disk.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskTarget {
     /// SAS address, world-wide name of the array's Fibre Channel port, or name of the iSCSI target.
     pub name: String,
     /// Address and port of an iSCSI portal, e.g. `192.0.2.5:3260` or `[2001:db8::5]:3260`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub portal: Option<String>,
 }
 

@@ -219,21 +219,6 @@ fn disks_with_a_wwn_of_zeros_are_not_the_same_disk() {
 }
 
 #[test]
-fn duplicate_wwn_is_marked_and_kept() {
-    let block = of(&[
-        ("sys/block/sda/size", "2048\n"),
-        ("sys/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n"),
-        ("sys/block/sdb/size", "2048\n"),
-        ("sys/block/sdb/device/wwid", "naa.5000c500a1b2c3d4\n"),
-    ]);
-    for disk in &block.disks {
-        assert_eq!(disk.wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
-        assert!(disk.identity_issues[0].starts_with("the same identity as"));
-        assert!(!disk.eligible);
-    }
-}
-
-#[test]
 fn serials_lose_their_padding_and_models_the_underscores_of_udev() {
     let machine = tree_of_bytes(&[
         ("sys/block/sda/size", b"8\n"),
@@ -251,7 +236,7 @@ fn serials_lose_their_padding_and_models_the_underscores_of_udev() {
 
 #[test]
 fn without_udev_the_identity_of_an_ata_disk_is_whole() {
-    let identify = super::ata_identify::tests::page(
+    let identify = crate::testing::bytes::identify_page(
         &[(217, 7200), (168, 2)],
         &[(10, "WD-WX12D1234567     "), (23, "82.00A82"), (27, "WDC WD4003FZEX-00Z4SA0")],
     );

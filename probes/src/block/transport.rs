@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-use super::ata_identify::Identify;
 use super::listing::BlockDevice;
 use super::sysfs_path::{hctl, is_numbered, pci_path};
+use formats::ata_identify::Identify;
 
 /// The facts of SCSI hosts read so far; many disks share one.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ mod tests {
     fn ata_disk_is_sata_only_on_evidence() {
         let path = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
         let of = |words: &[(usize, u16)], driver: &str| {
-            let ata_page = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
+            let ata_page = crate::testing::bytes::identify_page(words, &[(27, "X")]);
             let device = BlockDevice {
                 name: "sda".into(),
                 path: path.into(),

@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
+use super::filesystem;
+use super::graph::DeviceGraph;
 use super::listing::{BlockDevice, Listing};
-use super::mounts::Usage;
-use super::signature::Filesystem;
+use formats::signature::Filesystem;
 
 /// One such device.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VirtualDevice {
@@ -20,36 +22,26 @@ pub struct VirtualDevice {
     pub device: String,
     /// `lvm`, `crypt`, `mpath`, `part` (of a multipath device), `dm` (another mapping), the level of
     /// an array such as `raid1`, `loop`, `zram`, `ram`, `nbd`, `rbd`, `bcache`, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Size in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Its device-mapper name, e.g. `mpatha` or `vg-root`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapper_name: Option<String>,
     /// UUID in device-mapper or md; for multipath it ends in the WWID of the LUN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// World-wide name of the LUN of a multipath device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
     /// State of an array, e.g. `clean`, or `suspended` for a suspended mapping.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Metadata format of an array, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// How many members an array lacks (`md/degraded`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_missing_members: Option<u32>,
     /// The devices that it is built on.
     pub members: Vec<String>,
     /// The backing file of a loop device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backing_file: Option<String>,
     /// Its content, as far as udev knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Names of its partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -58,21 +50,25 @@ pub struct VirtualDevice {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
     /// Whether it or a partition of it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
 }
 
 /// Lists the devices.
-pub(super) fn read(machine: &Machine, listing: &Listing, usage: &Usage) -> Vec<VirtualDevice> {
-    listing.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
+pub(super) fn read(
+    machine: &Machine,
+    listing: &Listing,
+    graph: &DeviceGraph,
+) -> Vec<VirtualDevice> {
+    listing.virtuals.iter().map(|device| virtual_device(machine, device, graph)).collect()
 }
 
-fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> VirtualDevice {
+fn virtual_device(machine: &Machine, device: &BlockDevice, graph: &DeviceGraph) -> VirtualDevice {
     let text = |attribute: &str| device.text(machine, attribute);
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
     let uuid = Some(device.mapping_uuid()).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
     let uuid = uuid.or_else(|| text("md/uuid")).or_else(|| udev("MD_UUID"));
     let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
+    let (node, usage) = (graph.node(&device.name), &graph.usage);
     let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
     let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
     let is_swap = usage.swaps.as_ref();
@@ -82,30 +78,20 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> Vir
         device: format!("/dev/{}", device.node()),
         kind: kind(machine, device, uuid.as_deref()),
         size_bytes: device.size_bytes,
-        mapper_name: usage.mapper_names.get(&device.name).cloned().or_else(|| udev("DM_NAME")),
+        mapper_name: node.and_then(|node| node.mapper_name.clone()).or_else(|| udev("DM_NAME")),
         wwn: udev("DM_WWN"),
         state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
         metadata: text("md/metadata_version").filter(|version| version != "none"),
         n_missing_members: device.at("md/degraded").and_then(|path| machine.count(&path)),
-        members: members(machine, device),
+        members: node.map(|node| node.slaves.clone()).unwrap_or_default(),
         backing_file: text("loop/backing_file"),
-        filesystem: Filesystem::of_udev(&device.udev),
+        filesystem: filesystem::of_udev(&device.udev),
         mounted_at,
         is_swap,
         partitions,
         uuid,
         name: device.name.clone(),
     }
-}
-
-/// The members: the links in `slaves`, or, if a tree has none, the array's own list
-/// (`md/dev-sda1`).
-fn members(machine: &Machine, device: &BlockDevice) -> Vec<String> {
-    if !device.slaves.is_empty() {
-        return device.slaves.clone();
-    }
-    let list = device.list(machine, "md");
-    list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
 fn kind(machine: &Machine, device: &BlockDevice, uuid: Option<&str>) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
 use super::{Answers, AtaSupport, Health, locks};
-use crate::block::tcg::DiskTcg;
+use formats::tcg::DiskTcg;
 
 /// What CHECK POWER MODE reports for a disk in standby: two kinds of standby, and writes held by
 /// its non-volatile cache (ACS-4 table 206).
@@ -214,7 +214,7 @@ mod tests {
     /// What is found of a disk that says `words` of itself, and which questions have an answer.
     fn health(words: &[(usize, u16)], answers: &[(&str, Vec<u8>)]) -> Option<Health> {
         let (link, size) = (format!("-> ../{SATA}"), format!("sys/{SATA}/size"));
-        let identify = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
+        let identify = crate::testing::bytes::identify_page(words, &[(27, "X")]);
         let page = format!("sys/{SATA}/device/vpd_pg89");
         let paths: Vec<(String, &[u8])> = answers
             .iter()

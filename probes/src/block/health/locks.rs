@@ -1,12 +1,12 @@
 //! Level 0 Discovery of TCG, which reports whether a self-encrypting disk is locked. Only a disk that
 //! lists the protocol is asked, because a refusal ends up in the disk's error log.
 
-use crate::block::tcg::{self, DiskTcg};
 use crate::machine::Machine;
 use crate::sys::Question;
 use crate::sys::disk::DiskHandle;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
+use formats::tcg::{self, DiskTcg};
 
 /// From a disk that takes SCSI commands.
 pub(super) fn of_scsi(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
@@ -44,9 +44,9 @@ fn discover(machine: &Machine, list: &dyn Question, level_0: &dyn Question) -> O
 #[cfg(test)]
 mod tests {
     use crate::block::Disk;
-    use crate::block::ata_identify::tests::page;
-    use crate::block::tcg::tests::{opal, protocols};
     use crate::machine::Machine;
+    use crate::testing::bytes::identify_page as page;
+    use crate::testing::bytes::{opal, protocols};
     use crate::testing::tree_of_bytes;
 
     const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";

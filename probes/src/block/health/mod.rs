@@ -16,21 +16,21 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
-use super::ata_identify::Identify;
 use super::controller::is_volume_model;
 use super::listing::BlockDevice;
 use super::security::DiskSecurity;
 use super::sysfs_path::numbered_part;
-use super::tcg::DiskTcg;
+use formats::ata_identify::Identify;
+use formats::tcg::DiskTcg;
 
 /// The health that a disk reports. What it does not report is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Health {
     /// Whether the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
     /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
     /// controller except temperature, no urgent state of an eMMC.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_passed: Option<bool>,
     /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,
     /// `temperature`, `reliability degraded`, `read-only`, `backup failed`, `persistent memory
@@ -38,57 +38,40 @@ pub struct Health {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub critical_warnings: Vec<String>,
     /// Temperature in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i32>,
     /// Above this the disk considers itself too warm (NVMe WCTEMP, SCSI reference temperature).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warning_temperature_celsius: Option<i32>,
     /// Above this the disk may stop (NVMe CCTEMP).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_temperature_celsius: Option<i32>,
     /// Spare blocks left, in percent of the initial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_spare_percent: Option<u8>,
     /// Below this too few spare blocks are left.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_threshold_percent: Option<u8>,
     /// Share of the rated life that is used, in percent; may exceed 100. For an eMMC in steps of ten,
     /// rounded up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<u8>,
     /// Bytes that the host has read, as the controller counts them (in 512,000 bytes).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_read_bytes: Option<u64>,
     /// Bytes that the host has written, as the controller counts them (in 512,000 bytes).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_written_bytes: Option<u64>,
     /// Hours with power.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
     /// How often it was powered on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
     /// How often it lost power without notice.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
     /// Failures to read or write data: media errors of NVMe, uncorrected errors of SCSI.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u64>,
     /// Sectors replaced by spare ones (ATA attribute 5).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reallocated_sectors: Option<u64>,
     /// Sectors that cannot be read and wait to be written (ATA attribute 197).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_sectors: Option<u64>,
     /// Sectors that cannot be corrected (ATA attribute 198).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrectable_sectors: Option<u64>,
     /// Transfers that were damaged on the cable (ATA attribute 199).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_crc_errors: Option<u64>,
     /// Commands that the disk did not answer in time, or that the ATA driver had to abort
     /// (`device/iotmo_cnt`, since Linux 5.18).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub late_commands: Option<u64>,
 }
 
@@ -191,7 +174,7 @@ pub(super) fn of_files(
     let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
     if device.name.starts_with("sd") {
         // Not `ioerr_cnt`: it counts every answer with sense data, including those to our own commands.
-        health.late_commands = machine.parse(&at("iotmo_cnt"), count);
+        health.late_commands = machine.parse(&at("iotmo_cnt"), scsi_count);
     }
     if device.name.starts_with("mmcblk") {
         health.used_percent = machine.parse(&at("life_time"), life_time).flatten();
@@ -200,8 +183,8 @@ pub(super) fn of_files(
     (health != Health::default()).then_some(health)
 }
 
-/// The kernel writes `0x1f`.
-fn count(text: &str) -> Result<u64, &'static str> {
+/// A count of the SCSI layer, which writes `0x1f`.
+pub(super) fn scsi_count(text: &str) -> Result<u64, &'static str> {
     let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
     u64::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
 }
@@ -209,7 +192,7 @@ fn count(text: &str) -> Result<u64, &'static str> {
 /// Two estimates, of both types of memory in the chip: 1 is up to 10 % used, 11 is more than 100 %.
 fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
     let expected = "two numbers from 0x00 to 0x0b";
-    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(count).collect();
+    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(scsi_count).collect();
     let most = steps.map_err(|_| expected)?.into_iter().max().ok_or(expected)?;
     match u8::try_from(most) {
         Ok(0) => Ok(None),
@@ -220,7 +203,7 @@ fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
 
 /// 1 normal, 2 warning, 3 urgent: the spare blocks are nearly used up.
 fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
-    match count(text)? {
+    match scsi_count(text)? {
         0 => Ok(None),
         1 | 2 => Ok(Some(true)),
         3 => Ok(Some(false)),

@@ -4,10 +4,10 @@
 use formats::bytes::{le16, le64};
 
 use crate::block::controller::is_volume_model;
-use crate::block::partition_table::text;
 use crate::block::security;
 use crate::machine::Machine;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};
+use formats::text::to_nul as text;
 
 use super::{Answers, Health, locks};
 

@@ -4,7 +4,7 @@
 //! Kinds are those of libblkid, and so of udev (`ID_FS_TYPE`): `libblkid/src/superblocks/*.c`. Types of partitions:
 //! UEFI 2.10 §5.3.3 and their owners' documentation.
 
-use crate::machine::quote;
+use crate::text::quote;
 
 use super::Filesystem;
 
@@ -59,12 +59,14 @@ const TYPES: [(&str, &str); 13] = [
 ];
 
 /// Whether the volume is part of something that other disks or hosts may need.
-pub(crate) fn is_foreign(filesystem: &Filesystem) -> bool {
+#[must_use]
+pub fn is_foreign(filesystem: &Filesystem) -> bool {
     role(filesystem).is_some()
 }
 
 /// What the volume called `name` is part of, in words; `None` if nothing else needs it.
-pub(crate) fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
+#[must_use]
+pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
     let role = role(filesystem)?;
     let kind = &filesystem.kind;
     let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
@@ -75,7 +77,8 @@ pub(crate) fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
 }
 
 /// What the partition called `name` is part of by its type alone, in words.
-pub(crate) fn of_type(name: &str, type_uuid: &str) -> Option<String> {
+#[must_use]
+pub fn of_type(name: &str, type_uuid: &str) -> Option<String> {
     let (_, role) = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(type_uuid))?;
     Some(format!("{name} {role}"))
 }

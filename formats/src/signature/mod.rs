@@ -4,7 +4,7 @@
 //! An encrypted volume is read no further than its first 4 KiB: key slots may follow.
 
 mod filesystems;
-pub(super) mod foreign;
+pub mod foreign;
 mod members;
 mod membership;
 mod remains;
@@ -12,24 +12,21 @@ mod remains;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
-use crate::udev::{UdevEntry, unescape_hex};
+use crate::superblock::Superblock;
 
-use foreign::is_foreign;
 pub use membership::Membership;
 pub use remains::{REMAINS_BYTES, remains};
 
 /// A file system, swap area, encrypted volume or member of an array.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Filesystem {
     /// E.g. `ext4`, `xfs`, `vfat`, `swap`, `LVM2_member`, `linux_raid_member`, `crypto_LUKS`.
     pub kind: String,
     /// Its label, or the array's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its UUID in its usual form.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// How many devices a file system of several has, where it says so. Not reported.
     #[serde(skip)]
@@ -44,52 +41,21 @@ impl Filesystem {
     fn new(kind: &str, label: Option<String>, uuid: Option<String>) -> Filesystem {
         Filesystem { kind: kind.to_owned(), label, uuid, ..Filesystem::default() }
     }
+}
 
-    /// What udev's `blkid` found.
-    pub(super) fn of_udev(udev: &UdevEntry) -> Option<Filesystem> {
-        let decoded = |encoded: &str, plain: &str| {
-            let encoded = udev.property(encoded).map(unescape_hex);
-            encoded.or_else(|| udev.property(plain).map(str::to_owned))
-        };
-        Some(Filesystem {
-            kind: udev.property("ID_FS_TYPE")?.to_owned(),
-            label: decoded("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
-            uuid: decoded("ID_FS_UUID_ENC", "ID_FS_UUID"),
-            ..Filesystem::default()
-        })
-    }
-
-    /// What was read from the volume at `path`, otherwise what udev found there. A difference is a problem:
-    /// one of them is outdated, or the volume has two signatures.
-    pub(super) fn compared(
-        machine: &Machine,
-        path: &str,
-        found: Option<Filesystem>,
-        udev: &UdevEntry,
-    ) -> Option<Filesystem> {
-        let of_udev = Filesystem::of_udev(udev);
-        match (found, of_udev) {
-            (Some(found), Some(of_udev)) if found.kind != of_udev.kind => {
-                let both =
-                    format!("{} on the disk, {} according to udev", found.kind, of_udev.kind);
-                machine.problem(path, both, "the same content from both");
-                // A member counts, since others may need it: many have a file system at their front.
-                Some(if is_foreign(&of_udev) && !is_foreign(&found) { of_udev } else { found })
-            }
-            (found, of_udev) => found.or(of_udev),
-        }
+impl From<Superblock> for Filesystem {
+    fn from(found: Superblock) -> Self {
+        let Superblock { kind, label, uuid, n_devices, .. } = found;
+        Self { n_devices, ..Self::new(kind, label, uuid) }
     }
 }
 
 /// Reads bytes at an offset from the start of the volume; `None` if they cannot be read.
-pub(super) type Read<'a> = dyn FnMut(u64, usize) -> Option<Vec<u8>> + 'a;
+pub type Read<'a> = dyn FnMut(u64, usize) -> Option<Vec<u8>> + 'a;
 
 /// Looks for a signature. `first` are the volume's first 4 KiB; without the size its end is not read.
-pub(super) fn detect(
-    first: &[u8],
-    size_bytes: Option<u64>,
-    read: &mut Read<'_>,
-) -> Option<Filesystem> {
+#[must_use]
+pub fn detect(first: &[u8], size_bytes: Option<u64>, read: &mut Read<'_>) -> Option<Filesystem> {
     let first_found = members::in_first(first);
     if first_found.as_ref().is_some_and(|found| found.kind != "LVM2_member") {
         return first_found;
@@ -119,6 +85,7 @@ pub(super) fn detect(
 
 /// What the volume called `name` is part of, by what it contains, in words; `None` if nothing else needs it. `read` is as
 /// for a volume of `size_bytes` bytes; without the size its end is not read.
+#[must_use]
 pub fn foreign_content(name: &str, size_bytes: Option<u64>, read: &mut Read<'_>) -> Option<String> {
     let first = read(0, 4096)?;
     foreign::of_volume(name, &detect(&first, size_bytes, read)?)
@@ -126,6 +93,7 @@ pub fn foreign_content(name: &str, size_bytes: Option<u64>, read: &mut Read<'_>)
 
 #[cfg(test)]
 mod tests {
+    use super::foreign::is_foreign;
     use super::*;
 
     /// Looks at a volume of 1 MiB with the given bytes at the given places.
@@ -308,25 +276,6 @@ mod tests {
         let older = (1024 + 56, &[0x53, 0xef][..]);
         let pool = [(16 << 10, &[1, 1, 0, 0][..]), ((16 << 10) + 20, b"\0\0\0\x07version")];
         assert_eq!(kind(&[older, pool[0], pool[1]]), "zfs_member");
-    }
-
-    #[test]
-    fn member_known_only_to_udev_wins_over_the_file_system_at_its_front() {
-        let machine = crate::testing::tree(&[
-            ("run/udev/data/b8:1", "E:ID_FS_TYPE=drbd\n"),
-            ("run/udev/data/b8:2", "E:ID_FS_TYPE=mpath_member\n"),
-            ("run/udev/data/b8:3", "E:ID_FS_TYPE=ext4\n"),
-        ]);
-        let udev = |id: &str| crate::udev::entry(&machine, id).unwrap();
-        let own = |kind: &str| Some(Filesystem { kind: kind.to_owned(), ..Filesystem::default() });
-        let both = |ours: &str, theirs: &str| {
-            Filesystem::compared(&machine, "sys/block/sda", own(ours), &udev(theirs)).unwrap().kind
-        };
-        assert_eq!(both("ext4", "b8:1"), "drbd");
-        assert_eq!(both("xfs", "b8:2"), "mpath_member");
-        assert_eq!(both("linux_raid_member", "b8:3"), "linux_raid_member");
-        assert_eq!(both("xfs", "b8:3"), "xfs");
-        assert!(is_foreign(&own("oracleasm").unwrap()) && is_foreign(&own("stratis").unwrap()));
     }
 
     #[test]

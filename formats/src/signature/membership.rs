@@ -1,10 +1,10 @@
 //! How many devices an array, volume group or pool consists of, by the metadata on one of them: what lies on several
 //! disks is lost as a whole if one of them is overwritten.
 
-use formats::bytes::{array, le32, le64};
-use formats::guid::uuid;
-use formats::lvm::group;
-use formats::zfs;
+use crate::bytes::{array, le32, le64};
+use crate::guid::uuid;
+use crate::lvm::group;
+use crate::zfs;
 
 use super::Read;
 

@@ -1,11 +1,12 @@
 //! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads what
 //! their metadata say of the other parts.
 
-use formats::bytes::{le16, le32, le64};
-use formats::guid::uuid;
+use crate::bytes::{le16, le32, le64};
+use crate::guid::uuid;
+use crate::superblock;
+use crate::text::to_nul;
 
 use super::{Filesystem, Membership, Read, membership};
-use crate::block::partition_table::text;
 
 /// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
 pub(super) const MD_MAGIC: u32 = 0xa92b_4efc;
@@ -23,7 +24,8 @@ pub(super) const BCACHEFS_MAGIC: [u8; 16] = [
 
 /// Detects what has its signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
-    luks(first).or_else(|| ceph(first)).or_else(|| lvm(first)).or_else(|| md_1(first))
+    let luks = superblock::luks(first).map(Filesystem::from);
+    luks.or_else(|| ceph(first)).or_else(|| lvm(first)).or_else(|| md_1(first))
 }
 
 /// Detects what has its signature in the second 4 KiB.
@@ -40,7 +42,7 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
         }
         // Its own UUID is internal; the one for users, the label and the number of devices follow (`struct bch_sb`).
         _ if magic == BCACHEFS_MAGIC => {
-            let label = second.get(72..104).and_then(text);
+            let label = second.get(72..104).and_then(to_nul);
             let n_devices = second.get(123).map(|n| u64::from(*n)).filter(|n| *n > 0);
             let found = Filesystem::new("bcachefs", label, second.get(56..72).map(uuid));
             Some(Filesystem { n_devices, ..found })
@@ -133,9 +135,9 @@ pub(super) fn drbd(last: &[u8]) -> Option<&'static str> {
 
 /// The label of a pool's device.
 pub(super) fn zfs(label: &[u8]) -> Option<Filesystem> {
-    let label = formats::zfs::label(label)?;
+    let label = crate::zfs::label(label)?;
     let membership = membership::of_zfs(&label);
-    let name = label.pool.and_then(|pool| text(pool.as_bytes()));
+    let name = label.pool.and_then(|pool| to_nul(pool.as_bytes()));
     Some(member("zfs_member", name, None, Some(membership)))
 }
 
@@ -148,20 +150,13 @@ fn member(
     Filesystem { membership: membership.map(Box::new), ..Filesystem::new(kind, label, id) }
 }
 
-fn luks(first: &[u8]) -> Option<Filesystem> {
-    let header = first.strip_prefix(b"LUKS\xba\xbe")?;
-    let version = header.get(1)?;
-    let label = if *version == 2 { text(first.get(24..72)?) } else { None };
-    Some(Filesystem::new("crypto_LUKS", label, text(first.get(168..208)?)))
-}
-
 fn ceph(first: &[u8]) -> Option<Filesystem> {
     let rest = first.strip_prefix(b"bluestore block device\n")?;
-    Some(Filesystem::new("ceph_bluestore", None, text(rest.get(..36)?)))
+    Some(Filesystem::new("ceph_bluestore", None, to_nul(rest.get(..36)?)))
 }
 
 fn lvm(first: &[u8]) -> Option<Filesystem> {
-    formats::lvm::label(first).map(|label| Filesystem::new("LVM2_member", None, label.id))
+    crate::lvm::label(first).map(|label| Filesystem::new("LVM2_member", None, label.id))
 }
 
 /// A superblock of version 1: 1.1 at the start, 1.2 at 4 KiB, 1.0 at the end.
@@ -169,7 +164,7 @@ fn md_1(bytes: &[u8]) -> Option<Filesystem> {
     let is_md = bytes.len() >= 64 && le32(bytes, 0) == MD_MAGIC && le32(bytes, 4) == 1;
     let id = || Some(uuid(&bytes[16..32]));
     let membership = membership::of_md_1(bytes);
-    is_md.then(|| member("linux_raid_member", text(&bytes[32..64]), id(), membership))
+    is_md.then(|| member("linux_raid_member", to_nul(&bytes[32..64]), id(), membership))
 }
 
 /// A superblock of version 0.90, in the byte order of the machine that made it.

@@ -1,25 +1,20 @@
 //! File systems and swap. Places and magic numbers are those of each one's own documentation or
 //! kernel header (`fs/*/`, `include/uapi/linux/magic.h`).
 
-use formats::bytes::{le16, le32, le64};
-use formats::guid::uuid;
+use crate::bytes::{le16, le32, le64};
+use crate::guid::{uuid, uuid_if_set};
+use crate::superblock::{self, volume_serial};
+use crate::text::to_nul;
 
 use super::Filesystem;
-use crate::block::partition_table::text;
-
-/// Features that ext3 does not know (`fs/ext4/ext4.h`): all but filetype, recover, journal device
-/// and meta block groups; all but sparse superblocks, large files and B-tree directories.
-const EXT3_INCOMPATIBLE: u32 = 0x1e;
-const EXT3_READ_ONLY: u32 = 0x7;
-const EXT_HAS_JOURNAL: u32 = 0x4;
-const EXT_IS_JOURNAL: u32 = 0x8;
 
 /// Detects what has its signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
-    let found =
-        xfs(first).or_else(|| squashfs(first)).or_else(|| ext(first)).or_else(|| f2fs(first));
-    let found = found.or_else(|| xfs_log(first)).or_else(|| ocfs2(first));
-    let found = found.or_else(|| fat(first)).or_else(|| microsoft(first));
+    let xfs = superblock::xfs(first).map(Filesystem::from).or_else(|| squashfs(first));
+    let ext = || superblock::ext(first).map(Filesystem::from).or_else(|| f2fs(first));
+    let found = xfs.or_else(ext).or_else(|| xfs_log(first)).or_else(|| ocfs2(first));
+    let found = found.or_else(|| superblock::fat(first).map(Filesystem::from));
+    let found = found.or_else(|| microsoft(first));
     found.or_else(|| swap(first, first.get(4086..4096)?))
 }
 
@@ -28,7 +23,7 @@ pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     if bytes.get(1..6)? == b"CD001" {
         // Its UUID is when it was last changed, else when it was made (ECMA-119 §8.4.26 and 8.4.27).
         let id = [830, 813].iter().find_map(|at| iso_date(bytes.get(*at..at + 16)?));
-        return Some(Filesystem::new("iso9660", text(bytes.get(40..72)?), id));
+        return Some(Filesystem::new("iso9660", to_nul(bytes.get(40..72)?), id));
     }
     let is_jfs = bytes.starts_with(b"JFS1");
     is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
@@ -37,10 +32,8 @@ pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
 /// Detects what has its signature in 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
 pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     let at_64 = bytes.get(4096..)?;
-    if at_64.get(64..72)? == b"_BHRfS_M" {
-        let (label, id) = (text(at_64.get(299..555)?), uuid(at_64.get(32..48)?));
-        let n_devices = Some(le64(at_64, 136)).filter(|n| *n > 0);
-        return Some(Filesystem { n_devices, ..Filesystem::new("btrfs", label, Some(id)) });
+    if let Some(found) = superblock::btrfs(at_64) {
+        return Some(found.into());
     }
     // `struct scoutfs_block_header`: a checksum, the magic of a superblock, the file system's id; both kinds of
     // device begin with it.
@@ -60,29 +53,10 @@ pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
 fn iso_date(digits: &[u8]) -> Option<String> {
     let is_date =
         digits.iter().all(u8::is_ascii_digit) && digits.iter().any(|digit| *digit != b'0');
-    let digits = text(digits).filter(|_| is_date)?;
+    let digits = to_nul(digits).filter(|_| is_date)?;
     let cuts = [0, 4, 6, 8, 10, 12, 14, 16];
     let parts: Option<Vec<&str>> = cuts.windows(2).map(|cut| digits.get(cut[0]..cut[1])).collect();
     Some(parts?.join("-"))
-}
-
-fn ext(first: &[u8]) -> Option<Filesystem> {
-    let block = first.get(1024..2048).filter(|block| le16(block, 56) == 0xef53)?;
-    let (compatible, incompatible) = (le32(block, 0x5c), le32(block, 0x60));
-    let read_only = le32(block, 0x64);
-    let is_ext4 = incompatible & !EXT3_INCOMPATIBLE != 0 || read_only & !EXT3_READ_ONLY != 0;
-    let kind = match () {
-        () if incompatible & EXT_IS_JOURNAL != 0 => "jbd",
-        () if is_ext4 => "ext4",
-        () if compatible & EXT_HAS_JOURNAL != 0 => "ext3",
-        () => "ext2",
-    };
-    Some(Filesystem::new(kind, text(&block[0x78..0x88]), id(&block[0x68..0x78])))
-}
-
-fn xfs(first: &[u8]) -> Option<Filesystem> {
-    first.starts_with(b"XFSB").then_some(())?;
-    Some(Filesystem::new("xfs", text(first.get(108..120)?), id(first.get(32..48)?)))
 }
 
 /// An external log begins with the header of a record: magic, cycle, version 1 or 2 (`xlog_rec_header`).
@@ -119,25 +93,7 @@ fn squashfs(first: &[u8]) -> Option<Filesystem> {
 
 fn f2fs(first: &[u8]) -> Option<Filesystem> {
     let block = first.get(1024..).filter(|block| le32(block, 0) == 0xf2f5_2010)?;
-    Some(Filesystem::new("f2fs", None, id(block.get(108..124)?)))
-}
-
-/// FAT of any width: a jump, a likely geometry and the name of the type.
-fn fat(first: &[u8]) -> Option<Filesystem> {
-    let (sector_bytes, n_fats) = (le16(first, 11), *first.get(16)?);
-    let is_likely = matches!(first.first()?, 0xeb | 0xe9)
-        && sector_bytes.is_power_of_two()
-        && (512..=4096).contains(&sector_bytes)
-        && first.get(13)?.is_power_of_two()
-        && matches!(n_fats, 1 | 2);
-    let (serial_at, label_at) = match () {
-        () if !is_likely => return None,
-        () if first.get(82..87)? == b"FAT32" => (67, 71),
-        () if first.get(54..57)? == b"FAT" => (39, 43),
-        () => return None,
-    };
-    let label = text(first.get(label_at..label_at + 11)?).filter(|label| label != "NO NAME");
-    Some(Filesystem::new("vfat", label, volume_serial(first, serial_at)))
+    Some(Filesystem::new("f2fs", None, uuid_if_set(block.get(108..124)?)))
 }
 
 fn microsoft(first: &[u8]) -> Option<Filesystem> {
@@ -151,20 +107,10 @@ fn microsoft(first: &[u8]) -> Option<Filesystem> {
     }
 }
 
-fn volume_serial(first: &[u8], at: usize) -> Option<String> {
-    let serial = le32(first, at);
-    (serial != 0).then(|| format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff))
-}
-
 fn swap(first: &[u8], mark: &[u8]) -> Option<Filesystem> {
     let is_swap = mark == b"SWAPSPACE2" || mark == b"SWAP-SPACE";
     is_swap.then(|| {
-        let label = first.get(1052..1068).and_then(text);
-        Filesystem::new("swap", label, first.get(1036..1052).and_then(id))
+        let label = first.get(1052..1068).and_then(to_nul);
+        Filesystem::new("swap", label, first.get(1036..1052).and_then(uuid_if_set))
     })
-}
-
-/// A UUID that is not all zeros.
-fn id(bytes: &[u8]) -> Option<String> {
-    bytes.iter().any(|byte| *byte != 0).then(|| uuid(bytes))
 }

@@ -3,56 +3,62 @@
 //!
 //! It contains model, serial number and firmware in full; the kernel's own attributes truncate them.
 
-use formats::bytes::le16;
-use formats::hex::hex;
-
-use crate::machine::escape_non_utf8;
+use crate::bytes::le16;
+use crate::hex::hex;
+use crate::text::escape_non_utf8;
 
 /// Offset of the 512 bytes in the page.
 const OFFSET: usize = 60;
 
 /// The words of IDENTIFY DEVICE.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Identify<'a>(&'a [u8]);
+pub struct Identify<'a>(&'a [u8]);
 
 impl<'a> Identify<'a> {
     /// Extracts the words from VPD page 89h.
-    pub(super) fn of_page(page: &'a [u8]) -> Option<Identify<'a>> {
+    #[must_use]
+    pub fn of_page(page: &'a [u8]) -> Option<Identify<'a>> {
         let words = page.get(OFFSET..OFFSET + 512)?;
         let is_ata = page[1] == 0x89 && le16(words, 0) >> 15 == 0;
         (is_ata && words.iter().any(|byte| *byte != 0)).then_some(Identify(words))
     }
 
     /// The word `index`.
-    pub(super) fn word(self, index: usize) -> u16 {
+    #[must_use]
+    pub fn word(self, index: usize) -> u16 {
         le16(self.0, 2 * index)
     }
 
     /// The word `index`, unless it is unused: all zeros or all ones.
-    pub(super) fn known_word(self, index: usize) -> Option<u16> {
+    #[must_use]
+    pub fn known_word(self, index: usize) -> Option<u16> {
         Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
     }
 
     /// Whether SMART is supported and on: bit 0 of words 82 and 85.
-    pub(super) fn has_smart(self) -> bool {
+    #[must_use]
+    pub fn has_smart(self) -> bool {
         let is_on = |index: usize| self.known_word(index).is_some_and(|word| word & 1 == 1);
         is_on(82) && is_on(85)
     }
 
     /// Whether it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, whose
     /// bits 15:14 mark it as valid.
-    pub(super) fn has_wear_log(self) -> bool {
+    #[must_use]
+    pub fn has_wear_log(self) -> bool {
         self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
     }
 
     /// Bit 0 of word 48, whose bits 15:14 mark it as valid.
-    pub(super) fn has_trusted_commands(self) -> Option<bool> {
+    #[must_use]
+    pub fn has_trusted_commands(self) -> Option<bool> {
         self.known_word(48).filter(|word| word >> 14 == 0b01).map(|word| word & 1 == 1)
     }
 
     /// Whether it is a serial ATA disk: the transport in bits 15:12 of word 222, otherwise capabilities
     /// in word 76 that only such a disk has; `None` if it reports neither.
-    pub(super) fn is_serial_ata(self) -> Option<bool> {
+    #[must_use]
+    pub fn is_serial_ata(self) -> Option<bool> {
         match self.known_word(222).map(|word| word >> 12) {
             Some(0) => Some(false),
             Some(1) => Some(true),
@@ -60,20 +66,27 @@ impl<'a> Identify<'a> {
         }
     }
 
-    pub(super) fn serial(self) -> Option<String> {
+    /// The serial number; `None` if it is blank.
+    #[must_use]
+    pub fn serial(self) -> Option<String> {
         self.text(10, 20)
     }
 
-    pub(super) fn firmware(self) -> Option<String> {
+    /// The firmware revision; `None` if it is blank.
+    #[must_use]
+    pub fn firmware(self) -> Option<String> {
         self.text(23, 27)
     }
 
-    pub(super) fn model(self) -> Option<String> {
+    /// The model; `None` if it is blank.
+    #[must_use]
+    pub fn model(self) -> Option<String> {
         self.text(27, 47)
     }
 
     /// Words 108 to 111, if word 87 marks them as present.
-    pub(super) fn wwn(self) -> Option<String> {
+    #[must_use]
+    pub fn wwn(self) -> Option<String> {
         let has_wwn = self.word(87) & 0xc100 == 0x4100;
         let bytes: Vec<u8> = (108..112).flat_map(|index| self.word(index).to_be_bytes()).collect();
         has_wwn.then(|| format!("0x{}", hex(&bytes)))
@@ -89,23 +102,9 @@ impl<'a> Identify<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// A page with the given words and texts.
-    pub(in crate::block) fn page(words: &[(usize, u16)], texts: &[(usize, &str)]) -> Vec<u8> {
-        let mut page = vec![0; OFFSET + 512];
-        (page[1], page[2], page[3]) = (0x89, 2, 0x38);
-        for (index, word) in words {
-            page[OFFSET + 2 * index..][..2].copy_from_slice(&word.to_le_bytes());
-        }
-        for (index, text) in texts {
-            for (at, byte) in text.bytes().enumerate() {
-                page[OFFSET + 2 * index + (at ^ 1)] = byte;
-            }
-        }
-        page
-    }
+    use crate::testing::identify_page as page;
 
     #[test]
     fn texts_are_whole_and_in_the_right_order() {

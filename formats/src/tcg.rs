@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which TCG storage standards a disk supports, and whether it is locked by them.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskTcg {
@@ -13,22 +14,16 @@ pub struct DiskTcg {
     /// (0203h), `Opalite` (0301h), `Pyrite 1` (0302h), `Pyrite 2` (0303h), `Ruby` (0304h).
     pub standards: Vec<String>,
     /// Whether it can lock ranges at all (feature 0002h, `LockingSupported`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_supported: Option<bool>,
     /// Whether its locks are in use (`LockingEnabled`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_enabled: Option<bool>,
     /// Whether at least one range currently refuses reads or writes (`Locked`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked: Option<bool>,
     /// Whether it encrypts its data (`MediaEncryption`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_encrypting: Option<bool>,
     /// Whether a small shadow MBR replaces its first blocks after power-on (`MBREnabled`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_enabled: Option<bool>,
     /// Whether that shadow is currently disabled (`MBRDone`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_done: Option<bool>,
 }
 
@@ -52,7 +47,8 @@ impl DiskTcg {
 const HEADER_BYTES: usize = 48;
 
 /// Whether the answer to protocol 00h lists protocol 01h, of TCG (SPC-5, protocol 00h).
-pub(super) fn is_listed(protocols: &[u8]) -> bool {
+#[must_use]
+pub fn is_listed(protocols: &[u8]) -> bool {
     let list = protocols.split_at_checked(8).map(|(header, rest)| {
         let n_bytes = usize::from(u16::from_be_bytes([header[6], header[7]]));
         &rest[..n_bytes.min(rest.len())]
@@ -60,8 +56,11 @@ pub(super) fn is_listed(protocols: &[u8]) -> bool {
     list.is_some_and(|list| list.contains(&0x01))
 }
 
-/// Parses the answer to Level 0 Discovery. `Err` says what is wrong with it.
-pub(super) fn level_0(answer: &[u8]) -> Result<DiskTcg, String> {
+/// Parses the answer to Level 0 Discovery.
+///
+/// # Errors
+/// In words: what is wrong with it.
+pub fn level_0(answer: &[u8]) -> Result<DiskTcg, String> {
     let (header, rest) =
         answer.split_at_checked(HEADER_BYTES).ok_or_else(|| format!("{} bytes", answer.len()))?;
     let n_bytes = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
@@ -112,37 +111,9 @@ fn locking(tcg: &mut DiskTcg, flags: Option<u8>) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// An answer with the given features, as codes and data.
-    pub(in crate::block) fn answer(features: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut answer = vec![0; HEADER_BYTES];
-        for (code, data) in features {
-            answer.extend(code.to_be_bytes());
-            answer.extend([0x10, u8::try_from(data.len()).unwrap()]);
-            answer.extend(*data);
-        }
-        let n_bytes = u32::try_from(answer.len() - 4).unwrap();
-        answer[..4].copy_from_slice(&n_bytes.to_be_bytes());
-        answer.resize(answer.len().max(512), 0);
-        answer
-    }
-
-    /// An answer of an Opal 2 disk whose locking feature has these flags.
-    pub(in crate::block) fn opal(flags: u8) -> Vec<u8> {
-        let mut locking = [0; 12];
-        locking[0] = flags;
-        answer(&[(0x0001, &[0x11; 12]), (0x0002, &locking), (0x0203, &[0; 16])])
-    }
-
-    /// An answer to protocol 00h.
-    pub(in crate::block) fn protocols(list: &[u8]) -> Vec<u8> {
-        let mut answer = vec![0; 512];
-        answer[7] = u8::try_from(list.len()).unwrap();
-        answer[8..8 + list.len()].copy_from_slice(list);
-        answer
-    }
+    use crate::testing::{opal, protocols, tcg_answer as answer};
 
     #[test]
     fn locks_and_standards_are_read() {
