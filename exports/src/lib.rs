@@ -1,4 +1,4 @@
-//! The facts of a machine in the forms of other programs: [`ironic`], [`metal3`], [`assisted`], [`redfish`].
+//! The facts of a machine in the forms of other programs: [`ironic`], [`metal3`], [`assisted`].
 //!
 //! Every function takes an [`Inventory`](probes::collect::Inventory) and returns a JSON value; nothing here reads or
 //! writes anything. An unknown value is absent, in every form: the consumers accept that, with the exceptions that
@@ -7,7 +7,6 @@
 pub mod assisted;
 pub mod ironic;
 pub mod metal3;
-pub mod redfish;
 
 mod object;
 mod ports;

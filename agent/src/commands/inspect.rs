@@ -39,7 +39,6 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
             output::json(&exports::metal3::resource(&report.inventory, &report.node_id))?
         }
         InspectFormat::Assisted => output::json(&exports::assisted::inventory(&report.inventory))?,
-        InspectFormat::Redfish => output::json(&exports::redfish::documents(&report.inventory))?,
     })?;
     Ok(ExitStatus::Done)
 }
