@@ -5,11 +5,8 @@ use serde_json::Value;
 use crate::util::{assert_expected, repository, run, stderr, stdout};
 
 /// Formats of `inspect` that are documents of other programs, with the end of the expected file's name.
-const FORMATS: [(&str, &str); 3] = [
-    ("ironic", "ironic.json"),
-    ("metal3", "metal3.json"),
-    ("assisted", "assisted.json"),
-];
+const FORMATS: [(&str, &str); 3] =
+    [("ironic", "ironic.json"), ("metal3", "metal3.json"), ("assisted", "assisted.json")];
 /// Captured machines of the repository.
 const MACHINES: [&str; 4] = ["crowded-server", "many-nodes", "plain-guest", "two-socket-server"];
 /// Keys that are null where their value is unknown, since the consumer needs them.

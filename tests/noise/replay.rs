@@ -57,8 +57,8 @@ fn exported(report: &Report) -> Result<(), String> {
     let facts = &report.inventory;
     let documents = [
         export::ironic(report),
-        exports::metal3::resource(facts, &report.node_id),
-        exports::assisted::inventory(facts),
+        export::metal3::resource(facts, &report.node_id),
+        export::assisted::inventory(facts),
     ];
     match documents.iter().find_map(|document| nothing(document, "")) {
         Some(path) => Err(format!("an export has no value at {path}")),

@@ -8,9 +8,6 @@ use formats::crc::crc32;
 use formats::gpt::Header;
 use formats::{Field, lvm, mbr};
 
-use super::collect::Secrets;
-use super::fields::collect_field;
-
 /// Where a header may begin: blocks have 512 bytes or a multiple of it.
 const STEP_BYTES: usize = 512;
 
@@ -25,7 +22,7 @@ fn place(path: &str) -> Option<(&str, u64)> {
     Some((device, place.split_once('-')?.0.parse().ok()?))
 }
 
-/// The fields of one read. The entries of a GPT may lie in several: see [`collect`].
+/// The fields of one read. The entries of a GPT may lie in several: see [`entry_guids`].
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let Some((_, start)) = place(path) else { return Vec::new() };
     let boot_record = if start == 0 { mbr::fields(content) } else { Vec::new() };
@@ -52,19 +49,20 @@ fn block_bytes(header: &Header, offset: u64) -> u64 {
     offset.checked_div(header.own_lba).unwrap_or(0)
 }
 
-/// Collects what the entries of GPTs contain.
-pub(super) fn collect(files: &BTreeMap<String, Vec<u8>>, secrets: &mut Secrets) {
-    for (path, content) in files {
-        let Some((device, start)) = place(path) else { continue };
-        for (at, header) in headers(content) {
-            let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
-            let Ok((first, n_bytes)) = header.entries_place(block_bytes) else { continue };
-            let entries = read(files, device, first, n_bytes);
-            for field in header.entry_fields(&entries) {
-                collect_field(&field, field.bytes(&entries), secrets);
-            }
-        }
-    }
+/// The GUIDs in the entries of GPTs, which may lie in another read than their header.
+pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
+    let of_header = |device: &str, start: u64, (at, header): (usize, Header)| {
+        let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
+        let (first, n_bytes) = header.entries_place(block_bytes).ok()?;
+        let entries = read(files, device, first, n_bytes);
+        let guid = |field: &Field| field.bytes(&entries).to_vec();
+        Some(header.entry_fields(&entries).iter().map(guid).collect::<Vec<Vec<u8>>>())
+    };
+    let reads = files.iter().filter_map(|(path, content)| Some((place(path)?, content)));
+    let guids = reads.flat_map(move |((device, start), content)| {
+        headers(content).filter_map(move |header| of_header(device, start, header))
+    });
+    guids.flatten()
 }
 
 /// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.

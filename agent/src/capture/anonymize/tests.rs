@@ -21,7 +21,7 @@ fn recorded(files: &[(&str, &[u8])]) -> Recorded {
 }
 
 fn anonymous(recorded: &Recorded, report: &serde_json::Value) -> BTreeMap<String, Vec<u8>> {
-    with_key([7; 32], recorded, report).files
+    with_key([7; 32], recorded, report).unwrap().files
 }
 
 fn text(files: &BTreeMap<String, Vec<u8>>, path: &str) -> String {

@@ -79,7 +79,7 @@ fn a_host_named_like_a_part_of_the_kernel_changes_no_path() {
             ("proc/cmdline", b"x=node0 quiet\n"),
         ]);
         recorded.directories.insert("sys/devices/system/node".into(), vec![host.into()]);
-        let put = with_key([7; 32], &recorded, &json!({"hostname": host}));
+        let put = with_key([7; 32], &recorded, &json!({"hostname": host})).unwrap();
         assert!(put.files.contains_key(&path), "{:?}", put.files.keys());
         assert_eq!(put.directories["sys/devices/system/node"], [host]);
         assert_ne!(text(&put.files, "proc/sys/kernel/hostname"), name);
@@ -92,7 +92,7 @@ fn a_short_serial_number_is_hidden_in_a_link_of_udev_and_not_in_the_names_of_the
     let mut recorded = recorded(&[("sys/block/sda/device/serial", b"Z1Z0A\n")]);
     let links = [("dev/disk/by-id/ata-DISK_Z1Z0A", "../../sda"), ("sys/class/x-Z1Z0A", "y")];
     recorded.links = links.map(|(path, to)| (path.to_owned(), to.to_owned())).into();
-    let put = with_key([7; 32], &recorded, &json!({"serial": "Z1Z0A"}));
+    let put = with_key([7; 32], &recorded, &json!({"serial": "Z1Z0A"})).unwrap();
     assert!(!put.links.contains_key("dev/disk/by-id/ata-DISK_Z1Z0A"), "{:?}", put.links);
     assert!(put.links.contains_key("sys/class/x-Z1Z0A"), "{:?}", put.links);
 }
