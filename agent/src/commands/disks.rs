@@ -14,7 +14,7 @@ use crate::api::{
     Action, DiskChoice, ExistingData, ExistingDataPolicy, Install, parse_instruction,
 };
 use crate::bounded;
-use crate::cli::{DisksOptions, Format};
+use crate::cli::DisksOptions;
 use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
@@ -99,11 +99,7 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     }
     let is_chosen = decision.is_ok();
     let all = Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision) };
-    output::print(&match options.format {
-        Format::Text => page(&all, output::width()),
-        Format::Json => output::json(&all)?,
-        Format::Yaml => output::yaml(&all)?,
-    })?;
+    super::show(options.format, &all, |all| page(all, output::width()))?;
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
@@ -257,6 +253,7 @@ fn verdict(decision: &Shown, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Format;
 
     #[test]
     fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {

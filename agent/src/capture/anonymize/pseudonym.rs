@@ -169,36 +169,39 @@ impl Pseudonyms {
 
     /// `n_digits` hexadecimal digits that replace `value`, and no other value of this kind.
     fn low(&mut self, kind: &str, value: &str, n_digits: usize) -> String {
-        let name = format!("{kind} {value}");
-        if let Some(known) = self.known.get(&name) {
-            return known.clone();
-        }
-        let draw = |round| -> String {
-            let random = self.stream(&name, round);
+        let kind = format!("{kind} ");
+        let digits = |random: &mut dyn Iterator<Item = u8>| {
             random.take(n_digits).map(|byte| char::from(digit(byte))).collect()
         };
-        let mut draws = (0..TRIES).map(draw);
-        let found = draws.find(|draw| !self.taken.contains(&format!("{kind} {draw}")));
-        let found = found.unwrap_or_else(|| "0".repeat(n_digits));
-        self.taken.insert(format!("{kind} {found}"));
-        self.known.insert(name, found.clone());
-        found
+        self.drawn(&kind, value, &digits).unwrap_or_else(|| "0".repeat(n_digits))
     }
 
+    /// `value` with `put(place, byte, random byte)` for each of its bytes.
     fn replacement(&mut self, value: &str, put: impl Fn(usize, u8, u8) -> u8) -> String {
-        if let Some(known) = self.known.get(value) {
-            return known.clone();
-        }
-        let draw = |round| -> String {
-            let bytes = value.bytes().enumerate().zip(self.stream(value, round));
+        let text = |random: &mut dyn Iterator<Item = u8>| {
+            let bytes = value.bytes().enumerate().zip(random);
             let bytes: Vec<u8> = bytes.map(|((at, byte), random)| put(at, byte, random)).collect();
             String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
         };
-        let found = (0..TRIES).map(draw).find(|draw| !self.taken.contains(draw));
-        let found = found.unwrap_or_else(|| value.to_owned());
-        self.taken.insert(found.clone());
-        self.known.insert(value.to_owned(), found.clone());
-        found
+        self.drawn("", value, &text).unwrap_or_else(|| value.to_owned())
+    }
+
+    /// What `make` draws for a value of this kind, and for no other one; `None` if nearly all are taken.
+    fn drawn(
+        &mut self,
+        kind: &str,
+        value: &str,
+        make: &dyn Fn(&mut dyn Iterator<Item = u8>) -> String,
+    ) -> Option<String> {
+        let name = [kind, value].concat();
+        if let Some(known) = self.known.get(&name) {
+            return Some(known.clone());
+        }
+        let mut draws = (0..TRIES).map(|round| make(&mut self.stream(&name, round)));
+        let found = draws.find(|draw| !self.taken.contains(&[kind, draw].concat()))?;
+        self.taken.insert([kind, &found].concat());
+        self.known.insert(name, found.clone());
+        Some(found)
     }
 
     fn random(&self, kind: &str, value: &str) -> u8 {
