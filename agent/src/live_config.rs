@@ -443,12 +443,21 @@ mod tests {
         assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
     }
 
+    /// Refuses each of these options, with the text beside them. A bar is a blank in a value.
+    fn refused(cases: &[(String, String)]) {
+        for (options, expected) in cases {
+            let words: Vec<String> =
+                options.split(' ').map(|word| word.replace('|', " ")).collect();
+            let error = made(&words.iter().map(String::as_str).collect::<Vec<&str>>()).unwrap_err();
+            assert!(error.contains(expected), "{options}: {error}");
+        }
+    }
+
     #[test]
     fn what_cannot_work_is_refused_by_the_option_as_the_user_wrote_it() {
         let good =
             file("good.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
         let (bad, empty) = (file("bad.pem", b"no certificate"), file("empty", b"\n"));
-        let expectations = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
         let making = |end: &str| format!("making the live image's configuration: {end}");
         let carry = |format: &str, options: &str| {
             format!(
@@ -456,10 +465,7 @@ mod tests {
             )
         };
         let many = "--ssh-key=ssh-ed25519|AAAA|x --binary=/bin/sh --autologin";
-        let of_agent = |text: &str| format!("--agent-option={text}");
-        let of_expect = format!("expect=/etc/e.yaml --file /etc/e.yaml={expectations}");
-        let no_dry_run = "dry-run cannot be used in a live image".to_owned();
-        for (options, expected) in [
+        refused(&[
             ("--ssh-key x".to_owned(), making("--ssh-key is text without the type of a key")),
             (
                 "--format ipxe".into(),
@@ -502,32 +508,33 @@ mod tests {
             (format!("--mirror-ca {bad} --ca-file {good}"), "--mirror-ca is text without".into()),
             (format!("--ca-file {bad}"), "--ca-file is text without".into()),
             (format!("--ca-file {bad} --mirror-ca {good}"), "--ca-file is text without".into()),
-            // What the agent would refuse.
-            (
-                of_agent("log_levle=debug"),
-                "holds the key \"log-levle\", did you mean \"log-level\"?".into(),
-            ),
-            (
-                of_agent("budget=many"),
-                "holds \"many\" for budget, expected a whole number of seconds".into(),
-            ),
-            (of_agent("bring-links-up=perhaps"), "bring-links-up".into()),
-            (of_agent("block-also=memory.lots"), "the nearest is memory.lost".into()),
-            (
-                "--format kargs --append-karg rci.log-levle=debug".into(),
-                "is not an option, did you mean \"rci.log-level\"?".into(),
-            ),
-            (of_agent(&of_expect), "/etc/e.yaml: dimm: \"sise\" is not a known key".into()),
-            (of_agent("dry-run=true"), no_dry_run.clone()),
-            (of_agent("dry_run=true"), no_dry_run.clone()),
-            ("--format kargs --append-karg rci.dry-run=true".into(), no_dry_run.clone()),
-            ("--format kargs --append-karg quiet|rci.dry_run".into(), no_dry_run),
+        ]);
+        made(&["--format", "kargs", "--config-url", "https://v/x.ign"]).unwrap();
+    }
+
+    #[test]
+    fn what_the_agent_would_refuse_or_only_try_is_refused() {
+        let expectations = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
+        let no_dry_run = "dry-run cannot be used in a live image";
+        let kargs = "--format kargs --append-karg";
+        let of_expect = format!("expect=/etc/e.yaml --file /etc/e.yaml={expectations}");
+        for (option, expected) in [
+            ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
+            ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
+            ("bring-links-up=perhaps", "bring-links-up"),
+            ("block-also=memory.lots", "the nearest is memory.lost"),
+            (of_expect.as_str(), "/etc/e.yaml: dimm: \"sise\" is not a known key"),
+            ("dry-run=true", no_dry_run),
+            ("dry_run=true", no_dry_run),
         ] {
-            // A bar is a blank in a value.
-            let words: Vec<String> =
-                options.split(' ').map(|word| word.replace('|', " ")).collect();
-            let error = made(&words.iter().map(String::as_str).collect::<Vec<&str>>()).unwrap_err();
-            assert!(error.contains(&expected), "{options}: {error}");
+            refused(&[(format!("--agent-option={option}"), expected.to_owned())]);
+        }
+        for (karg, expected) in [
+            ("rci.log-levle=debug", "is not an option, did you mean \"rci.log-level\"?"),
+            ("rci.dry-run=true", no_dry_run),
+            ("quiet|rci.dry_run", no_dry_run),
+        ] {
+            refused(&[(format!("{kargs} {karg}"), expected.to_owned())]);
         }
         let expectations = file("expect-good.yaml", b"bios: {version: a}\n");
         let expect = format!("/etc/expect.yaml={expectations}");
@@ -536,7 +543,6 @@ mod tests {
             &["--agent-option", "give_up_after=86400"],
             &["--agent-option", "bring_links_up=false"],
             &["--agent-option", "expect=/etc/expect.yaml", "--file", &expect],
-            &["--format", "kargs", "--config-url", "https://v/x.ign"],
         ] {
             made(options).unwrap();
         }

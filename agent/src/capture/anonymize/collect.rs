@@ -75,7 +75,7 @@ fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
     }
     secrets.in_text(text);
     if ADDRESS_FILES.contains(&path) {
-        secrets.in_addresses(text);
+        in_addresses(text, secrets);
     }
     by_file_name(name, text, secrets);
     let is_short = text.len() < 300 && text.trim().lines().count() == 1;
@@ -98,7 +98,7 @@ fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
 fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     match name {
         // Of NVMe over fabrics: traddr=<address>,trsvcid=<port>,…
-        "address" if text.contains("traddr=") => secrets.in_addresses(text),
+        "address" if text.contains("traddr=") => in_addresses(text, secrets),
         // Of an iSCSI connection.
         "persistent_address" => secrets.host(text),
         // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
@@ -141,8 +141,8 @@ fn in_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
         }
         (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
-        (Kind::Serial | Kind::Mac, Encoding::Bytes) => number(hex(bytes), &turned(bytes), secrets),
-        (Kind::Serial, Encoding::LittleEndian) => number(turned(bytes), &hex(bytes), secrets),
+        (Kind::Serial | Kind::Mac, Encoding::Bytes) => number(&hex(bytes), &turned(bytes), secrets),
+        (Kind::Serial, Encoding::LittleEndian) => number(&turned(bytes), &hex(bytes), secrets),
         (Kind::Serial | Kind::Mac, Encoding::Hex) => {
             let digits: String = latin(bytes).chars().filter(char::is_ascii_hexdigit).collect();
             secrets.digits(&digits);
@@ -154,16 +154,16 @@ fn in_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
 }
 
 /// A number whose bytes drivers turn or not: it is one number.
-fn number(digits: String, turned: &str, secrets: &mut Secrets) {
+fn number(digits: &str, turned: &str, secrets: &mut Secrets) {
     if !secrets.has_digits(turned) {
-        secrets.digits(&digits);
+        secrets.digits(digits);
     }
 }
 
 /// What arguments of a kernel, or a URL, hold.
 fn in_line(line: &str, secrets: &mut Secrets) {
     secrets.in_text(line);
-    secrets.in_addresses(line);
+    in_addresses(line, secrets);
     for argument in command_line::arguments(line) {
         let (name, value) = match argument.value {
             // In a URL that is an argument of its own, an equals sign belongs to the query.
@@ -184,7 +184,7 @@ fn in_line(line: &str, secrets: &mut Secrets) {
 /// `UEFI PXEv4 (MAC:0C42A1DEADBE)`, as firmware names a boot entry.
 fn in_description(text: &str, secrets: &mut Secrets) {
     secrets.in_text(text);
-    secrets.in_addresses(text);
+    in_addresses(text, secrets);
     for (at, word) in text.match_indices("MAC") {
         let rest = text.get(at + word.len()..).unwrap_or_default();
         let rest = rest.trim_start_matches([':', '(', ' ', '=']);
@@ -193,6 +193,22 @@ fn in_description(text: &str, secrets: &mut Secrets) {
             rest.chars().take_while(is_part).filter(char::is_ascii_hexdigit).collect();
         if digits.len() == 12 {
             secrets.digits(&digits);
+        }
+    }
+}
+
+/// Addresses in any text, and the domains of a resolver's configuration.
+fn in_addresses(text: &str, secrets: &mut Secrets) {
+    let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
+    for token in text.split(|c: char| !is_part(c)) {
+        secrets.address(token.trim_end_matches([':', '.']));
+        let parts = token.split(':').filter_map(|part| part.parse::<Ipv4Addr>().ok());
+        secrets.all.extend(parts.map(|part| Secret::Address(part.into())));
+    }
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        if matches!(words.next(), Some("search" | "domain")) {
+            words.for_each(|word| secrets.host(word));
         }
     }
 }

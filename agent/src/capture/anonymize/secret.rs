@@ -258,7 +258,9 @@ impl Secrets {
         } else if let Some(id) = wwn::multipath_id(value) {
             self.multipath(id);
         } else if let Some(ids) = lvm::ids(value) {
-            ids.iter().for_each(|id| self.text(id));
+            for id in ids {
+                self.text(id);
+            }
         } else if value.starts_with("iqn.") {
             self.iscsi(value);
         } else if value.starts_with("nqn.") {
@@ -355,22 +357,6 @@ impl Secrets {
                 ('-', 7) => self.digits(&digits[2..]),
                 (':', 20) => self.digits(&digits[24..]),
                 _ => {}
-            }
-        }
-    }
-
-    /// Addresses in any text, and the domains of a resolver's configuration.
-    pub(super) fn in_addresses(&mut self, text: &str) {
-        let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
-        for token in text.split(|c: char| !is_part(c)) {
-            self.address(token.trim_end_matches([':', '.']));
-            let parts = token.split(':').filter_map(|part| part.parse::<Ipv4Addr>().ok());
-            self.all.extend(parts.map(|part| Secret::Address(part.into())));
-        }
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            if matches!(words.next(), Some("search" | "domain")) {
-                words.for_each(|word| self.host(word));
             }
         }
     }

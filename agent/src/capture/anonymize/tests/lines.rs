@@ -162,6 +162,9 @@ fn a_server_that_only_the_list_of_mounts_names_is_replaced() {
     }
 }
 
+/// A file, its content, what is hidden in it, and what is kept.
+type Case<'a> = (&'a str, &'a [u8], &'a [&'a [u8]], &'a [&'a [u8]]);
+
 #[test]
 fn what_the_name_of_a_line_or_file_says_is_secret_is_hidden_and_the_rest_stays() {
     let sysinfo =
@@ -171,7 +174,7 @@ fn what_the_name_of_a_line_or_file_says_is_secret_is_hidden_and_the_rest_stays()
     let tree =
         b"Local:\n  +-- 10.1.84.0/26 2 0 2\n     |-- 10.1.84.0\n        /32 host LOCAL\n     \
                  |-- 10.6.255.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n";
-    let cases: [(&str, &[u8], &[&[u8]], &[&[u8]]); 5] = [
+    let cases: [Case; 5] = [
         (
             "proc/sysinfo",
             sysinfo,
