@@ -83,7 +83,7 @@ rack: ## Boot the machines of docs/broken-machine.md, and make fixtures/rack aga
 
 .PHONY: exports
 exports: export AGENT = $(BUILT)/run-coreos-installer
-exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
+exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service
 	@tests/setup.sh build
 	$(CARGO) build -q --workspace --locked --bin run-coreos-installer --example match-hints
 	@python=$$(tests/venv peers tests/exports/requirements.txt); cd tests/exports; \

@@ -443,49 +443,119 @@ mod tests {
         assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
     }
 
-    #[test]
-    fn ignition_config_refuses_options_of_a_boot_loader() {
-        for (format, option, value) in [
-            ("ignition", "--platform", "packet"),
-            ("butane", "--append-karg", "quiet"),
-            ("ignition", "--rootfs-url", "http://h/r"),
-        ] {
-            let error = made(&["--format", format, option, value]).unwrap_err();
-            assert!(error.contains(&format!("cannot carry {option}; ")), "{error}");
+    /// Refuses each of these options, with the text beside them. A bar is a blank in a value.
+    fn refused(cases: &[(String, String)]) {
+        for (options, expected) in cases {
+            let words: Vec<String> =
+                options.split(' ').map(|word| word.replace('|', " ")).collect();
+            let error = made(&words.iter().map(String::as_str).collect::<Vec<&str>>()).unwrap_err();
+            assert!(error.contains(expected), "{options}: {error}");
         }
     }
 
     #[test]
-    fn error_names_the_option_as_the_user_wrote_it() {
-        let making = "making the live image's configuration: ";
-        for (options, expected) in [
-            (&["--ssh-key", "x"][..], "--ssh-key is text without the type of a key"),
+    fn what_cannot_work_is_refused_by_the_option_as_the_user_wrote_it() {
+        let good =
+            file("good.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
+        let (bad, empty) = (file("bad.pem", b"no certificate"), file("empty", b"\n"));
+        let making = |end: &str| format!("making the live image's configuration: {end}");
+        let carry = |format: &str, options: &str| {
+            format!(
+                "--format {format} writes only kernel arguments, which cannot carry {options}; "
+            )
+        };
+        let many = "--ssh-key=ssh-ed25519|AAAA|x --binary=/bin/sh --autologin";
+        refused(&[
+            ("--ssh-key x".to_owned(), making("--ssh-key is text without the type of a key")),
             (
-                &["--vim", "http://v"],
-                "--vim is \"http://v\", expected https, or plain HTTP with --allow-plain-http",
-            ),
-            (&["--format", "ipxe"], "this --format needs --kernel-url and --initramfs-url"),
-            (
-                &["--file", "/opt/x=http://h/x"],
-                "--file is \"http://h/x\" without one, expected a digest",
+                "--format ipxe".into(),
+                making("this --format needs --kernel-url and --initramfs-url"),
             ),
             (
-                &["--network-metadata", "http://h/m"],
-                "--network-metadata is \"http://h/m\", expected https",
+                "--file /opt/x=http://h/x".into(),
+                making("--file is \"http://h/x\" without one, expected a digest"),
             ),
-            (&["--hostname", "-x"], "--hostname is \"-x\", expected a host name"),
-            (&["--append-karg", "a\"b", "--format", "kargs"], "--append-karg is "),
-            (&["--config-url", "x y", "--format", "kargs"], "--config-url is "),
+            (
+                "--network-metadata http://h/m".into(),
+                making("--network-metadata is \"http://h/m\", expected https"),
+            ),
+            ("--hostname=-x".into(), making("--hostname is \"-x\", expected a host name")),
+            ("--append-karg a\"b --format kargs".into(), making("--append-karg is ")),
+            ("--config-url x|y --format kargs".into(), making("--config-url is ")),
+            ("--format ignition --platform packet".into(), "cannot carry --platform; ".into()),
+            ("--format butane --append-karg quiet".into(), "cannot carry --append-karg; ".into()),
+            (
+                "--format ignition --rootfs-url http://h/r".into(),
+                "cannot carry --rootfs-url; ".into(),
+            ),
+            (format!("--format kargs {many}"), carry("kargs", "--binary, --ssh-key, --autologin")),
+            (format!("--format ipxe {many}"), carry("ipxe", "--binary, --ssh-key, --autologin")),
+            (
+                format!("--format pxelinux {many}"),
+                carry("pxelinux", "--binary, --ssh-key, --autologin"),
+            ),
+            (format!("--format grub {many}"), carry("grub", "--binary, --ssh-key, --autologin")),
+            (
+                format!("--token-file {empty}"),
+                format!("reading --token-file: {empty} is empty, expected a token"),
+            ),
+            ("--ca-file /nonexistent/x".into(), "reading --ca-file".into()),
+            ("--password-hash-file /nonexistent/x".into(), "reading --password-hash-file".into()),
+            ("--binary /nonexistent/x".into(), "reading --binary".into()),
+            ("--token-file /nonexistent/x".into(), "reading --token-file".into()),
+            // A file without a certificate is blamed on its own option.
+            (format!("--mirror-ca {bad}"), "--mirror-ca is text without".into()),
+            (format!("--mirror-ca {bad} --ca-file {good}"), "--mirror-ca is text without".into()),
+            (format!("--ca-file {bad}"), "--ca-file is text without".into()),
+            (format!("--ca-file {bad} --mirror-ca {good}"), "--ca-file is text without".into()),
+        ]);
+        made(&["--format", "kargs", "--config-url", "https://v/x.ign"]).unwrap();
+    }
+
+    #[test]
+    fn what_the_agent_would_refuse_or_only_try_is_refused() {
+        let expectations = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
+        let no_dry_run = "dry-run cannot be used in a live image";
+        let kargs = "--format kargs --append-karg";
+        let of_expect = format!("expect=/etc/e.yaml --file /etc/e.yaml={expectations}");
+        for (option, expected) in [
+            ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
+            ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
+            ("bring-links-up=perhaps", "bring-links-up"),
+            ("block-also=memory.lots", "the nearest is memory.lost"),
+            (of_expect.as_str(), "/etc/e.yaml: dimm: \"sise\" is not a known key"),
+            ("dry-run=true", no_dry_run),
+            ("dry_run=true", no_dry_run),
         ] {
-            let words = ["run-coreos-installer", "live-config"];
-            let vim = if options.contains(&"--vim") { &[][..] } else { &["--vim=https://v"] };
-            // A value that begins with a dash needs the form with `=`.
-            let options: Vec<String> = options.chunks(2).map(|pair| pair.join("=")).collect();
-            let words = words.iter().chain(vim).map(Into::into);
-            let words: Vec<_> = words.chain(options.iter().map(Into::into)).collect();
-            let error = of(&words, &Sources::default()).unwrap_err();
-            assert!(error.starts_with(&format!("{making}{expected}")), "{error}");
+            refused(&[(format!("--agent-option={option}"), expected.to_owned())]);
         }
+        for (karg, expected) in [
+            ("rci.log-levle=debug", "is not an option, did you mean \"rci.log-level\"?"),
+            ("rci.dry-run=true", no_dry_run),
+            ("quiet|rci.dry_run", no_dry_run),
+        ] {
+            refused(&[(format!("{kargs} {karg}"), expected.to_owned())]);
+        }
+        let expectations = file("expect-good.yaml", b"bios: {version: a}\n");
+        let expect = format!("/etc/expect.yaml={expectations}");
+        for options in [
+            &["--agent-option", "log-level=debug"][..],
+            &["--agent-option", "give_up_after=86400"],
+            &["--agent-option", "bring_links_up=false"],
+            &["--agent-option", "expect=/etc/expect.yaml", "--file", &expect],
+        ] {
+            made(options).unwrap();
+        }
+    }
+
+    #[test]
+    fn vim_without_https_is_refused_by_the_source_that_names_it() {
+        let making = "making the live image's configuration: ";
+        let words = ["run-coreos-installer", "live-config", "--vim", "http://v"].map(Into::into);
+        let expected =
+            "--vim is \"http://v\", expected https, or plain HTTP with --allow-plain-http";
+        let error = of(&words, &Sources::default()).unwrap_err();
+        assert!(error.starts_with(&format!("{making}{expected}")), "{error}");
         let words = ["run-coreos-installer".into(), "live-config".into()];
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let sources = Sources {
@@ -500,91 +570,11 @@ mod tests {
     }
 
     #[test]
-    fn file_errors_name_the_option_and_an_empty_token_is_refused() {
-        let empty = std::env::temp_dir().join(format!("rci-live-empty-{}", std::process::id()));
-        fs::write(&empty, "\n").unwrap();
-        let path = empty.to_str().unwrap();
-        let error = made(&["--token-file", path]).unwrap_err();
-        assert_eq!(error, format!("reading --token-file: {path} is empty, expected a token"));
-        fs::remove_file(&empty).unwrap();
-        for option in ["--ca-file", "--password-hash-file", "--binary", "--token-file"] {
-            let error = made(&[option, "/nonexistent/x"]).unwrap_err();
-            assert!(error.starts_with(&format!("reading {option}")), "{error}");
-        }
-    }
-
-    #[test]
-    fn file_without_a_certificate_is_blamed_on_its_own_option() {
-        let good =
-            file("good.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
-        let bad = file("bad.pem", b"no certificate");
-        for [named, other] in [["--mirror-ca", "--ca-file"], ["--ca-file", "--mirror-ca"]] {
-            let error = made(&[named, &bad]).unwrap_err();
-            assert!(error.starts_with(&format!("{named} is text without")), "{error}");
-            let error = made(&[named, &bad, other, &good]).unwrap_err();
-            assert!(error.starts_with(&format!("{named} is text without")), "{error}");
-        }
-        for path in [good, bad] {
-            fs::remove_file(path).unwrap();
-        }
-    }
-
-    #[test]
-    fn options_that_the_format_cannot_carry_are_refused_by_name() {
-        let more = ["--ssh-key", "ssh-ed25519 AAAA x", "--binary", "/bin/sh", "--autologin"];
-        for format in ["kargs", "ipxe", "pxelinux", "grub"] {
-            let options = [&["--format", format][..], &more].concat();
-            let error = made(&options).unwrap_err();
-            let expected = format!(
-                "--format {format} writes only kernel arguments, which cannot carry --binary, \
-                 --ssh-key, --autologin; "
-            );
-            assert!(error.starts_with(&expected), "{error}");
-        }
-        made(&["--format", "kargs", "--config-url", "https://v/x.ign"]).unwrap();
-    }
-
-    #[test]
-    fn option_that_the_agent_would_refuse_is_refused() {
-        for (option, words) in [
-            ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
-            ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
-            ("bring-links-up=perhaps", "bring-links-up"),
-            ("block-also=memory.lots", "the nearest is memory.lost"),
-        ] {
-            let error = made(&["--agent-option", option]).unwrap_err();
-            assert!(error.contains(words), "{error}");
-        }
-        let error =
-            made(&["--format", "kargs", "--append-karg", "rci.log-levle=debug"]).unwrap_err();
-        assert!(error.ends_with("is not an option, did you mean \"rci.log-level\"?"), "{error}");
-        for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
-            made(&["--agent-option", option]).unwrap();
-        }
-    }
-
-    #[test]
     fn hint_without_a_value_is_refused() {
         let words = "run-coreos-installer live-config --install https://h/i --agent-option hints=serial=A,wwn";
         let words: Vec<_> = words.split(' ').map(Into::into).collect();
         let error = of(&words, &Sources::default()).unwrap_err();
         assert!(error.contains("wwn has no value, expected wwn=VALUE"), "{error}");
-    }
-
-    #[test]
-    fn expectations_that_the_agent_would_refuse_are_refused() {
-        let bad = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
-        let good = file("expect-good.yaml", b"bios: {version: a}\n");
-        let with = |path: &str| {
-            let file = format!("/etc/expect.yaml={path}");
-            made(&["--agent-option", "expect=/etc/expect.yaml", "--file", &file])
-        };
-        let error = with(&bad).unwrap_err();
-        assert!(error.contains("/etc/expect.yaml: dimm: \"sise\" is not a known key"), "{error}");
-        with(&good).unwrap();
-        for path in [bad, good] {
-            fs::remove_file(path).unwrap();
-        }
     }
 
     #[test]
@@ -611,19 +601,5 @@ mod tests {
         assert!(!error.contains("sec/ret"), "{error}");
         let error = made(&["--proxy", "http://p", "--agent-option", "proxy=http://q"]).unwrap_err();
         assert!(error.contains("2 values for proxy"), "{error}");
-    }
-
-    #[test]
-    fn dry_run_in_a_live_image_is_refused() {
-        for options in [
-            ["--agent-option", "dry-run=true"],
-            ["--agent-option", "dry_run=true"],
-            ["--append-karg", "rci.dry-run=true"],
-            ["--append-karg", "quiet rci.dry_run"],
-        ] {
-            let format = if options[0] == "--append-karg" { "kargs" } else { "ignition" };
-            let error = made(&[&["--format", format][..], &options].concat()).unwrap_err();
-            assert!(error.starts_with("dry-run cannot be used in a live image"), "{error}");
-        }
     }
 }

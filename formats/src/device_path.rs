@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use crate::bytes::array;
-use crate::efi::{Content, Part, ucs2};
+use crate::efi::{ucs2, utf16_field};
 use crate::guid::Guid;
 use crate::hex::{grouped, hex};
-use crate::{Encoding, Field, Kind};
+use crate::{Edit, Encoding, Field, Kind};
 
 /// A path has about ten nodes; the text of a damaged one must not fill the report.
 const MAX_TEXT_NODES: usize = 64;
@@ -105,26 +105,24 @@ pub fn file_node(path: &str) -> Option<Vec<u8>> {
 
 /// What a path reveals, as places in it.
 #[must_use]
-pub fn parts(path: &[u8]) -> Vec<Part> {
+pub fn fields(path: &[u8]) -> Vec<Field> {
     let of_node = |node: Node<'_>| {
         let at = node.offset + HEADER_BYTES;
-        let parts = node_parts(node.kind(), node.data());
-        parts.into_iter().map(move |part| part.moved(at))
+        let fields = node_fields(node.kind(), node.data());
+        fields.into_iter().map(move |field| field.moved(at))
     };
     nodes(path).flat_map(of_node).collect()
 }
 
 /// What a node reveals, as places in its data.
-fn node_parts((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Part> {
-    let bytes = |content, kind, span: Range<usize>, encoding| {
-        let field = Field { span, kind, encoding };
-        data.get(field.span.clone()).map(|_| Part { field, content })
+fn node_fields((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Field> {
+    let bytes = |kind, span: Range<usize>, encoding| {
+        data.get(span.clone()).map(|_| Field { span, kind, encoding })
     };
-    let address = |span| bytes(Content::Address, Kind::Address, span, Encoding::Bytes);
-    let mac = |span| bytes(Content::Number, Kind::Mac, span, Encoding::Bytes);
-    let number = |span, encoding| bytes(Content::Number, Kind::Serial, span, encoding);
-    let text = |at, content, kind| Part::text(data, at, content, kind);
-    let parts = match (kind, subkind) {
+    let address = |span| bytes(Kind::Address, span, Encoding::Bytes);
+    let mac = |span| bytes(Kind::Mac, span, Encoding::Bytes);
+    let number = |span, encoding| bytes(Kind::Serial, span, encoding);
+    let fields = match (kind, subkind) {
         // IPv4 and IPv6: local address, server's, and the gateway's after ports and flags.
         (3, 12) => [0..4, 4..8, 15..19].map(address).to_vec(),
         (3, 13) => [0..16, 16..32, 40..56].map(address).to_vec(),
@@ -140,31 +138,38 @@ fn node_parts((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Part> {
         (3, 22) => vec![number(0..8, Encoding::Bytes)],
         // The namespace's EUI-64, the last byte first.
         (3, 23) => vec![number(4..12, Encoding::LittleEndian)],
-        (3, 19) => vec![text(14, Content::Target, Kind::Serial)],
-        (3, 24) => vec![text(0, Content::Arguments, Kind::Secret)],
-        (3, 28) => vec![text(0, Content::NetworkName, Kind::HostName)],
+        // The name of an iSCSI target, a URL, the name of a wireless network.
+        (3, 19) => vec![text_field(data, 14, Kind::Identifier)],
+        (3, 24) => vec![text_field(data, 0, Kind::Arguments)],
+        (3, 28) => vec![text_field(data, 0, Kind::Secret)],
         (4, 1) => match data.get(37) {
             // The number of a disk with a DOS table. Its four bytes may mean anything elsewhere.
-            Some(1) => {
-                vec![bytes(Content::DiskNumber, Kind::Serial, 20..24, Encoding::LittleEndian)]
-            }
-            Some(2) => vec![bytes(Content::Guid, Kind::Serial, 20..36, Encoding::Guid)],
+            Some(1) => vec![number(20..24, Encoding::LittleEndian)],
+            Some(2) => vec![number(20..36, Encoding::Guid)],
             _ => Vec::new(),
         },
-        (4, 4) => vec![Part::utf16(0..data.len(), data, Content::Text, Kind::FreeText)],
+        (4, 4) => vec![utf16_field(0..data.len(), data, Kind::Description)],
         _ => Vec::new(),
     };
-    parts.into_iter().flatten().collect()
+    fields.into_iter().flatten().collect()
 }
 
-/// The path with these replacements for spans of [`parts`], each node's length set to what it is then.
-/// A node that would become too long stays as it is.
+/// Text of one byte a character from `at` up to the NULs at the end of `data`.
+fn text_field(data: &[u8], at: usize, kind: Kind) -> Option<Field> {
+    let bytes = data.get(at..)?;
+    let n_bytes = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    std::str::from_utf8(&bytes[..n_bytes]).ok()?;
+    Some(Field::text(at..at + n_bytes, kind))
+}
+
+/// The path, which begins at `offset` of what the edits' spans count in, with these edits, each node's length
+/// set to what it is then. A node that would become too long stays as it is.
 #[must_use]
-pub fn splice(path: &[u8], edits: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
+pub fn splice(path: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     let (mut out, mut end) = (Vec::with_capacity(path.len()), 0);
     for old in nodes(path) {
         end = old.offset + old.bytes.len();
-        let changed = crate::efi::spliced(old.data(), old.offset + HEADER_BYTES, edits);
+        let changed = crate::splice(old.data(), offset + old.offset + HEADER_BYTES, edits);
         out.extend(node(old.kind(), &changed).unwrap_or_else(|| old.bytes.to_vec()));
     }
     out.extend_from_slice(path.get(end..).unwrap_or_default());

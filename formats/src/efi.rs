@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::bytes::array;
-use crate::{Encoding, Field, Kind, device_path, hex, utf16};
+use crate::{Edit, Encoding, Field, Kind, device_path, hex, utf16};
 
 /// The vendor GUID of the variables that the specification defines, `EFI_GLOBAL_VARIABLE`.
 pub const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -25,63 +25,6 @@ const MIN_TEXT: usize = 4;
 const BOOT: &str = "Boot";
 /// Variables that are load options, each followed by four hexadecimal digits.
 const LOAD_OPTIONS: [&str; 4] = [BOOT, "Driver", "SysPrep", "PlatformRecovery"];
-
-/// What a part of a variable means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// A description or the name of a file.
-    Text,
-    /// A URL, or arguments of a kernel.
-    Arguments,
-    /// The name of an iSCSI target, `iqn.…`.
-    Target,
-    /// The name of a wireless network.
-    NetworkName,
-    /// An IP address.
-    Address,
-    /// A MAC, WWN or EUI-64.
-    Number,
-    /// The GUID of a partition.
-    Guid,
-    /// The number in a disk's boot record.
-    DiskNumber,
-}
-
-/// A part of a variable that reveals something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// Where it lies and how it is written.
-    pub field: Field,
-    /// What it means.
-    pub content: Content,
-}
-
-impl Part {
-    /// Text of one byte a character from `at` up to the NULs at the end of `data`.
-    pub(crate) fn text(data: &[u8], at: usize, content: Content, kind: Kind) -> Option<Part> {
-        let bytes = data.get(at..)?;
-        let n_bytes = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        std::str::from_utf8(&bytes[..n_bytes]).ok()?;
-        Some(Part { field: Field::text(at..at + n_bytes, kind), content })
-    }
-
-    /// Text of 16 bits a character at `span` without the NULs at its end; `None` if it is none.
-    pub(crate) fn utf16(
-        span: Range<usize>,
-        data: &[u8],
-        content: Content,
-        kind: Kind,
-    ) -> Option<Part> {
-        let text = utf16::decode(data.get(span.clone())?)?;
-        let n_units = text.trim_end_matches('\0').encode_utf16().count();
-        let span = span.start..span.start + 2 * n_units;
-        Some(Part { field: Field { span, kind, encoding: Encoding::Utf16 }, content })
-    }
-
-    pub(crate) fn moved(self, offset: usize) -> Part {
-        Part { field: self.field.moved(offset), ..self }
-    }
-}
 
 /// A load option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -137,81 +80,59 @@ impl<'a> LoadOption<'a> {
     }
 
     /// What the load option reveals, as places in the value.
-    fn parts(&self) -> Vec<Part> {
+    fn fields(&self) -> Vec<Field> {
         let Some((description_at, path_at, optional_at)) = self.places() else { return Vec::new() };
-        let whole = |data: &[u8], content, kind| Part::utf16(0..data.len(), data, content, kind);
-        let description = self.description.unwrap_or_default();
-        let text = whole(description, Content::Text, Kind::FreeText);
-        let text = text.map(|part| part.moved(description_at));
-        let path = device_path::parts(self.path.unwrap_or_default()).into_iter();
-        let arguments = whole(self.optional, Content::Arguments, Kind::Secret);
+        let whole = |data: &[u8], kind| utf16_field(0..data.len(), data, kind);
+        let text = whole(self.description.unwrap_or_default(), Kind::Description);
+        let path = device_path::fields(self.path.unwrap_or_default()).into_iter();
+        let arguments = whole(self.optional, Kind::Arguments);
         let arguments = arguments.filter(|_| is_printable(self.optional));
-        text.into_iter()
-            .chain(path.map(|part| part.moved(path_at)))
-            .chain(arguments.map(|part| part.moved(optional_at)))
+        text.map(|field| field.moved(description_at))
+            .into_iter()
+            .chain(path.map(|field| field.moved(path_at)))
+            .chain(arguments.map(|field| field.moved(optional_at)))
             .collect()
     }
-
-    /// The value with replacements for spans of [`LoadOption::parts`] and the lengths that these make.
-    fn splice(&self, value: &[u8], edits: &[(Range<usize>, Vec<u8>)]) -> Option<Vec<u8>> {
-        let (description_at, path_at, optional_at) = self.places()?;
-        let description = spliced(self.description?, description_at, edits);
-        let in_path = |(span, put): &(Range<usize>, Vec<u8>)| {
-            let start = span.start.checked_sub(path_at)?;
-            Some((start..span.end.checked_sub(path_at)?, put.clone()))
-        };
-        let in_path: Vec<_> = edits.iter().filter_map(in_path).collect();
-        let path = device_path::splice(self.path?, &in_path);
-        let optional = spliced(self.optional, optional_at, edits);
-        let length = u16::try_from(path.len()).ok()?.to_le_bytes();
-        Some([&value[..4], &length, &description, &[0, 0], &path, &optional].concat())
-    }
 }
 
-/// What the variable `name` reveals: its parts as places in `content`, a file of efivarfs.
+/// What the variable `name` reveals, as places in `content`, a file of efivarfs.
 #[must_use]
-pub fn parts(name: &str, content: &[u8]) -> Vec<Part> {
+pub fn fields(name: &str, content: &[u8]) -> Vec<Field> {
     let Some(value) = value(content) else { return Vec::new() };
-    let parts = if is_load_option(name) {
-        LoadOption::parse(value).parts()
+    let fields = if is_load_option(name) {
+        LoadOption::parse(value).fields()
     } else {
-        let text = Part::utf16(0..value.len(), value, Content::Text, Kind::FreeText);
+        let text = utf16_field(0..value.len(), value, Kind::Description);
         text.filter(|_| is_printable(value)).into_iter().collect()
     };
-    parts.into_iter().map(|part| part.moved(ATTRIBUTES_BYTES)).collect()
+    fields.into_iter().map(|field| field.moved(ATTRIBUTES_BYTES)).collect()
 }
 
-/// The variable with replacements for spans of [`parts`], in their order, and the lengths that these
+/// The variable with replacements for spans of [`fields`], in their order, and the lengths that these
 /// make; `None` if it would be longer than a variable can be.
 #[must_use]
-pub fn splice(name: &str, content: &[u8], edits: &[(Range<usize>, Vec<u8>)]) -> Option<Vec<u8>> {
+pub fn splice(name: &str, content: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     if !is_load_option(name) {
-        return Some(spliced(content, 0, edits));
+        return Some(crate::splice(content, 0, edits));
     }
     let (attributes, value) = content.split_at_checked(ATTRIBUTES_BYTES)?;
-    let in_value = |(span, put): &(Range<usize>, Vec<u8>)| {
-        let start = span.start.checked_sub(ATTRIBUTES_BYTES)?;
-        Some((start..span.end.checked_sub(ATTRIBUTES_BYTES)?, put.clone()))
-    };
-    let edits: Vec<_> = edits.iter().filter_map(in_value).collect();
-    let value = LoadOption::parse(value).splice(value, &edits)?;
-    Some([attributes, &value].concat())
+    let option = LoadOption::parse(value);
+    let (description_at, path_at, optional_at) = option.places()?;
+    let part = |bytes, at| crate::splice(bytes, ATTRIBUTES_BYTES + at, edits);
+    let description = part(option.description?, description_at);
+    let path = device_path::splice(option.path?, ATTRIBUTES_BYTES + path_at, edits);
+    let optional = part(option.optional, optional_at);
+    let length = u16::try_from(path.len()).ok()?.to_le_bytes();
+    let parts = [attributes, &value[..4], &length, &description, &[0, 0], &path, &optional];
+    Some(parts.concat())
 }
 
-/// `bytes`, which begin at `offset` of what the edits' spans count in, with the edits that lie in them.
-pub(crate) fn spliced(bytes: &[u8], offset: usize, edits: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
-    let (mut out, mut end) = (Vec::with_capacity(bytes.len()), 0);
-    for (span, put) in edits {
-        let start = span.start.checked_sub(offset);
-        let span = start.zip(span.end.checked_sub(offset)).map(|(start, stop)| start..stop);
-        let Some(span) = span.filter(|span| span.end <= bytes.len()) else { continue };
-        let Some(before) = bytes.get(end..span.start) else { continue };
-        out.extend_from_slice(before);
-        out.extend_from_slice(put);
-        end = span.end;
-    }
-    out.extend_from_slice(bytes.get(end..).unwrap_or_default());
-    out
+/// Text of 16 bits a character at `span` without the NULs at its end; `None` if it is none.
+pub(crate) fn utf16_field(span: Range<usize>, data: &[u8], kind: Kind) -> Option<Field> {
+    let text = utf16::decode(data.get(span.clone())?)?;
+    let n_units = text.trim_end_matches('\0').encode_utf16().count();
+    let span = span.start..span.start + 2 * n_units;
+    Some(Field { span, kind, encoding: Encoding::Utf16 })
 }
 
 /// Whether a variable of this name, e.g. `Boot0001-<GUID>`, is a load option.
@@ -347,15 +268,15 @@ mod tests {
     #[test]
     fn replacements_of_any_length_keep_the_rest_of_the_variable() {
         let entry = entry();
-        let parts = parts(NAME, &entry);
-        let contents: Vec<Content> = parts.iter().map(|part| part.content).collect();
-        assert_eq!(contents, [Content::Text, Content::Number, Content::Arguments]);
-        assert_eq!(parts[1].field.bytes(&entry), [2, 0, 0, 0, 0, 5]);
+        let fields = fields(NAME, &entry);
+        let kinds: Vec<Kind> = fields.iter().map(|field| field.kind).collect();
+        assert_eq!(kinds, [Kind::Description, Kind::Mac, Kind::Arguments]);
+        assert_eq!(fields[1].bytes(&entry), [2, 0, 0, 0, 0, 5]);
         assert_eq!(splice(NAME, &entry, &[]).as_deref(), Some(&entry[..]));
         let edits = [
-            (parts[0].field.span.clone(), b"N\0e\0t\0 \x001\0".to_vec()),
-            (parts[1].field.span.clone(), vec![2, 0, 0, 0, 0, 9]),
-            (parts[2].field.span.clone(), b"q\0".to_vec()),
+            (fields[0].span.clone(), b"N\0e\0t\0 \x001\0".to_vec()),
+            (fields[1].span.clone(), vec![2, 0, 0, 0, 0, 9]),
+            (fields[2].span.clone(), b"q\0".to_vec()),
         ];
         let changed = splice(NAME, &entry, &edits).unwrap();
         let option = LoadOption::parse(&changed[4..]);
@@ -410,9 +331,9 @@ mod tests {
     fn other_variables_are_one_text_or_nothing() {
         let name = "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
         let text = [&[6, 0, 0, 0][..], &text_with_nul("systemd-boot 255")].concat();
-        assert_eq!(parts(name, &text)[0].field.span, 4..36);
-        assert_eq!(parts(name, &[6, 0, 0, 0, 1]), []);
-        assert_eq!(parts(NAME, &text[..3]), []);
+        assert_eq!(fields(name, &text)[0].span, 4..36);
+        assert_eq!(fields(name, &[6, 0, 0, 0, 1]), []);
+        assert_eq!(fields(NAME, &text[..3]), []);
         let changed = splice(name, &text, &[(4..36, vec![b'x', 0])]).unwrap();
         assert_eq!(changed, [6, 0, 0, 0, b'x', 0, 0, 0]);
     }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use crate::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
+use crate::utf16;
+
 /// What a value reveals, which decides how an anonymised capture replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -19,8 +22,10 @@ pub enum Kind {
     FreeText,
     /// A password, token or key.
     Secret,
-    /// Reveals nothing: a model, version, size or flag.
-    Plain,
+    /// Words of a program, among which there may be identifiers: the description of a boot entry.
+    Description,
+    /// Arguments of a kernel, or a URL: [`crate::command_line`].
+    Arguments,
 }
 
 /// How a value is written in its source.
@@ -43,6 +48,31 @@ pub enum Encoding {
     BcdPlus,
     /// Four characters in three bytes (FRU Information Storage Definition, chapter 13).
     SixBit,
+}
+
+impl Encoding {
+    /// The text that `bytes` spell; `None` of numbers and of what is not text.
+    #[must_use]
+    pub fn decode(self, bytes: &[u8]) -> Option<String> {
+        match self {
+            Encoding::Text => std::str::from_utf8(bytes).ok().map(str::to_owned),
+            Encoding::Utf16 => utf16::decode(bytes),
+            Encoding::BcdPlus => Some(digits(bytes)),
+            Encoding::SixBit => Some(six_bits(bytes)),
+            _ => None,
+        }
+    }
+
+    /// The bytes that spell `text`, which [`Encoding::decode`] gave or could give.
+    #[must_use]
+    pub fn encode(self, text: &str) -> Vec<u8> {
+        match self {
+            Encoding::Utf16 => utf16::encode(text),
+            Encoding::BcdPlus => pack_digits(text),
+            Encoding::SixBit => pack_six_bits(text),
+            _ => text.as_bytes().to_vec(),
+        }
+    }
 }
 
 /// One value of a parsed format.
@@ -83,16 +113,60 @@ impl Field {
     }
 }
 
+/// A span and what replaces it.
+pub type Edit = (Range<usize>, Vec<u8>);
+
+/// `bytes`, which begin at `offset` of what the edits' spans count in, with those edits that lie in them. The
+/// edits are in order; one that overlaps the one before is left out.
+#[must_use]
+pub fn splice(bytes: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
+    let (mut out, mut end) = (Vec::with_capacity(bytes.len()), 0);
+    for (span, put) in edits {
+        let start = span.start.checked_sub(offset);
+        let span = start.zip(span.end.checked_sub(offset)).map(|(start, stop)| start..stop);
+        let Some(span) = span.filter(|span| span.end <= bytes.len()) else { continue };
+        let Some(before) = bytes.get(end..span.start) else { continue };
+        out.extend_from_slice(before);
+        out.extend_from_slice(put);
+        end = span.end;
+    }
+    out.extend_from_slice(bytes.get(end..).unwrap_or_default());
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_span_outside_the_source_has_no_bytes() {
-        let field = Field::text(2..9, Kind::Plain);
+        let field = Field::text(2..9, Kind::Mac);
         assert_eq!(field.bytes(b"abcd"), b"");
         let field = Field::bytes_of(0..2, Kind::Serial).moved(1);
         assert_eq!((field.bytes(b"abcd"), field.encoding), (&b"bc"[..], Encoding::Bytes));
-        assert_eq!(Field::text(0..2, Kind::Plain).moved(usize::MAX).bytes(b"abcd"), b"");
+        assert_eq!(Field::text(0..2, Kind::Mac).moved(usize::MAX).bytes(b"abcd"), b"");
+    }
+
+    #[test]
+    fn text_is_the_same_after_it_was_decoded_and_encoded() {
+        for (encoding, bytes, text) in [
+            (Encoding::Text, &b"caf\xc3\xa9"[..], "café"),
+            (Encoding::Utf16, b"a\0\xfc\0", "aü"),
+            (Encoding::BcdPlus, &[0x12, 0xb3], "12;3"),
+            (Encoding::SixBit, &[0x29, 0xdc, 0xa6], "IPMI"),
+            (Encoding::SixBit, &[0x29, 0xdc, 0xa6, 0x29], "IPMII"),
+            (Encoding::SixBit, &[0x29, 0x0c], "IP"),
+        ] {
+            assert_eq!(encoding.decode(bytes).as_deref(), Some(text));
+            assert_eq!(encoding.encode(text), bytes, "{text}");
+        }
+        assert_eq!((Encoding::Text.decode(b"\xff"), Encoding::Guid.decode(&[0; 16])), (None, None));
+    }
+
+    #[test]
+    fn edits_outside_the_bytes_and_those_that_overlap_are_left_out() {
+        let edits =
+            [(3..5, b"X".to_vec()), (4..6, vec![]), (7..8, b"YZ".to_vec()), (8..20, vec![])];
+        assert_eq!(splice(b"abcdefgh", 1, &edits), b"abXefYZh");
     }
 }

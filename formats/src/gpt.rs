@@ -190,26 +190,20 @@ impl Header {
         vec![Field { span: 56..72, kind: Kind::Serial, encoding: Encoding::Guid }]
     }
 
-    /// What the entries reveal, as places in `entries`, which may be damaged or end too early. The type
-    /// says only what a partition is for, and its name is as plain as the label of a file system: both
-    /// say where CoreOS is installed.
+    /// What the entries reveal, as places in `entries`, which may be damaged or end too early: the GUIDs of the
+    /// partitions. The type says only what a partition is for, and its name is as plain as the label of a file
+    /// system: both say where CoreOS is installed.
     #[must_use]
     pub fn entry_fields(&self, entries: &[u8]) -> Vec<Field> {
         let Some(entry_bytes) = usize::try_from(self.entry_bytes).ok().filter(|n| *n >= 128) else {
             return Vec::new();
         };
-        let field = |span, kind, encoding| Field { span, kind, encoding };
-        let of_entry = |(index, entry): (usize, &[u8])| {
-            let is_used = array(entry, 0).map(Guid).is_some_and(|kind| !kind.is_nil());
-            let fields = [
-                field(0..16, Kind::Plain, Encoding::Guid),
-                field(16..32, Kind::Serial, Encoding::Guid),
-                field(56..128, Kind::Plain, Encoding::Utf16),
-            ];
-            let fields = if is_used && entry.len() >= 128 { fields.to_vec() } else { Vec::new() };
-            fields.into_iter().map(move |field| field.moved(index * entry_bytes))
+        let is_used = |entry: &[u8]| {
+            entry.len() >= 128 && array(entry, 0).map(Guid).is_some_and(|kind| !kind.is_nil())
         };
-        entries.chunks(entry_bytes).enumerate().flat_map(of_entry).collect()
+        let used = entries.chunks(entry_bytes).enumerate().filter(|(_, entry)| is_used(entry));
+        let guid = Field { span: 16..32, kind: Kind::Serial, encoding: Encoding::Guid };
+        used.map(|(index, _)| guid.clone().moved(index * entry_bytes)).collect()
     }
 
     /// Writes the checksum of the entries, if it is known, and then the header's own into the header

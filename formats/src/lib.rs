@@ -45,7 +45,7 @@ pub mod wwn;
 pub mod xz;
 pub mod zfs;
 
-pub use field::{Encoding, Field, Kind};
+pub use field::{Edit, Encoding, Field, Kind, splice};
 
 #[cfg(test)]
 mod testing;

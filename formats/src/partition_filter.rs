@@ -1,35 +1,19 @@
 //! Which partitions coreos-installer keeps: patterns of labels and ranges of numbers (`--save-partlabel`,
 //! `--save-partindex`; `src/install.rs`, `parse_partition_filters`).
 //!
-//! Patterns are those of Rust's `glob` crate: `?`, `*`, `[a-z]` and `[!a-z]`, with case.
+//! Patterns are those of Rust's `glob` crate, which coreos-installer uses: `?`, `*`, `[a-z]` and `[!a-z]`, with case.
 
 use std::ops::RangeInclusive;
+
+use glob::Pattern;
 
 /// One filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
     /// A pattern of labels.
-    Label(Vec<Token>),
+    Label(Pattern),
     /// A range of numbers.
     Index(RangeInclusive<u32>),
-}
-
-/// A part of a pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
-    /// This character.
-    Char(char),
-    /// Any one character.
-    Any,
-    /// Any number of characters.
-    Many,
-    /// One character in these ranges, or outside of them.
-    Class {
-        /// Whether the character must be inside.
-        is_inside: bool,
-        /// The ranges.
-        ranges: Vec<RangeInclusive<char>>,
-    },
 }
 
 impl Filter {
@@ -42,8 +26,7 @@ impl Filter {
             texts.iter().flat_map(|text| text.split(',').map(str::to_owned)).collect()
         };
         let labels = split(labels).into_iter().map(|text| {
-            let tokens = pattern(&text).ok_or_else(|| format!("{text:?} is not a pattern"));
-            tokens.map(Filter::Label)
+            pattern(&text).map(Filter::Label).ok_or_else(|| format!("{text:?} is not a pattern"))
         });
         let indexes = split(indexes).into_iter().map(|text| {
             let range = range(&text).ok_or_else(|| format!("{text:?} is not a number or range"));
@@ -57,10 +40,7 @@ impl Filter {
     pub fn matches(&self, number: u32, label: &str) -> bool {
         match self {
             Self::Index(range) => range.contains(&number),
-            Self::Label(tokens) => {
-                let label: Vec<char> = label.chars().collect();
-                matches(tokens, &label)
-            }
+            Self::Label(pattern) => pattern.matches(label),
         }
     }
 }
@@ -79,78 +59,9 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
     (first > 0 && first <= last).then_some(first..=last)
 }
 
-fn pattern(text: &str) -> Option<Vec<Token>> {
-    let mut tokens = Vec::new();
-    let mut rest: &[char] = &text.chars().collect::<Vec<_>>();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        tokens.push(match first {
-            '?' => Token::Any,
-            // Two of them are for paths, in which labels are not looked up.
-            '*' if after.first() == Some(&'*') => return None,
-            '*' => Token::Many,
-            '[' => {
-                let is_inside = after.first() != Some(&'!');
-                let class = if is_inside { after } else { &after[1..] };
-                // A bracket that comes first is part of the class.
-                let end = 1 + class.get(1..)?.iter().position(|c| *c == ']')?;
-                rest = &class[end + 1..];
-                Token::Class { is_inside, ranges: ranges(&class[..end]) }
-            }
-            other => Token::Char(*other),
-        });
-    }
-    Some(tokens)
-}
-
-fn ranges(mut class: &[char]) -> Vec<RangeInclusive<char>> {
-    let mut ranges = Vec::new();
-    loop {
-        match class {
-            [] => return ranges,
-            [first, '-', last, after @ ..] => {
-                ranges.push(*first..=*last);
-                class = after;
-            }
-            [one, after @ ..] => {
-                ranges.push(*one..=*one);
-                class = after;
-            }
-        }
-    }
-}
-
-/// Matches from left to right; after a mismatch the last `*` takes one character more.
-fn matches(tokens: &[Token], label: &[char]) -> bool {
-    let (mut token, mut at) = (0, 0);
-    let mut retry = None;
-    loop {
-        let is_match = match (tokens.get(token), label.get(at)) {
-            (None, None) => return true,
-            (Some(Token::Many), _) => {
-                retry = Some((token + 1, at));
-                token += 1;
-                continue;
-            }
-            (Some(Token::Any), Some(_)) => true,
-            (Some(Token::Char(expected)), Some(found)) => expected == found,
-            (Some(Token::Class { is_inside, ranges }), Some(found)) => {
-                ranges.iter().any(|range| range.contains(found)) == *is_inside
-            }
-            _ => false,
-        };
-        if is_match {
-            (token, at) = (token + 1, at + 1);
-            continue;
-        }
-        match retry {
-            Some((after_many, from)) if from < label.len() => {
-                retry = Some((after_many, from + 1));
-                (token, at) = (after_many, from + 1);
-            }
-            _ => return false,
-        }
-    }
+fn pattern(text: &str) -> Option<Pattern> {
+    // Two of them are for paths, in which labels are not looked up.
+    Pattern::new(text).ok().filter(|_| !text.contains("**"))
 }
 
 #[cfg(test)]

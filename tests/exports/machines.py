@@ -8,7 +8,7 @@ import subprocess
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # `make exports` sets it.
 PROGRAM = os.environ["AGENT"]
-FORMATS = ("json", "ironic", "metal3", "assisted", "redfish")
+FORMATS = ("json", "ironic", "metal3", "assisted")
 # Machines and schemas next to the repository, which are not part of it.
 SHARED = REPOSITORY.parent / "shared"
 

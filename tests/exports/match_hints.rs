@@ -8,6 +8,7 @@ use std::io::{BufRead as _, Write as _};
 
 use probes::block::{Block, Disk};
 use probes::collect::Inventory;
+use run_coreos_installer::export::ironic;
 use run_coreos_installer::install::hints::Hints;
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,7 @@ fn main() -> std::io::Result<()> {
             question.hints.iter().map(|hints| matches(&question.disks, hints)).collect();
         let block = Block { disks: question.disks, ..Block::default() };
         let inventory = Inventory { block: Some(block), ..Inventory::default() };
-        let document = exports::ironic::document(&inventory, None, None);
+        let document = ironic::document(&inventory, None, None);
         let disks = document["inventory"].get("disks").cloned().unwrap_or_else(|| json!([]));
         writeln!(output, "{}", json!({"disks": disks, "matches": matches}))?;
         output.flush()?;

@@ -11,7 +11,6 @@ import traceback
 
 import check_ironic
 import check_others
-import check_redfish
 import machines
 
 CHECKS = {
@@ -20,7 +19,6 @@ CHECKS = {
     "assisted-service: schema of the inventory":
         check_others.check_assisted_schema if check_others.ASSISTED else None,
     "assisted-service-client 2.56.0: round trip": check_others.check_assisted_client,
-    "sushy 5.14.0 and Ironic's Redfish inspection": check_redfish.check,
 }
 
 

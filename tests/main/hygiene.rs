@@ -5,15 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::util::repository;
 
 /// The sources of every crate that is shipped.
-const CRATES: [&str; 7] = [
-    "agent/src",
-    "compare/src",
-    "exports/src",
-    "formats/src",
-    "probes/src",
-    "ignition/src",
-    "lab/src",
-];
+const CRATES: [&str; 6] =
+    ["agent/src", "compare/src", "formats/src", "probes/src", "ignition/src", "lab/src"];
 
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
@@ -176,7 +169,7 @@ fn no_probe_can_write() {
 fn formats_exports_and_comparisons_do_no_io() {
     for (path, text) in sources("formats/src")
         .into_iter()
-        .chain(sources("exports/src"))
+        .chain(sources("agent/src/export"))
         .chain(sources("compare/src"))
     {
         for word in [
@@ -252,7 +245,6 @@ fn the_top_of_the_repository_has_only_known_files() {
         "compare",
         "deny.toml",
         "docs",
-        "exports",
         "fixtures",
         "formats",
         "ignition",

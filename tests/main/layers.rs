@@ -183,6 +183,14 @@ fn modules_of_the_disk_probe_form_layers() {
 }
 
 #[test]
+fn modules_of_the_anonymiser_form_layers() {
+    let folder = repository().join("agent/src/capture/anonymize");
+    let graph = modules(&folder, &["capture", "anonymize"]);
+    assert!(graph["replace"].contains("spelling"), "{graph:?}");
+    layers(&graph).expect("modules of the anonymiser use each other in a circle");
+}
+
+#[test]
 fn modules_of_the_probes_form_layers() {
     let graph = modules(&repository().join("probes/src"), &[]);
     assert!(graph["collect"].contains("block") && graph["machine"].contains("sys"), "{graph:?}");

@@ -57,9 +57,8 @@ fn exported(report: &Report) -> Result<(), String> {
     let facts = &report.inventory;
     let documents = [
         export::ironic(report),
-        exports::metal3::resource(facts, &report.node_id),
-        exports::assisted::inventory(facts),
-        exports::redfish::documents(facts),
+        export::metal3::resource(facts, &report.node_id),
+        export::assisted::inventory(facts),
     ];
     match documents.iter().find_map(|document| nothing(document, "")) {
         Some(path) => Err(format!("an export has no value at {path}")),
@@ -67,13 +66,11 @@ fn exported(report: &Report) -> Result<(), String> {
     }
 }
 
-/// The path of the first null, empty text, list or object below the document. Ironic needs two keys, and Redfish its
-/// empty collections.
+/// The path of the first null, empty text, list or object below the document. Ironic needs two keys.
 fn nothing(value: &Value, path: &str) -> Option<String> {
     const MAY_BE_NULL: [&str; 2] = [".inventory.cpu.architecture", ".inventory.memory.physical_mb"];
     let below: Vec<(String, &Value)> = match value {
         Value::Null if MAY_BE_NULL.contains(&path) => return None,
-        Value::Array(list) if list.is_empty() && path.ends_with(".Members") => return None,
         // Of such a machine nothing is known.
         Value::Object(_) if path.is_empty() && value == &serde_json::json!({}) => return None,
         Value::Array(list) => list.iter().map(|value| (format!("{path}[]"), value)).collect(),

@@ -322,6 +322,8 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const CONFIG: &str = r#"{"ignition":{"version":"3.2.0"}}"#;

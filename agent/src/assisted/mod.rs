@@ -87,7 +87,7 @@ impl Surveyed {
     #[must_use]
     pub fn new(report: &Report, collected: Collected) -> Self {
         let host_id = host_id::host_id(&report.identity, &report.node_id);
-        let mut inventory = exports::assisted::inventory(&report.inventory);
+        let mut inventory = crate::export::assisted::inventory(&report.inventory);
         name_host(&mut inventory);
         Self { collected, host_id, inventory }
     }

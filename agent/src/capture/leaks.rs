@@ -5,19 +5,21 @@
 //! cannot leak silently. What could be a word or a size is not searched for ([`is_searched_text`],
 //! [`is_searched_number`]): it occurs by chance.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 
-use formats::guid;
-use formats::hex::{bytes_lossy, grouped, hex};
-use formats::{utf16, wwn};
+use aho_corasick::AhoCorasick;
+use anyhow::Context as _;
+use formats::hex::bytes_lossy;
+use formats::{Edit, splice, wwn};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
+use super::anonymize::spelling::{self, Edge, Scope, Spelling};
+
 /// Fewer characters of a serial number occur by chance.
 const MIN_TEXT: usize = 6;
-/// Fewer characters are searched for as a whole word only.
-const MIN_UNBOUNDED_TEXT: usize = 8;
 /// Fewer hexadecimal digits occur by chance: a MAC has 12.
 const MIN_DIGITS: usize = 12;
 /// A number with fewer digits other than 0 and f occurs by chance.
@@ -26,8 +28,6 @@ const MIN_DISTINCTIVE_DIGITS: usize = 3;
 const MIN_DISTINCTIVE_BYTES: usize = 3;
 /// A number of up to this many decimal digits may be a size or a time.
 const MAX_PLAIN_DECIMALS: usize = 9;
-/// All spellings have at least this many bytes.
-const KEY_BYTES: usize = 4;
 
 /// An identifier that is left in a capture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ impl Identifiers {
                 && !public.contains(&value.to_lowercase())
                 && !is_placeholder(value)
                 && !is_known_duplicate(value)
-                && !patterns(value).is_empty()
+                && !spellings(value).is_empty()
         };
         found.0.retain(|value, _| names_something(value));
         found
@@ -85,8 +85,11 @@ impl Identifiers {
     }
 
     /// The identifiers that are left in an anonymised tree and the report that was made of it.
-    pub(super) fn left_in(&self, recorded: &Recorded, report: &str) -> Vec<Leak> {
-        let search = Search::new(self);
+    ///
+    /// # Errors
+    /// If there are more spellings than one search can have.
+    pub(super) fn left_in(&self, recorded: &Recorded, report: &str) -> anyhow::Result<Vec<Leak>> {
+        let search = Search::new(self)?;
         let mut leaks = BTreeSet::new();
         for (path, content) in &recorded.files {
             search.add_to(&mut leaks, path, path.as_bytes());
@@ -109,7 +112,7 @@ impl Identifiers {
             }
         }
         search.add_to(&mut leaks, super::REPORT, report.as_bytes());
-        leaks.into_iter().collect()
+        Ok(leaks.into_iter().collect())
     }
 }
 
@@ -155,30 +158,23 @@ fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// One spelling of an identifier.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Pattern {
-    bytes: Vec<u8>,
-    /// Text, whose case does not matter; it is kept in lower case.
-    is_text: bool,
-    /// Only where no letter or digit is next to it.
-    is_word: bool,
-}
-
 /// Every spelling of an identifier; none if it is too short or could be a word or a size.
-fn patterns(value: &str) -> BTreeSet<Pattern> {
-    let mut found = BTreeSet::new();
+fn spellings(value: &str) -> Vec<Spelling> {
+    let mut found = Vec::new();
     let digits = digits(value);
     let is_number = digits.as_deref().is_some_and(is_searched_number);
     if let Some(digits) = digits.as_deref().filter(|_| is_number) {
-        in_digits(digits, &mut found);
+        found.extend(spelling::number(digits));
     }
     // A serial number may be digits alone: then it is written as a text is, too.
     if digits.is_none() || (is_number && digits == Some(value.to_lowercase())) {
-        for text in [value].into_iter().chain(wwn::serial_of_wwid(value).as_deref()) {
-            in_text(text, &mut found);
+        let serial = wwn::serial_of_wwid(value);
+        let texts = [value].into_iter().chain(serial.as_deref());
+        for text in texts.filter(|text| is_searched_text(text)) {
+            found.extend(spelling::text(text, spelling::text_edge(text), Scope::Everywhere));
         }
     }
+    found.retain(|spelling| spelling.scope == Scope::Everywhere);
     found
 }
 
@@ -212,98 +208,51 @@ fn digits(value: &str) -> Option<String> {
     (is_hex && digits.len().is_multiple_of(2) && digits.len() >= MIN_DIGITS).then_some(digits)
 }
 
-/// A text as it is, with blanks as udev writes them, as hexadecimal digits (in an NVMe's wwid), with 16
-/// bits a character in both orders, and with bytes in swapped pairs (ATA).
-fn in_text(text: &str, found: &mut BTreeSet<Pattern>) {
-    if !is_searched_text(text) {
-        return;
-    }
-    let text = text.to_lowercase();
-    let is_word = text.len() < MIN_UNBOUNDED_TEXT;
-    let mut add = |bytes: Vec<u8>, is_word| {
-        found.insert(Pattern { bytes, is_text: true, is_word });
-    };
-    add(text.replace(' ', "_").into(), is_word);
-    add(text.clone().into(), is_word);
-    add(utf16::encode(&text), false);
-    add(text.encode_utf16().flat_map(u16::to_be_bytes).collect(), false);
-    let mut padded = text.clone().into_bytes();
-    padded.resize(padded.len().next_multiple_of(2), b' ');
-    add(padded.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect(), false);
-    // Digits of the characters as they are: both cases of a letter have digits of their own.
-    for text in [text.to_uppercase(), text] {
-        add(hex(text.as_bytes()).into(), false);
-    }
-}
-
-/// A number with every separator, as text of 16 bits a character, and as bytes in every order.
-fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
-    let bytes: Vec<u8> = bytes_lossy(digits).collect();
-    let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-    let mut orders = vec![turned];
-    match <[u8; 16]>::try_from(bytes.as_slice()) {
-        Ok(uuid) => orders.extend(guid::orders(uuid).map(Vec::from)),
-        Err(_) => orders.push(bytes),
-    }
-    for bytes in orders {
-        let digits = hex(&bytes);
-        for (size, separator) in [
-            (2, ""),
-            (2, ":"),
-            (2, "-"),
-            (2, "_"),
-            (2, " "),
-            (4, ":"),
-            (4, "."),
-            (4, "-"),
-            (8, ":"),
-        ] {
-            let text = grouped(&digits, size, separator);
-            found.insert(Pattern { bytes: text.into(), is_text: true, is_word: false });
-        }
-        found.insert(Pattern { bytes: guid::uuid(&bytes).into(), is_text: true, is_word: false });
-        found.insert(Pattern { bytes: utf16::encode(&digits), is_text: true, is_word: false });
-        let n_distinctive = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
-        if n_distinctive >= MIN_DISTINCTIVE_BYTES {
-            found.insert(Pattern { bytes, is_text: false, is_word: false });
-        }
-    }
-}
-
 /// All spellings of all identifiers.
 struct Search<'a> {
-    patterns: Vec<(Pattern, &'a str)>,
-    /// Indices into `patterns` by their first bytes: of text, and of bytes.
-    index: [HashMap<[u8; KEY_BYTES], Vec<usize>>; 2],
+    /// Text in any case, and bytes.
+    halves: [Half<'a>; 2],
+}
+
+struct Half<'a> {
+    found: AhoCorasick,
+    /// Each spelling with the key of its identifier.
+    spellings: Vec<(Spelling, &'a str)>,
 }
 
 impl<'a> Search<'a> {
-    fn new(identifiers: &'a Identifiers) -> Search<'a> {
-        let all = identifiers.0.iter().flat_map(|(value, key)| {
-            patterns(value).into_iter().map(|pattern| (pattern, key.as_str()))
-        });
-        let mut search =
-            Search { patterns: all.collect(), index: [HashMap::new(), HashMap::new()] };
-        for (at, (pattern, _)) in search.patterns.iter().enumerate() {
-            let [text, binary] = &mut search.index;
-            let index = if pattern.is_text { text } else { binary };
-            if let Some(key) = pattern.bytes.first_chunk() {
-                index.entry(*key).or_default().push(at);
+    fn new(identifiers: &'a Identifiers) -> anyhow::Result<Search<'a>> {
+        let half = |is_text: bool| -> anyhow::Result<Half<'a>> {
+            let mut known = HashSet::new();
+            let mut all = Vec::new();
+            for (value, key) in &identifiers.0 {
+                let of_half = spellings(value).into_iter().filter(|s| s.is_text == is_text);
+                for spelling in of_half {
+                    if known.insert((spelling.bytes.clone(), spelling.edge)) {
+                        all.push((spelling, key.as_str()));
+                    }
+                }
             }
-        }
-        search
+            let found = AhoCorasick::builder()
+                .ascii_case_insensitive(is_text)
+                .build(all.iter().map(|(spelling, _)| &spelling.bytes))
+                .context("building the search for identifiers")?;
+            Ok(Half { found, spellings: all })
+        };
+        Ok(Search { halves: [half(true)?, half(false)?] })
     }
 
     /// Adds what `content`, the content or name of what is at `path`, still contains.
     fn add_to(&self, leaks: &mut BTreeSet<Leak>, path: &str, content: &[u8]) {
-        let lower = content.to_ascii_lowercase();
-        for (content, index) in [(lower.as_slice(), &self.index[0]), (content, &self.index[1])] {
-            for (at, key) in content.windows(KEY_BYTES).enumerate() {
-                let Some(candidates) = key.first_chunk().and_then(|key| index.get(key)) else {
+        for half in &self.halves {
+            for found in half.found.find_overlapping_iter(content) {
+                let Some((spelling, key)) = half.spellings.get(found.pattern().as_usize()) else {
                     continue;
                 };
-                let found = candidates.iter().filter_map(|at| self.patterns.get(*at));
-                for (_, key) in found.filter(|(pattern, _)| pattern.is_at(content, at)) {
+                let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+                let before = found.start().checked_sub(1).and_then(|at| content.get(at));
+                let is_part = is_word(before) || is_word(content.get(found.end()));
+                if spelling.edge == Edge::Any || !is_part {
                     let path = self.without_identifiers(path);
                     leaks.insert(Leak { key: (*key).to_owned(), path });
                 }
@@ -313,23 +262,20 @@ impl<'a> Search<'a> {
 
     /// A path for a message, in which each spelling of an identifier is left out.
     fn without_identifiers(&self, path: &str) -> String {
-        let mut path = path.to_owned();
-        for (pattern, _) in self.patterns.iter().filter(|(pattern, _)| pattern.is_text) {
-            let Ok(text) = std::str::from_utf8(&pattern.bytes) else { continue };
-            while let Some(at) = path.to_ascii_lowercase().find(text) {
-                path.replace_range(at..at + text.len(), "…");
+        let [text, _] = &self.halves;
+        let found = text.found.find_overlapping_iter(path);
+        let mut spans: Vec<Range<usize>> = found.map(|found| found.range()).collect();
+        spans.sort_by_key(|span| span.start);
+        spans.dedup_by(|next, span| {
+            let is_overlapping = next.start < span.end;
+            if is_overlapping {
+                span.end = span.end.max(next.end);
             }
-        }
-        path
-    }
-}
-
-impl Pattern {
-    fn is_at(&self, content: &[u8], at: usize) -> bool {
-        let end = at + self.bytes.len();
-        let is_word = |at: usize| content.get(at).is_some_and(u8::is_ascii_alphanumeric);
-        let is_bounded = || !at.checked_sub(1).is_some_and(is_word) && !is_word(end);
-        content.get(at..end) == Some(self.bytes.as_slice()) && (!self.is_word || is_bounded())
+            is_overlapping
+        });
+        let edits = spans.into_iter().map(|span| (span, "…".into()));
+        let path = splice(path.as_bytes(), 0, &edits.collect::<Vec<Edit>>());
+        String::from_utf8_lossy(&path).into_owned()
     }
 }
 

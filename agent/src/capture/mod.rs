@@ -64,7 +64,7 @@ pub fn write_anonymized(
     let packed = packed(&recorded, &[])?;
     let archive = Archive::unpack(packed.as_slice()).context("unpacking the capture")?;
     let anonymous = replay(Source::unpacked(archive), options)?;
-    refuse_leaks(&identifiers.left_in(&recorded, &anonymous))?;
+    refuse_leaks(&identifiers.left_in(&recorded, &anonymous)?)?;
     let mut draft = Draft::new(file, PRIVATE)?;
     let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
     differing.extend(difference::other_shapes(&report, &anonymous)?);

@@ -47,8 +47,6 @@ pub enum InspectFormat {
     Metal3,
     /// Host inventory of assisted-service, as JSON
     Assisted,
-    /// Documents of a Redfish service by their `@odata.id`, as JSON
-    Redfish,
 }
 
 /// What is made of the details that Metal3 reads.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::explain::wrapped;
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
-use crate::cli::{DisksOptions, Format};
+use crate::cli::DisksOptions;
 use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
 use crate::install::say::Words;
@@ -102,11 +102,7 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     let is_chosen = decision.is_ok();
     let all =
         Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision, words) };
-    output::print(&match options.format {
-        Format::Text => page(&all, output::width()),
-        Format::Json => output::json(&all)?,
-        Format::Yaml => output::yaml(&all)?,
-    })?;
+    super::show(options.format, &all, |all| page(all, output::width()))?;
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
@@ -260,6 +256,7 @@ fn verdict(decision: &Shown, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Format;
 
     #[test]
     fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {

@@ -16,15 +16,10 @@ const LIST_INDENT: usize = 43;
 /// # Errors
 /// If the code is not in the table.
 pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
+    let width = output::width();
     let Some(code) = &options.code else {
-        let all: Vec<&Row> = rows().collect();
-        output::print(&match options.format {
-            Format::Text => {
-                let width = output::width();
-                all.iter().map(|row| entry(row, width)).collect()
-            }
-            Format::Json => output::json(&all)?,
-            Format::Yaml => output::yaml(&all)?,
+        super::show(options.format, &rows().collect::<Vec<&Row>>(), |all| {
+            all.iter().map(|row| entry(row, width)).collect()
         })?;
         return Ok(ExitStatus::Done);
     };
@@ -46,26 +41,18 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
             code.escape_debug()
         );
     };
-    output::print(&match options.format {
-        Format::Text => text(row, output::width()),
-        Format::Json => output::json(row)?,
-        Format::Yaml => output::yaml(row)?,
-    })?;
+    super::show(options.format, row, |row| text(row, width))?;
     Ok(ExitStatus::Done)
 }
 
 /// Prints the explanations of the findings from which a kind of fault is concluded: `check` shows its name.
 fn explain_fault(class: &str, signs: &[&str], format: Format) -> anyhow::Result<ExitStatus> {
     let rows: Vec<&Row> = signs.iter().filter_map(|sign| row(sign)).collect();
-    output::print(&match format {
-        Format::Text => {
-            let width = output::width();
-            let lead = format!("{class} is a kind of fault. It is concluded from these findings:");
-            let texts = rows.iter().map(|row| ["\n", &text(row, width)].concat());
-            wrapped(&lead, 0, width) + &texts.collect::<String>()
-        }
-        Format::Json => output::json(&rows)?,
-        Format::Yaml => output::yaml(&rows)?,
+    super::show(format, &rows, |rows| {
+        let width = output::width();
+        let lead = format!("{class} is a kind of fault. It is concluded from these findings:");
+        let texts = rows.iter().map(|row| ["\n", &text(row, width)].concat());
+        wrapped(&lead, 0, width) + &texts.collect::<String>()
     })?;
     Ok(ExitStatus::Done)
 }

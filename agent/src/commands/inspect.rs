@@ -33,13 +33,12 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
         InspectFormat::Yaml => output::yaml(&report)?,
         InspectFormat::Ironic => output::json(&export::ironic(&report))?,
         InspectFormat::Metal3 if options.form == Form::Annotation => {
-            compare::escaped_json(&format!("{}\n", exports::metal3::details(&report.inventory)))
+            compare::escaped_json(&format!("{}\n", export::metal3::details(&report.inventory)))
         }
         InspectFormat::Metal3 => {
-            output::json(&exports::metal3::resource(&report.inventory, &report.node_id))?
+            output::json(&export::metal3::resource(&report.inventory, &report.node_id))?
         }
-        InspectFormat::Assisted => output::json(&exports::assisted::inventory(&report.inventory))?,
-        InspectFormat::Redfish => output::json(&exports::redfish::documents(&report.inventory))?,
+        InspectFormat::Assisted => output::json(&export::assisted::inventory(&report.inventory))?,
     })?;
     Ok(ExitStatus::Done)
 }

@@ -20,9 +20,10 @@ use clap::CommandFactory as _;
 use probes::collect::{Options, sections};
 use probes::guard;
 use probes::machine::{Extras, Source};
+use serde::Serialize;
 
 use crate::check::load::Task;
-use crate::cli::{CaptureOptions, Cli, Command, Document, SchemaOptions, SourceOptions};
+use crate::cli::{CaptureOptions, Cli, Command, Document, Format, SchemaOptions, SourceOptions};
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
@@ -133,6 +134,19 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
     };
     output::print(&output::json(&api::openapi::schema(name)?)?)?;
     Ok(ExitStatus::Done)
+}
+
+/// Prints `value` in a format; `text` is its form for people.
+fn show<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    output::print(&match format {
+        Format::Text => text(value),
+        Format::Json => output::json(value)?,
+        Format::Yaml => output::yaml(value)?,
+    })
 }
 
 /// Reads the machine. `lldp_wait` is how long to listen if the options do not say.

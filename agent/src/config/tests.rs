@@ -78,25 +78,27 @@ fn every_source_can_set_a_flag() {
     }
 }
 
+/// The error for a value from a source other than the command line.
+fn refused(line: &str, file: &str, kernel: &str, environment: &[(&str, &str)]) -> String {
+    let failure = configure(&words(line), &sources(file, kernel, environment), true).unwrap_err();
+    let Failure::Source(error) = failure else { panic!("{failure:?}") };
+    error.to_string()
+}
+
 #[test]
 fn misspelt_flag_is_refused_so_that_no_dry_run_becomes_an_install() {
-    for (file, kernel, environment, says) in [
-        ("", "rci.dry-run=ture", "", "kernel argument rci.dry-run"),
-        ("dry_run: ture", "", "", "test.yaml"),
-        ("", "", "ture", "RCI_DRY_RUN"),
+    let install = "install --vim https://v";
+    for (error, says) in [
+        (refused(install, "", "rci.dry-run=ture", &[]), "kernel argument rci.dry-run"),
+        (refused(install, "dry_run: ture", "", &[]), "test.yaml"),
+        (refused(install, "", "", &[("RCI_DRY_RUN", "ture")]), "RCI_DRY_RUN"),
     ] {
-        let environment = [("RCI_DRY_RUN", environment)];
-        let environment = if environment[0].1.is_empty() { &[][..] } else { &environment };
-        let sources = sources(file, kernel, environment);
-        let failure = configure(&words("install --vim https://v"), &sources, true).unwrap_err();
-        let Failure::Source(error) = failure else { panic!("{failure:?}") };
-        let error = error.to_string();
         assert!(error.contains(says), "{error}");
         assert!(error.ends_with("holds \"ture\" for dry-run, expected true or false"), "{error}");
     }
     for word in ["0", "False", "no", "off"] {
         let sources = sources("", &format!("rci.dry-run={word}"), &[]);
-        configure(&words("install --vim https://v"), &sources, true).unwrap();
+        configure(&words(install), &sources, true).unwrap();
     }
 }
 
@@ -124,110 +126,66 @@ fn default_command_needs_a_vim_and_no_terminal() {
 
 #[test]
 fn unknown_setting_is_refused_by_every_command_with_the_nearest_option() {
-    for (file, kernel, variable, expected) in [
-        (
-            "",
-            "",
-            "RCI_DRYRUN",
-            "the environment variable RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?",
-        ),
-        (
-            "",
-            "rci.dryrun",
-            "",
-            "rci.dryrun on the kernel command line is not an option, did you mean \"rci.dry-run\"?",
-        ),
-        (
-            "vim: https://v\n# typo\nallow_plain_htpp: true",
-            "",
-            "",
+    let file = "vim: https://v\n# typo\nallow_plain_htpp: true";
+    for command in
+        ["install", "report", "inspect", "check", "schema", "live-config", "--print-config"]
+    {
+        assert_eq!(
+            refused(command, "", "", &[("RCI_DRYRUN", "1")]),
+            "the environment variable RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?"
+        );
+        assert_eq!(
+            refused(command, "", "rci.dryrun", &[]),
+            "rci.dryrun on the kernel command line is not an option, did you mean \"rci.dry-run\"?"
+        );
+        assert_eq!(
+            refused(command, file, "", &[]),
             "line 3 of the configuration file test.yaml holds the key \"allow-plain-htpp\", did you mean \
-             \"allow-plain-http\"?",
-        ),
-    ] {
-        let environment = [(variable, "1")];
-        let environment = if variable.is_empty() { &[][..] } else { &environment };
-        let sources = sources(file, kernel, environment);
-        for command in
-            ["install", "report", "inspect", "check", "schema", "live-config", "--print-config"]
-        {
-            let failure = configure(&words(command), &sources, true).unwrap_err();
-            let Failure::Source(error) = failure else { panic!("{failure:?}") };
-            assert_eq!(error.to_string(), expected, "{command}");
-        }
+             \"allow-plain-http\"?"
+        );
     }
-}
-
-#[test]
-fn setting_unlike_every_option_is_refused_with_all_options() {
-    for (file, kernel, environment, expected) in [
-        (
-            "zzz: 1",
-            "",
-            "",
-            "holds the key \"zzz\", expected one of after, agent-in-image, agent-option, ",
-        ),
-        (
-            "",
-            "rci.zzz=1",
-            "",
-            "rci.zzz on the kernel command line is not an option, expected one of rci.after, rci.agent-in-image, rci.agent-option, ",
-        ),
-        (
-            "",
-            "",
-            "RCI_é",
-            "RCI_é is not an option, expected one of RCI_AFTER, RCI_AGENT_IN_IMAGE, RCI_AGENT_OPTION, ",
-        ),
-    ] {
-        let environment = [(environment, "1")];
-        let environment = if environment[0].0.is_empty() { &[][..] } else { &environment };
-        let failure = configure(&words("install"), &sources(file, kernel, environment), true);
-        let Err(Failure::Source(error)) = failure else { panic!("{failure:?}") };
-        assert!(error.to_string().contains(expected), "{error}");
-    }
-}
-
-#[test]
-fn variable_that_names_the_configuration_file_is_known() {
     configure(&words("inspect"), &sources("", "", &[("RCI_CONFIG", "x.yaml")]), true).unwrap();
 }
 
-/// The error for a value from a source other than the command line.
-fn refused(line: &str, file: &str, kernel: &str) -> String {
-    let failure = configure(&words(line), &sources(file, kernel, &[]), true).unwrap_err();
-    let Failure::Source(error) = failure else { panic!("{failure:?}") };
-    error.to_string()
-}
-
 #[test]
-fn wrong_value_is_refused_with_its_source_and_what_is_expected() {
-    for (file, kernel, expected) in [
+fn setting_unlike_every_option_or_of_a_wrong_value_is_refused_with_what_is_expected() {
+    let file = "configuration file test.yaml holds";
+    for (error, expected) in [
         (
-            "budget: many",
-            "",
-            "configuration file test.yaml holds \"many\" for budget, expected a whole number of seconds \
-             from 1 to 3600",
+            refused("install", "zzz: 1", "", &[]),
+            "holds the key \"zzz\", expected one of after, agent-in-image, agent-option, ".to_owned(),
         ),
         (
-            "",
-            "rci.log-level=loud",
-            "kernel argument rci.log-level holds \"loud\" for log-level, expected one of error, warn, info, \
-             debug",
+            refused("install", "", "rci.zzz=1", &[]),
+            "rci.zzz on the kernel command line is not an option, expected one of rci.after, rci.agent-in-image, \
+             rci.agent-option, "
+                .to_owned(),
         ),
         (
-            "budget: [1, 2]",
-            "",
-            "configuration file test.yaml holds 2 values for budget, expected one",
+            refused("install", "", "", &[("RCI_é", "1")]),
+            "RCI_é is not an option, expected one of RCI_AFTER, RCI_AGENT_IN_IMAGE, RCI_AGENT_OPTION, "
+                .to_owned(),
+        ),
+        (
+            refused("inspect", "budget: many", "", &[]),
+            format!("{file} \"many\" for budget, expected a whole number of seconds from 1 to 3600"),
+        ),
+        (
+            refused("inspect", "", "rci.log-level=loud", &[]),
+            "kernel argument rci.log-level holds \"loud\" for log-level, expected one of error, warn, info, debug"
+                .to_owned(),
+        ),
+        (
+            refused("inspect", "budget: [1, 2]", "", &[]),
+            format!("{file} 2 values for budget, expected one"),
+        ),
+        (
+            refused("install", "", "rci.bring-links-up=perhaps", &[]),
+            "holds \"perhaps\" for bring-links-up, expected true or false".to_owned(),
         ),
     ] {
-        assert_eq!(refused("inspect", file, kernel), expected);
+        assert!(error.contains(&expected), "{error}");
     }
-    let found = refused("install", "", "rci.bring-links-up=perhaps");
-    assert!(
-        found.ends_with("holds \"perhaps\" for bring-links-up, expected true or false"),
-        "{found}"
-    );
 }
 
 #[test]

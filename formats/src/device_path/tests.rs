@@ -63,7 +63,7 @@ fn hostile_paths_end() {
 }
 
 #[test]
-fn what_a_path_reveals_lies_where_its_parts_say() {
+fn what_a_path_reveals_lies_where_its_fields_say() {
     let mac = node(3, 11, &[[2, 0, 0, 0, 0, 1].as_slice(), &[0; 26], &[1]].concat());
     let mut ipv4 = vec![0; 23];
     ipv4[..8].copy_from_slice(&[192, 0, 2, 7, 192, 0, 2, 1]);
@@ -71,15 +71,15 @@ fn what_a_path_reveals_lies_where_its_parts_say() {
     let mut disk = vec![0; 38];
     (disk[20], disk[37]) = (7, 1);
     let path = [mac, node(3, 12, &ipv4), uri, node(4, 1, &disk), END.to_vec()].concat();
-    let found: Vec<(Content, &[u8])> =
-        parts(&path).iter().map(|part| (part.content, part.field.bytes(&path))).collect();
-    let expected: [(Content, &[u8]); 6] = [
-        (Content::Number, &[2, 0, 0, 0, 0, 1]),
-        (Content::Address, &[192, 0, 2, 7]),
-        (Content::Address, &[192, 0, 2, 1]),
-        (Content::Address, &[0; 4]),
-        (Content::Arguments, b"http://user:pw@boot/"),
-        (Content::DiskNumber, &[7, 0, 0, 0]),
+    let found: Vec<(Kind, &[u8])> =
+        fields(&path).iter().map(|field| (field.kind, field.bytes(&path))).collect();
+    let expected: [(Kind, &[u8]); 6] = [
+        (Kind::Mac, &[2, 0, 0, 0, 0, 1]),
+        (Kind::Address, &[192, 0, 2, 7]),
+        (Kind::Address, &[192, 0, 2, 1]),
+        (Kind::Address, &[0; 4]),
+        (Kind::Arguments, b"http://user:pw@boot/"),
+        (Kind::Serial, &[7, 0, 0, 0]),
     ];
     assert_eq!(found, expected);
 }
@@ -89,8 +89,8 @@ fn a_replacement_of_another_length_changes_the_nodes_length_and_no_other_node() 
     let path = [node(3, 24, b"http://boot"), node(3, 17, &[1]), END.to_vec(), vec![9]].concat();
     let edits = [(4..15, b"ftp://x".to_vec())];
     let expected = [node(3, 24, b"ftp://x"), node(3, 17, &[1]), END.to_vec(), vec![9]].concat();
-    assert_eq!(splice(&path, &edits), expected);
-    assert_eq!(splice(&path, &[]), path);
+    assert_eq!(splice(&path, 0, &edits), expected);
+    assert_eq!(splice(&path, 0, &[]), path);
     let long = [(4..15, vec![b'x'; 70_000])];
-    assert_eq!(splice(&path, &long), path);
+    assert_eq!(splice(&path, 0, &long), path);
 }

@@ -39,14 +39,14 @@ fn in_line(line: &str, found: &mut Vec<Field>) {
     let text = line.trim();
     let offset = line.len() - line.trim_start().len();
     if let Some(name) = text.strip_suffix(" {") {
-        let is_own = SECTIONS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()));
-        let kind = if is_own { Kind::Plain } else { Kind::FreeText };
-        found.push(Field::text(offset..offset + name.len(), kind));
-    } else if let Some((key, _)) = text.split_once(" = ") {
-        for (start, value) in quoted(line) {
-            let kind = kind(key, value);
-            found.push(Field::text(start..start + value.len(), kind));
+        if !SECTIONS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit())) {
+            found.push(Field::text(offset..offset + name.len(), Kind::FreeText));
         }
+    } else if let Some((key, _)) = text.split_once(" = ") {
+        let field = |(start, value): (usize, &str)| {
+            Some(Field::text(start..start + value.len(), kind(key, value)?))
+        };
+        found.extend(quoted(line).filter_map(field));
         // `creation_host = "node7"  # Linux node7 6.1.0 …`
         if let Some(at) = line.find("# Linux ").map(|at| at + "# Linux ".len()) {
             let host = line[at..].split(' ').next().unwrap_or_default();
@@ -67,13 +67,13 @@ fn quoted(line: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// What the value of a key reveals. A volume is also named where another one uses it.
-fn kind(key: &str, value: &str) -> Kind {
+fn kind(key: &str, value: &str) -> Option<Kind> {
     let is_physical = value.strip_prefix("pv").is_some_and(|n| n.parse::<u16>().is_ok());
     match key {
-        _ if is_id(value) => Kind::Serial,
-        "creation_host" => Kind::HostName,
-        _ if PLAIN_KEYS.contains(&key) || is_physical || value.is_empty() => Kind::Plain,
-        _ => Kind::FreeText,
+        _ if is_id(value) => Some(Kind::Serial),
+        "creation_host" => Some(Kind::HostName),
+        _ if PLAIN_KEYS.contains(&key) || is_physical || value.is_empty() => None,
+        _ => Some(Kind::FreeText),
     }
 }
 
@@ -90,11 +90,8 @@ mod tests {
 
     #[test]
     fn names_and_identifiers_are_fields_and_the_words_of_lvm_are_plain() {
-        let found: Vec<(Kind, &[u8])> = fields(TEXT)
-            .iter()
-            .filter(|field| field.kind != Kind::Plain)
-            .map(|field| (field.kind, field.bytes(TEXT)))
-            .collect();
+        let found: Vec<(Kind, &[u8])> =
+            fields(TEXT).iter().map(|field| (field.kind, field.bytes(TEXT))).collect();
         let expected = [
             (Kind::FreeText, "vg_acme"),
             (Kind::Serial, "abcdef-ghij-klmn-opqr-stuv-wxyz-ABCDEF"),

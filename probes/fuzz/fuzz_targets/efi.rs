@@ -5,23 +5,23 @@ use formats::efi::GLOBAL;
 
 const FOLDER: &str = "sys/firmware/efi/efivars";
 
-/// Every part lies in the variable, and replacing each by itself changes nothing.
-fn parts(data: &[u8]) {
+/// Every field lies in the variable, and replacing each by itself changes nothing.
+fn fields(data: &[u8]) {
     let name = format!("Boot0001-{GLOBAL}");
-    let parts = formats::efi::parts(&name, data);
-    let same = |part: &formats::efi::Part| {
-        let bytes = data.get(part.field.span.clone()).expect("a span outside the variable");
-        (part.field.span.clone(), bytes.to_vec())
+    let fields = formats::efi::fields(&name, data);
+    let same = |field: &formats::Field| {
+        let bytes = data.get(field.span.clone()).expect("a span outside the variable");
+        (field.span.clone(), bytes.to_vec())
     };
-    let edits: Vec<_> = parts.iter().map(same).collect();
-    if !parts.is_empty() {
+    let edits: Vec<_> = fields.iter().map(same).collect();
+    if !fields.is_empty() {
         assert_eq!(formats::efi::splice(&name, data, &edits).as_deref(), Some(data));
     }
     let _ = formats::device_path::text(data);
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    parts(data);
+    fields(data);
     let names = ["BootOrder", "BootCurrent", "SecureBoot", "SetupMode", "Timeout", "Boot0001"];
     let contents: [&[u8]; 6] = fuzz::pieces(data);
     let paths = names.map(|name| format!("{FOLDER}/{name}-{GLOBAL}"));

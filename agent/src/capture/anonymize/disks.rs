@@ -8,9 +8,6 @@ use formats::crc::crc32;
 use formats::gpt::Header;
 use formats::{Field, lvm, mbr};
 
-use super::collect::Secrets;
-use super::fields::collect_field;
-
 /// Where a header may begin: blocks have 512 bytes or a multiple of it.
 const STEP_BYTES: usize = 512;
 
@@ -25,7 +22,7 @@ fn place(path: &str) -> Option<(&str, u64)> {
     Some((device, place.split_once('-')?.0.parse().ok()?))
 }
 
-/// The fields of one read. The entries of a GPT may lie in several: see [`collect`].
+/// The fields of one read. The entries of a GPT may lie in several: see [`entry_guids`].
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let Some((_, start)) = place(path) else { return Vec::new() };
     let boot_record = if start == 0 { mbr::fields(content) } else { Vec::new() };
@@ -47,24 +44,44 @@ fn headers(content: &[u8]) -> impl Iterator<Item = (usize, Header)> {
     places.filter_map(|at| Some((at, Header::unverified(content.get(at..)?).ok()?)))
 }
 
-/// The size of a block: a header says in which one it lies.
-fn block_bytes(header: &Header, offset: u64) -> u64 {
-    offset.checked_div(header.own_lba).unwrap_or(0)
+/// A header in one read of a disk.
+struct Table<'a> {
+    path: &'a str,
+    device: &'a str,
+    /// Where it begins in the read.
+    at: usize,
+    header: Header,
+    /// The size of a block: a header says in which one it lies.
+    block_bytes: u64,
 }
 
-/// Collects what the entries of GPTs contain.
-pub(super) fn collect(files: &BTreeMap<String, Vec<u8>>, secrets: &mut Secrets) {
-    for (path, content) in files {
-        let Some((device, start)) = place(path) else { continue };
-        for (at, header) in headers(content) {
-            let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
-            let Ok((first, n_bytes)) = header.entries_place(block_bytes) else { continue };
-            let entries = read(files, device, first, n_bytes);
-            for field in header.entry_fields(&entries) {
-                collect_field(&field, field.bytes(&entries), secrets);
-            }
-        }
+impl Table<'_> {
+    /// Its entries, which may lie in another read: fewer where a part was not read.
+    fn entries(&self, files: &BTreeMap<String, Vec<u8>>, device: &str) -> Option<Vec<u8>> {
+        let (first, n_bytes) = self.header.entries_place(self.block_bytes).ok()?;
+        Some(read(files, device, first, n_bytes))
     }
+}
+
+/// The headers in all reads.
+fn tables(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Table<'_>> {
+    let reads = files.iter().filter_map(|(path, content)| Some((path, place(path)?, content)));
+    reads.flat_map(|(path, (device, start), content)| {
+        headers(content).map(move |(at, header)| {
+            let offset = start.saturating_add(at as u64);
+            let block_bytes = offset.checked_div(header.own_lba).unwrap_or(0);
+            Table { path, device, at, header, block_bytes }
+        })
+    })
+}
+
+/// The GUIDs in the entries of GPTs.
+pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
+    tables(files).flat_map(|table| {
+        let entries = table.entries(files, table.device).unwrap_or_default();
+        let fields = table.header.entry_fields(&entries);
+        fields.iter().map(|field| field.bytes(&entries).to_vec()).collect::<Vec<Vec<u8>>>()
+    })
 }
 
 /// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.
@@ -73,22 +90,17 @@ pub(super) fn reseal(
     files: &mut BTreeMap<String, Vec<u8>>,
     name: impl Fn(&str) -> String,
 ) {
-    for (path, content) in originals {
-        let Some((device, start)) = place(path) else { continue };
-        for at in (0..content.len()).step_by(STEP_BYTES) {
-            let Ok(header) = Header::parse(&content[at..]) else { continue };
-            let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
-            let of = |files: &BTreeMap<String, Vec<u8>>, device: &str| {
-                let (first, n_bytes) = header.entries_place(block_bytes).ok()?;
-                Some(read(files, device, first, n_bytes)).filter(|bytes| bytes.len() == n_bytes)
-            };
-            let was_good = of(originals, device)
-                .is_some_and(|entries| header.partitions(&entries, block_bytes).is_ok());
-            let entries =
-                of(files, &name(device)).filter(|_| was_good).map(|entries| crc32(&entries));
-            if let Some(file) = files.get_mut(&name(path)).and_then(|file| file.get_mut(at..)) {
-                header.seal(file, entries);
-            }
+    for table in tables(originals) {
+        let block = originals.get(table.path).and_then(|content| content.get(table.at..));
+        let Some(header) = block.and_then(|block| Header::parse(block).ok()) else { continue };
+        let is_good = |entries: &Vec<u8>| header.partitions(entries, table.block_bytes).is_ok();
+        let was_good = table.entries(originals, table.device).is_some_and(|found| is_good(&found));
+        let entries = table.entries(files, &name(table.device)).filter(|_| was_good);
+        let sum = entries.map(|entries| crc32(&entries));
+        if let Some(file) =
+            files.get_mut(&name(table.path)).and_then(|file| file.get_mut(table.at..))
+        {
+            header.seal(file, sum);
         }
     }
 }

@@ -1,37 +1,37 @@
 //! `capture --anonymize`: replaces what names one machine, its disks, its network and its owner.
 //!
-//! First everything secret is collected: the values of the report whose keys say what they are, and
-//! what has the form of a MAC, a UUID, a WWN or an address anywhere in the capture. Each secret gets
-//! one replacement of the same shape, drawn with a random key that is then forgotten. Then every form
-//! in which the secret can occur (upper and lower case, with and without separators, as bytes in
-//! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
+//! First everything secret is collected ([`collect`]): the values of the report whose keys say what they are, the
+//! fields of each format, and what has the form of a MAC, a UUID, a WWN or an address anywhere in the capture. Each
+//! secret gets one replacement of the same shape, drawn with a random key that is then forgotten ([`pseudonym`]). Then
+//! every spelling of the secret ([`spelling`]) is replaced everywhere, in contents as in names ([`replace`]).
 //!
-//! What may look like anything, as a password or four bytes of an address, is replaced at the places
-//! where it is: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories, lists of routes,
-//! mount tables, and the first and last sectors of disks.
+//! What may look like anything, as a password or four bytes of an address, is a field of a format ([`sources`]), and
+//! is replaced where it is.
 
-mod by_form;
 mod collect;
 mod disks;
-mod efi;
-mod fields;
-mod forms;
 mod ipv4;
-mod lvm;
 mod pseudonym;
 mod replace;
+mod secret;
+mod sources;
+pub(super) mod spelling;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::net::IpAddr;
 
 use anyhow::Context as _;
+use formats::{Edit, Encoding, Field, Kind, command_line, lvm, splice};
+use probes::dmi::is_placeholder;
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
-use collect::Secrets;
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
+use secret::Secrets;
+use sources::{ip, latin, turned};
 
 /// Where the kernel's random numbers come from.
 const RANDOM: &str = "/dev/urandom";
@@ -39,77 +39,150 @@ const RANDOM: &str = "/dev/urandom";
 /// A copy of `recorded` without what identifies the machine that `report` describes.
 ///
 /// # Errors
-/// If there are no random numbers.
+/// If there are no random numbers, or too many identifiers.
 pub(super) fn anonymize(recorded: &Recorded, report: &Value) -> anyhow::Result<Recorded> {
     let mut key = [0; 32];
     File::open(RANDOM)
         .and_then(|mut file| file.read_exact(&mut key))
         .with_context(|| format!("reading {RANDOM}"))?;
-    Ok(with_key(key, recorded, report))
+    with_key(key, recorded, report)
 }
 
-fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> Recorded {
-    let secrets = Secrets::of(recorded, report);
+fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> anyhow::Result<Recorded> {
+    let secrets = collect::secrets(recorded, report);
     let mut names = Pseudonyms::new(key, &secrets);
-    let table = Table::new(&secrets, &mut names);
-    let path = |path: &str| table.in_path(path);
-    let text = |text: &str| table.in_text(text);
-    let mut files: BTreeMap<String, Vec<u8>> = recorded
-        .files
-        .iter()
-        .map(|(name, content)| (path(name), file(name, content, &secrets, &table, &mut names)))
-        .collect();
-    disks::reseal(&recorded.files, &mut files, path);
+    let table = Table::new(&secrets, &mut names)?;
+    let mut anonymizer = Anonymizer { secrets: &secrets, names, table: &table };
+    let path = |path: &String| table.in_path(path);
+    let files = recorded.files.iter();
+    let mut files: BTreeMap<String, Vec<u8>> =
+        files.map(|(name, content)| (path(name), anonymizer.file(name, content))).collect();
+    disks::reseal(&recorded.files, &mut files, |path| table.in_path(path));
     let failure = |failure: &Failure| match failure {
-        Failure::Text(found) => Failure::Text(text(found)),
+        Failure::Text(found) => Failure::Text(table.in_text(found)),
         Failure::Code(code) => Failure::Code(*code),
     };
-    Recorded {
+    let directories = recorded.directories.iter();
+    let failures = recorded.failures.iter();
+    Ok(Recorded {
         files,
-        directories: recorded
-            .directories
-            .iter()
-            .map(|(name, names)| (path(name), names.iter().map(|name| path(name)).collect()))
+        directories: directories
+            .map(|(name, names)| (path(name), names.iter().map(path).collect()))
             .collect(),
         links: recorded.links.iter().map(|(name, to)| (path(name), path(to))).collect(),
-        failures: recorded
-            .failures
-            .iter()
+        failures: failures
             .map(|((operation, name), found)| ((*operation, path(name)), failure(found)))
             .collect(),
         first_paths: BTreeMap::new(),
+    })
+}
+
+/// What replaces the secrets of one machine.
+struct Anonymizer<'a> {
+    secrets: &'a Secrets,
+    names: Pseudonyms,
+    table: &'a Table,
+}
+
+impl Anonymizer<'_> {
+    /// The content of one file without secrets.
+    fn file(&mut self, path: &str, original: &[u8]) -> Vec<u8> {
+        if path.ends_with("/environ") {
+            // Passwords are given in the environment; whether this is a container is all that is read.
+            let variables = original.split(|byte| *byte == 0);
+            let kept: Vec<&[u8]> = variables.filter(|v| v.starts_with(b"container=")).collect();
+            return kept.join(&0);
+        }
+        let edit = |field: Field| {
+            let put = self.replacement(&field, field.bytes(original))?;
+            Some((field.span, put))
+        };
+        let edits = sources::fields(path, original).into_iter().filter_map(edit).collect();
+        let content = sources::edited(path, original, edits);
+        let mut content = self.table.apply(Place::of(path, &content), &content);
+        sources::reseal(path, original, &mut content);
+        content
+    }
+
+    /// What replaces a field because of where it is: what could be anything elsewhere. `None` if the table
+    /// replaces it, as it replaces the value everywhere.
+    fn replacement(&mut self, field: &Field, bytes: &[u8]) -> Option<Vec<u8>> {
+        let text = field.encoding.decode(bytes);
+        let is_known = match (field.kind, field.encoding) {
+            (Kind::Address, Encoding::Bytes) => {
+                return Some(to_bytes(self.names.address(ip(bytes)?)));
+            }
+            (Kind::Serial, Encoding::LittleEndian) => return self.disk_number(bytes),
+            (Kind::Arguments, _) => {
+                return Some(field.encoding.encode(&self.table.in_text(&self.line(&text?))));
+            }
+            (Kind::Description | Kind::Identifier, _) => {
+                return Some(field.encoding.encode(&self.table.in_text(&text?)));
+            }
+            (Kind::Serial, Encoding::Text) if lvm::is_id(&latin(bytes)) => {
+                return Some(self.lvm_id(&latin(bytes)).into_bytes());
+            }
+            (Kind::FreeText, _) => {
+                !text.as_ref().is_some_and(|text| is_placeholder(text.trim_matches([' ', '\0'])))
+            }
+            // Here it may be a word, which is not replaced elsewhere.
+            (Kind::HostName, Encoding::Text) => self.secrets.has_host(&latin(bytes)),
+            (Kind::Serial, Encoding::Text) => self.secrets.has_text(&latin(bytes)),
+            (Kind::Secret, _) => true,
+            _ => false,
+        };
+        match text.filter(|_| is_known) {
+            Some(text) => Some(field.encoding.encode(&self.text(&text))),
+            None => is_known.then(|| self.names.bytes(bytes)),
+        }
+    }
+
+    /// Arguments of a kernel, or a URL, with what is secret at its place replaced there: it may be any word.
+    fn line(&mut self, line: &str) -> String {
+        let fields = command_line::fields(line)
+            .into_iter()
+            .filter(|field| matches!(field.kind, Kind::Secret | Kind::HostName | Kind::FreeText));
+        let edit = |field: Field| {
+            let put = self.text(line.get(field.span.clone()).unwrap_or_default());
+            (field.span, put.into_bytes())
+        };
+        let edits: Vec<Edit> = fields.map(edit).collect();
+        String::from_utf8(splice(line.as_bytes(), 0, &edits)).unwrap_or_default()
+    }
+
+    /// Text with a replacement for what is between its blanks. A MAC or UUID is replaced as one, wherever
+    /// it occurs.
+    fn text(&mut self, text: &str) -> String {
+        let plain = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        match text.split_once(plain) {
+            Some((before, after)) if !self.secrets.is_number(plain) => {
+                [before, &self.names.text(plain), after].concat()
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// The replacement of a disk's number, whose four bytes may be anything elsewhere.
+    fn disk_number(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let digits = turned(bytes);
+        let put = self.secrets.has_digits(&digits).then(|| self.names.digits(&digits))?;
+        let number = u32::from_str_radix(&put, 16).ok()?;
+        Some(number.to_le_bytes().to_vec())
+    }
+
+    /// The replacement of LVM's identifier, in groups if it is: both forms stay one identifier.
+    fn lvm_id(&mut self, id: &str) -> String {
+        let put = self.names.text(&id.replace('-', ""));
+        if id.contains('-') { lvm::grouped(&put) } else { put }
     }
 }
 
-/// The content of one file without secrets.
-fn file(
-    path: &str,
-    original: &[u8],
-    secrets: &Secrets,
-    table: &Table,
-    names: &mut Pseudonyms,
-) -> Vec<u8> {
-    let mut content = original.to_vec();
-    if path.ends_with("/environ") {
-        // Passwords are given in the environment; whether this is a container is all that is read.
-        let variables = content.split(|byte| *byte == 0);
-        let kept: Vec<&[u8]> = variables.filter(|v| v.starts_with(b"container=")).collect();
-        return kept.join(&0);
+/// An address as it goes over the wire.
+fn to_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     }
-    fields::rewrite(path, &mut content, secrets, names);
-    let changed = efi::rewrite(path, &content, secrets, table, names);
-    let content = changed.unwrap_or(content);
-    let mut content = match std::str::from_utf8(&content) {
-        Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
-        _ => table.apply(Place::of(path, &content), &content),
-    };
-    fields::reseal(path, original, &mut content);
-    content
-}
-
-/// Arguments of a kernel, or a URL, without secrets.
-fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> String {
-    table.in_text(&fields::rewrite_line(line, secrets, names))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use formats::lvm::Volume;
 use sha2::{Digest as _, Sha256};
 
-use super::collect::{Secrets, split_iscsi};
 use super::ipv4::Mapping;
+use super::secret::{Secret, Secrets, split_iscsi};
 
 /// Draws for one replacement; more are only needed where nearly all values of a shape are taken.
 const TRIES: u32 = 1000;
@@ -25,16 +26,54 @@ pub(super) struct Pseudonyms {
 impl Pseudonyms {
     /// No replacement is one of the `secrets`.
     pub(super) fn new(key: [u8; 32], secrets: &Secrets) -> Pseudonyms {
-        let originals = [&secrets.texts, &secrets.hosts, &secrets.digits, &secrets.uuids];
-        let taken = originals.into_iter().flatten().cloned().collect();
+        let value = |secret: &Secret| match secret {
+            Secret::Text(value) | Secret::Digits(value) | Secret::Uuid(value) => {
+                Some(value.clone())
+            }
+            Secret::Host { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        let taken = secrets.all.iter().filter_map(value).collect();
         let ipv4 = Mapping::new(&secrets.networks);
         let whole = secrets.whole.clone();
         Pseudonyms { key, known: BTreeMap::new(), taken, whole, ipv4 }
     }
 
+    /// The replacement of a secret, of the same kind.
+    pub(super) fn of(&mut self, secret: &Secret, secrets: &Secrets) -> Secret {
+        match secret {
+            Secret::Text(text) => Secret::Text(self.text(text)),
+            Secret::Host { name, is_text } => {
+                Secret::Host { name: self.text(name), is_text: *is_text }
+            }
+            Secret::LvmId(id) => Secret::LvmId(self.text(id)),
+            Secret::Volume(Volume { group, name, layer }) => Secret::Volume(Volume {
+                group: self.text(group),
+                name: self.text(name),
+                layer: layer.clone(),
+            }),
+            Secret::Iscsi(name) => Secret::Iscsi(self.iscsi(name)),
+            Secret::Digits(digits) => Secret::Digits(self.digits(digits)),
+            Secret::Uuid(digits) => Secret::Uuid(self.uuid(digits)),
+            Secret::Numeric(text) => {
+                let digits = text.to_lowercase().replace('-', "");
+                let is_uuid = secrets.all.contains(&Secret::Uuid(digits.clone()));
+                let put = if is_uuid { self.uuid(&digits) } else { self.digits(&digits) };
+                Secret::Numeric(in_style_of(text, &put))
+            }
+            Secret::Address(ip) => Secret::Address(self.address(*ip)),
+            Secret::Decimal(digits) => Secret::Decimal(self.digits(digits)),
+            Secret::Spelled(_, ip) => {
+                let put = self.address(*ip);
+                Secret::Spelled(put.to_string(), put)
+            }
+        }
+    }
+
     /// A text in which each letter and digit is another one.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let is_hex = text.bytes().all(|byte| !byte.is_ascii_alphanumeric() || is_digit(byte));
+        let is_hex =
+            text.bytes().all(|byte| !byte.is_ascii_alphanumeric() || byte.is_ascii_hexdigit());
         let n_letters = if is_hex { 6 } else { 26 };
         self.replacement(text, |_, byte, random| match byte {
             b'0'..=b'9' => b'0' + random % 10,
@@ -130,36 +169,39 @@ impl Pseudonyms {
 
     /// `n_digits` hexadecimal digits that replace `value`, and no other value of this kind.
     fn low(&mut self, kind: &str, value: &str, n_digits: usize) -> String {
-        let name = format!("{kind} {value}");
-        if let Some(known) = self.known.get(&name) {
-            return known.clone();
-        }
-        let draw = |round| -> String {
-            let random = self.stream(&name, round);
+        let kind = format!("{kind} ");
+        let digits = |random: &mut dyn Iterator<Item = u8>| {
             random.take(n_digits).map(|byte| char::from(digit(byte))).collect()
         };
-        let mut draws = (0..TRIES).map(draw);
-        let found = draws.find(|draw| !self.taken.contains(&format!("{kind} {draw}")));
-        let found = found.unwrap_or_else(|| "0".repeat(n_digits));
-        self.taken.insert(format!("{kind} {found}"));
-        self.known.insert(name, found.clone());
-        found
+        self.drawn(&kind, value, &digits).unwrap_or_else(|| "0".repeat(n_digits))
     }
 
+    /// `value` with `put(place, byte, random byte)` for each of its bytes.
     fn replacement(&mut self, value: &str, put: impl Fn(usize, u8, u8) -> u8) -> String {
-        if let Some(known) = self.known.get(value) {
-            return known.clone();
-        }
-        let draw = |round| -> String {
-            let bytes = value.bytes().enumerate().zip(self.stream(value, round));
+        let text = |random: &mut dyn Iterator<Item = u8>| {
+            let bytes = value.bytes().enumerate().zip(random);
             let bytes: Vec<u8> = bytes.map(|((at, byte), random)| put(at, byte, random)).collect();
             String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
         };
-        let found = (0..TRIES).map(draw).find(|draw| !self.taken.contains(draw));
-        let found = found.unwrap_or_else(|| value.to_owned());
-        self.taken.insert(found.clone());
-        self.known.insert(value.to_owned(), found.clone());
-        found
+        self.drawn("", value, &text).unwrap_or_else(|| value.to_owned())
+    }
+
+    /// What `make` draws for a value of this kind, and for no other one; `None` if nearly all are taken.
+    fn drawn(
+        &mut self,
+        kind: &str,
+        value: &str,
+        make: &dyn Fn(&mut dyn Iterator<Item = u8>) -> String,
+    ) -> Option<String> {
+        let name = [kind, value].concat();
+        if let Some(known) = self.known.get(&name) {
+            return Some(known.clone());
+        }
+        let mut draws = (0..TRIES).map(|round| make(&mut self.stream(&name, round)));
+        let found = draws.find(|draw| !self.taken.contains(&[kind, draw].concat()))?;
+        self.taken.insert([kind, &found].concat());
+        self.known.insert(name, found.clone());
+        Some(found)
     }
 
     fn random(&self, kind: &str, value: &str) -> u8 {
@@ -177,7 +219,7 @@ impl Pseudonyms {
 }
 
 /// An address that says nothing about the network: loopback, link-local of IPv4, multicast, none.
-pub(super) fn is_universal(address: IpAddr) -> bool {
+fn is_universal(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             v4.is_loopback()
@@ -194,8 +236,18 @@ pub(super) fn is_universal(address: IpAddr) -> bool {
     }
 }
 
-fn is_digit(byte: u8) -> bool {
-    byte.is_ascii_hexdigit()
+/// The digits of `to` in the letters' case and with the signs of `like`.
+fn in_style_of(like: &str, to: &str) -> String {
+    // A digit may become a letter, in the case of the letters that are there.
+    let is_upper = like.bytes().any(|byte| byte.is_ascii_uppercase())
+        && !like.bytes().any(|byte| byte.is_ascii_lowercase());
+    let mut digits = to.chars();
+    let styled = like.chars().map(|c| match c {
+        _ if !c.is_ascii_hexdigit() => c,
+        _ if c.is_ascii_uppercase() || is_upper => digits.next().unwrap_or(c).to_ascii_uppercase(),
+        _ => digits.next().unwrap_or(c),
+    });
+    styled.collect()
 }
 
 fn digit(random: u8) -> u8 {

@@ -12,7 +12,7 @@ fn recorded(files: &[(&str, &[u8])]) -> Recorded {
 /// The keys of what is left of `report` in a file of this content.
 fn left(report: &Value, content: &[u8]) -> Vec<String> {
     let identifiers = Identifiers::of(report, &Recorded::default());
-    let leaks = identifiers.left_in(&recorded(&[("sys/x", content)]), "");
+    let leaks = identifiers.left_in(&recorded(&[("sys/x", content)]), "").unwrap();
     leaks.into_iter().map(|leak| leak.key).collect()
 }
 
@@ -112,8 +112,9 @@ fn names_links_failures_and_the_report_are_searched_and_a_message_never_holds_th
         },
         Recorded { failures: [(key, Failure::Text(text.clone()))].into(), ..Recorded::default() },
     ];
-    let found = trees.map(|tree| identifiers.left_in(&tree, "").remove(0).path);
+    let found = trees.map(|tree| identifiers.left_in(&tree, "").unwrap().remove(0).path);
     assert_eq!(found, ["sys/class/net/enx…", "sys/l", "sys/d", "sys/f"]);
-    let leaks = identifiers.left_in(&Recorded::default(), "{\"mac\":\"3C:EC:EF:11:22:3A\"}");
+    let report = "{\"mac\":\"3C:EC:EF:11:22:3A\"}";
+    let leaks = identifiers.left_in(&Recorded::default(), report).unwrap();
     assert_eq!(leaks[0].path, "report.json");
 }

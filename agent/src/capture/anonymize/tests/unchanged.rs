@@ -60,7 +60,7 @@ pub(super) fn anonymized_lines(root: &Path) -> Vec<String> {
     let report = crate::report::report(&source, &Options::default());
     let mut report = crate::output::tree(&crate::output::json(&report).unwrap()).unwrap();
     report.as_object_mut().unwrap().retain(|key, _| !["collected_at", "timings"].contains(&&**key));
-    lines(&with_key([7; 32], &whole(&archive, &source.recorded()), &report))
+    lines(&with_key([7; 32], &whole(&archive, &source.recorded()), &report).unwrap())
 }
 
 #[test]

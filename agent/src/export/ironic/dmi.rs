@@ -6,7 +6,7 @@ use probes::cpu::Socket;
 use probes::memory::Dimm;
 use serde_json::Value;
 
-use crate::object::{list, object};
+use crate::export::object::{list, object};
 
 pub(super) fn tables(inventory: &Inventory) -> Value {
     let bios = inventory.bios.as_ref();

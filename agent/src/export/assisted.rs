@@ -8,9 +8,9 @@ use probes::gpu::{Card, CardKind};
 use probes::network::{Interface, Route};
 use serde_json::Value;
 
-use crate::object::{list, object};
-use crate::ports::{Port, boot_port, ports, software, without_prefix};
-use crate::select::{architecture, boot_mode, max_mhz, n_cpus};
+use super::object::{list, object};
+use super::ports::{Port, boot_port, ports, software, without_prefix};
+use super::select::{architecture, boot_mode, max_mhz, n_cpus};
 
 /// `AF_INET` and `AF_INET6`, which the agent writes although the definition speaks of 4 and 6.
 const FAMILIES: [(&str, u32); 2] = [("ipv4", 2), ("ipv6", 10)];

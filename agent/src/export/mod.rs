@@ -1,4 +1,16 @@
-//! The report in the forms of other programs: what the crate `exports` needs besides the facts.
+//! The facts of a machine in the forms of other programs: [`mod@ironic`], [`metal3`], [`assisted`].
+//!
+//! Every function takes an [`Inventory`](probes::collect::Inventory) and returns a JSON value; nothing here reads or
+//! writes anything. An unknown value is absent, in every form: the consumers accept that, with the exceptions that
+//! their modules name. `docs/exports.md` lists each key with its source in the report.
+
+pub mod assisted;
+pub mod ironic;
+pub mod metal3;
+
+mod object;
+mod ports;
+mod select;
 
 use serde_json::Value;
 
@@ -20,7 +32,7 @@ pub fn ironic(report: &Report) -> Value {
         decide(disks, &Wanted::of(&nothing_asked, &[], None), &|_| None).ok()
     });
     let root_disk = decision.map(|decision| decision.disk);
-    exports::ironic::document(&report.inventory, root_disk, missing(report).as_deref())
+    ironic::document(&report.inventory, root_disk, missing(report).as_deref())
 }
 
 /// Which sections are missing that an inspection must have, in the words of `ironic-python-agent`.

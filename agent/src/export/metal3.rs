@@ -6,9 +6,9 @@ use probes::collect::Inventory;
 use probes::network::LldpNeighbour;
 use serde_json::Value;
 
-use crate::object::{list, object};
-use crate::ports::{Port, boot_port, ports, switch, without_prefix};
-use crate::select::{architecture, disks, extended_wwn, max_mhz, n_cpus};
+use super::object::{list, object};
+use super::ports::{Port, boot_port, ports, switch, without_prefix};
+use super::select::{architecture, disks, extended_wwn, max_mhz, n_cpus};
 
 const MIB: u64 = 1 << 20;
 

@@ -13,9 +13,9 @@ use probes::pci::PciDevice;
 use probes::usb::UsbDevice;
 use serde_json::{Map, Value};
 
-use crate::object::{list, object};
-use crate::ports::{Port, boot_port, ports, switch, tlvs, without_prefix};
-use crate::select::{architecture, boot_mode, disks, extended_wwn, max_mhz, n_cpus};
+use crate::export::object::{list, object};
+use crate::export::ports::{Port, boot_port, ports, switch, tlvs, without_prefix};
+use crate::export::select::{architecture, boot_mode, disks, extended_wwn, max_mhz, n_cpus};
 
 const MIB: u64 = 1 << 20;
 /// Transports that `lsblk` knows, from which `ironic-python-agent` copies the name.
