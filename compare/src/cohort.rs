@@ -114,7 +114,7 @@ fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
         for unknown in
             members.iter().filter(|m| known.len() * 2 > members.len() && !m.machine.knows(kind))
         {
-            model.not_compared.entry(unknown.name.clone()).or_default().push(kind.name);
+            model.not_compared.entry(unknown.name.clone()).or_default().push(kind.name());
         }
         if known.len() < LEAST {
             continue;
@@ -346,7 +346,7 @@ impl Departure<'_> {
             "report": self.member.name,
             "node_id": machine.node_id,
             "serial": machine.serial,
-            "kind": self.kind.name,
+            "kind": self.kind.name(),
             "part": self.part,
             "name": self.attribute.map(|attribute| attribute.name),
             "path": self.attribute.map(|attribute| attribute.path),

@@ -220,8 +220,8 @@ fn is_elsewhere(a: &Part, b: &Part) -> bool {
 
 /// Where a part was, and where it is unless its name says so.
 fn movement(a: &Part, b: &Part) -> String {
-    if a.place != b.place {
-        return format!("from {}", a.place);
+    if a.id != b.id {
+        return format!("from {}", a.id);
     }
     let mut both = a.slots.iter().zip(&b.slots).filter_map(|(a, b)| a.as_ref().zip(b.as_ref()));
     both.next().map(|(a, b)| format!("from {a} to {b}")).unwrap_or_default()
@@ -299,14 +299,14 @@ impl Differences<'_> {
             "a": machine(self.a),
             "b": machine(self.b),
             "differences": self.parts.iter().map(Difference::json).collect::<Vec<_>>(),
-            "not_compared": self.not_compared.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+            "not_compared": self.not_compared.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         })
     }
 }
 
 impl Difference<'_> {
     fn json(&self) -> Value {
-        let kind = self.a.or(self.b).map_or("", |part| part.kind.name);
+        let kind = self.a.or(self.b).map_or("", |part| part.kind.name());
         let mut object = Map::new();
         object.insert("kind".to_owned(), kind.into());
         object.insert("change".to_owned(), self.change.as_str().into());
@@ -328,8 +328,8 @@ impl Part {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut object = Map::new();
-        if !self.place.is_empty() {
-            object.insert("place".to_owned(), self.place.clone().into());
+        if !self.id.name.is_empty() {
+            object.insert("place".to_owned(), self.id.to_string().into());
         }
         for (attribute, value) in self.attributes().filter(|(_, value)| !value.is_null()) {
             object.insert(attribute.name.to_owned(), value.clone());
@@ -436,7 +436,7 @@ mod tests {
         let (a, b) = (Machine::of(&report()), Machine::of(&other));
         let found = differences(&a, &b, Scope::default());
         assert!(found.is_empty(), "{}", found.text());
-        assert!(found.not_compared.iter().any(|kind| kind.name == "disk"));
+        assert!(found.not_compared.iter().any(|kind| kind.name() == "disk"));
     }
 
     #[test]

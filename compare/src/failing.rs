@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use formats::text::contains_word;
 use serde_json::{Value, json};
 
 use crate::cohort::Member;
@@ -42,7 +43,7 @@ pub fn failing(members: &[Member]) -> Vec<Failing> {
         let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
         for (part, codes) in failing_parts(member) {
             let Some(part_number) = part_number(part) else { continue };
-            let key = (part.kind.name, part_number);
+            let key = (part.id.kind.name(), part_number);
             let entry = found.entry(key).or_insert_with(|| Failing {
                 kind: part.kind,
                 part_number: part_number.to_owned(),
@@ -92,7 +93,7 @@ fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     let mut n_parts = BTreeMap::new();
     for part in members.iter().flat_map(|member| &member.machine.parts) {
         if let Some(number) = part_number(part) {
-            *n_parts.entry((part.kind.name, number)).or_default() += 1;
+            *n_parts.entry((part.id.kind.name(), number)).or_default() += 1;
         }
     }
     n_parts
@@ -130,7 +131,7 @@ impl<'a> Names<'a> {
         if found.is_empty() {
             found = self.named(&self.places, place, locator);
         }
-        let kind = |at: &usize| self.parts.get(*at).map(|part| part.kind.name);
+        let kind = |at: &usize| self.parts.get(*at).map(|part| part.id.kind);
         let first = found.first().and_then(kind);
         found.into_iter().filter(|at| kind(at) == first).collect()
     }
@@ -157,7 +158,7 @@ fn serial(part: &Part) -> Option<&str> {
 }
 
 fn place(part: &Part) -> Option<&str> {
-    part.place.split(", ").next()
+    Some(&part.id.key)
 }
 
 /// A name without what is no letter or digit at its ends: so it is one of the phrases of a text that contains it.
@@ -191,15 +192,6 @@ fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Whether `word` is in `text` with no letter or digit next to it.
-fn contains_word(text: &str, word: &str) -> bool {
-    text.match_indices(word).any(|(at, _)| {
-        let before = text.get(..at).and_then(|text| text.chars().next_back());
-        let after = text.get(at + word.len()..).and_then(|text| text.chars().next());
-        ![before, after].into_iter().flatten().any(char::is_alphanumeric)
-    })
-}
-
 impl Failing {
     /// The part number and its findings, in a line.
     #[must_use]
@@ -207,7 +199,7 @@ impl Failing {
         let codes = self.codes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         line(&format!(
             "  {} {}: {} of {}, on {}: {codes}",
-            self.kind.title,
+            self.kind.title(),
             self.part_number,
             self.n_failing,
             counted(self.n_parts, "part"),
@@ -219,7 +211,7 @@ impl Failing {
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
-            "kind": self.kind.name,
+            "kind": self.kind.name(),
             "part_number": self.part_number,
             "n_failing": self.n_failing,
             "n_parts": self.n_parts,

@@ -5,21 +5,11 @@ pub mod ocptv;
 pub mod prometheus;
 pub mod sample;
 
-use probes::findings::Severity;
-
-/// The name of a severity in these forms.
-fn severity_name(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use probes::faults::Fault;
     use probes::findings::{Finding, Severity};
+    use probes::parts::PartId;
     use serde_json::json;
 
     use crate::report::Report;
@@ -64,10 +54,11 @@ mod tests {
             code: serde_json::from_value(code.into()).unwrap(),
             severity: if is_critical { Severity::Critical } else { Severity::Warning },
             component: component.to_owned(),
-            locator: locator.map(str::to_owned),
+            locator: locator.map(PartId::from),
             evidence: "seen".to_owned(),
             advice: "replace it".to_owned(),
             raw: None,
+            driver_label: None,
         }
     }
 }

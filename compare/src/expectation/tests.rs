@@ -156,7 +156,7 @@ fn part_that_no_expectation_fits_is_reported_only_if_asked_for() {
     let mut expected = expected();
     expected["others"] = json!("report");
     let found = deviations(&expected, &machine());
-    let parts: Vec<&str> = found.iter().map(|one| one.part.as_str()).collect();
+    let parts: Vec<String> = found.iter().map(|one| one.part.to_string()).collect();
     assert_eq!(parts, ["disk sda", "port eno2"]);
     assert!(found.iter().all(|one| one.deviation == Deviation::Surplus));
 }

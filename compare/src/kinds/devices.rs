@@ -1,13 +1,14 @@
 //! Disks, network ports, GPUs, power supplies and other PCI devices.
 
-use super::{Kind, NEIGHBOURS, NONE, PCI, model, own, required, volatile};
+use formats::part::PartKind;
+
+use super::{Kind, NEIGHBOURS, NONE, model, own, required, volatile};
 use crate::quantity::Unit::{Bytes, Count, DiskBytes, Flag, GigaTransfers, Mbit, Text, Watts};
 
 /// The kinds, in the order in which differences are listed.
 pub(super) static KINDS: &[Kind] = &[
     Kind {
-        name: "disk",
-        title: "disk",
+        part: PartKind::Disk,
         list: "block/disks",
         witness: "block/n_disks",
         skip: &[("transport", "usb"), ("is_live_medium", "true")],
@@ -47,8 +48,7 @@ pub(super) static KINDS: &[Kind] = &[
         ],
     },
     Kind {
-        name: "raid_controller",
-        title: "RAID controller",
+        part: PartKind::RaidController,
         list: "block/raid_controllers",
         witness: "block",
         identities: &[&["serial"]],
@@ -64,8 +64,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "raid_drive",
-        title: "RAID drive",
+        part: PartKind::RaidDrive,
         list: "block/raid_controllers/*/drives",
         witness: "block",
         identities: &[&["wwn"], &["serial"]],
@@ -85,8 +84,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "raid_volume",
-        title: "RAID volume",
+        part: PartKind::RaidVolume,
         list: "block/raid_controllers/*/volumes",
         witness: "block",
         identities: &[&["wwn"]],
@@ -100,8 +98,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "interface",
-        title: "port",
+        part: PartKind::Interface,
         list: "network/interfaces",
         witness: "network",
         // Others are made by software; virtual functions get a random address at each start.
@@ -131,8 +128,7 @@ pub(super) static KINDS: &[Kind] = &[
         ],
     },
     Kind {
-        name: "infiniband",
-        title: "InfiniBand",
+        part: PartKind::Infiniband,
         list: "network/infiniband",
         witness: "network",
         identities: &[&["node_guid"]],
@@ -149,8 +145,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "fc_host",
-        title: "FC port",
+        part: PartKind::FcHost,
         list: "block/fc_hosts",
         // RAID controllers alone make a `block` too.
         witness: "block/n_disks",
@@ -165,8 +160,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "gpu",
-        title: "GPU",
+        part: PartKind::Gpu,
         list: "gpu/cards",
         witness: "gpu",
         skip: &[("kind", "bmc_display"), ("physical_function", "!")],
@@ -187,8 +181,7 @@ pub(super) static KINDS: &[Kind] = &[
         ],
     },
     Kind {
-        name: "power_supply",
-        title: "power supply",
+        part: PartKind::PowerSupply,
         list: "smbios/power_supplies",
         witness: "smbios/version",
         skip: &[("is_present", "false")],
@@ -206,8 +199,7 @@ pub(super) static KINDS: &[Kind] = &[
         ],
     },
     Kind {
-        name: "fru",
-        title: "FRU",
+        part: PartKind::Fru,
         list: "bmc/frus",
         witness: "bmc",
         identities: &[&["product/serial"], &["board/serial"]],
@@ -225,8 +217,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: PCI,
-        title: "PCI device",
+        part: PartKind::Pci,
         list: "pci/devices",
         witness: "pci/n_devices",
         skip: &[("physical_function", "!")],

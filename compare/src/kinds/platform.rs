@@ -1,13 +1,14 @@
 //! The machine, its firmware, CPUs and memory.
 
+use formats::part::PartKind;
+
 use super::{Kind, NONE, model, own, required, volatile};
 use crate::quantity::Unit::{Bytes, Count, Flag, Mhz, Text, Transfers};
 
 /// The kinds, in the order in which differences are listed.
 pub(super) static KINDS: &[Kind] = &[
     Kind {
-        name: "product",
-        title: "machine",
+        part: PartKind::Product,
         list: "product",
         witness: "product",
         identities: &[&["serial"], &["uuid"]],
@@ -22,8 +23,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "chassis",
-        title: "chassis",
+        part: PartKind::Chassis,
         list: "chassis",
         witness: "chassis",
         identities: &[&["serial"]],
@@ -36,8 +36,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "baseboard",
-        title: "baseboard",
+        part: PartKind::Baseboard,
         list: "baseboard",
         witness: "baseboard",
         identities: &[&["serial"]],
@@ -50,8 +49,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "bios",
-        title: "BIOS",
+        part: PartKind::Bios,
         list: "bios",
         witness: "bios",
         attributes: &[
@@ -63,8 +61,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "firmware",
-        title: "firmware",
+        part: PartKind::Firmware,
         list: "firmware",
         witness: "firmware",
         attributes: &[
@@ -75,8 +72,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "firmware_component",
-        title: "firmware component",
+        part: PartKind::FirmwareComponent,
         list: "smbios/firmware_components",
         witness: "smbios/version",
         slots: &[&["name", "id"]],
@@ -89,8 +85,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "bmc",
-        title: "BMC",
+        part: PartKind::Bmc,
         list: "bmc",
         witness: "bmc",
         identities: &[&["mac"]],
@@ -102,8 +97,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "tpm",
-        title: "TPM",
+        part: PartKind::Tpm,
         list: "devices/tpm",
         witness: "devices",
         attributes: &[
@@ -114,8 +108,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "cpu",
-        title: "CPUs",
+        part: PartKind::Cpu,
         list: "cpu",
         witness: "cpu",
         attributes: &[
@@ -131,8 +124,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "socket",
-        title: "socket",
+        part: PartKind::Socket,
         list: "cpu/sockets",
         witness: "smbios/version",
         skip: &[("is_populated", "false")],
@@ -150,8 +142,7 @@ pub(super) static KINDS: &[Kind] = &[
         ],
     },
     Kind {
-        name: "memory",
-        title: "memory",
+        part: PartKind::Memory,
         list: "memory",
         witness: "memory",
         attributes: &[
@@ -163,8 +154,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..NONE
     },
     Kind {
-        name: "dimm",
-        title: "DIMM",
+        part: PartKind::Dimm,
         list: "memory/dimms",
         witness: "memory/n_slots",
         skip: &[("is_populated", "false")],

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::Inventory;
 use crate::findings::{Finding, FindingCode, Severity};
+use crate::parts::PartId;
 use parts::Parts;
 use rules::{Group, Rule};
 
@@ -97,7 +98,8 @@ pub struct Evidence {
     pub finding: FindingCode,
     /// What that finding is about; absent if it is about the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locator: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub locator: Option<PartId>,
     /// What was observed, with figures.
     pub observed: String,
     /// The first message of the kernel log about the part; absent for other sources.

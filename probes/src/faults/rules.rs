@@ -140,20 +140,19 @@ pub(super) fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
 impl Rule {
     /// The parts that `finding` makes suspect.
     pub(super) fn suspects(&self, finding: &Finding, parts: &mut Parts) -> Vec<(usize, u8)> {
-        let named = |parts: &mut Parts| parts.named(&finding.component, finding.locator.as_deref());
         match self.who {
-            Named => shared(named(parts), self.certainty),
+            Named => shared(parts.named(finding), self.certainty),
             Dimms => shared(parts.dimms(finding), self.certainty),
             Processors => shared(parts.processors(), self.certainty),
             Only(name) => shared(vec![parts.other(name, None)], self.certainty),
             Nothing => Vec::new(),
             CardAndSlot => {
-                let slot = parts.slot_of(finding.locator.as_deref());
-                weighed(named(parts), slot, self.certainty)
+                let slot = parts.slot_of(finding);
+                weighed(parts.named(finding), slot, self.certainty)
             }
             PortAndModule => {
-                let module = parts.module_of(finding.locator.as_deref());
-                let card = named(parts);
+                let module = parts.module_of(finding);
+                let card = parts.named(finding);
                 match module {
                     Some(module) => weighed(vec![module], card.first().copied(), self.certainty),
                     // Most likely the cable or the switch port, and neither is known here.

@@ -217,7 +217,7 @@ fn suspect_of_a_wrong_result_is_the_processor_with_that_cpu_and_never_a_socket_o
     use crate::cpu::{Core, Cpu, Package, Socket};
     let wrong = |cpu: &str| {
         let row = crate::findings::row("cpu.wrong_result").unwrap();
-        vec![row.finding(Some(format!("logical CPU {cpu}")), "0x1 instead of 0x2")]
+        vec![row.finding(Some(crate::parts::logical_cpu(cpu)), "0x1 instead of 0x2")]
     };
     let package = |id, cpus: &str| {
         let core = Core { id: Some(4), logical_cpus: cpus.to_owned(), ..Core::default() };
@@ -264,7 +264,8 @@ fn thousands_of_dimms_with_errors_are_joined_in_time() {
     let findings: Vec<Finding> = names
         .iter()
         .map(|name| {
-            crate::findings::row("memory.firmware_error").unwrap().finding(Some(name.clone()), "x")
+            let slot = crate::parts::PartId::called(crate::parts::PartKind::Dimm, name);
+            crate::findings::row("memory.firmware_error").unwrap().finding(Some(slot), "x")
         })
         .collect();
     let started = std::time::Instant::now();

@@ -9,6 +9,7 @@ use crate::collect::Inventory;
 use crate::cpu::{Cpu, Package};
 use crate::cpuset::CpuSet;
 use crate::memory::Memory;
+use crate::parts;
 use crate::topology::Node;
 
 /// Sockets with different amounts of memory, and controllers whose channels differ. A guest has what its host gives it.
@@ -32,10 +33,10 @@ fn sockets(inventory: &Inventory, memory: &Memory) -> Option<Finding> {
         return None;
     }
     let poorest = sums.iter().position(|sum| *sum == least)?;
-    let parts = sums.iter().enumerate();
-    let parts: Vec<String> =
-        parts.map(|(at, sum)| format!("package {at} has {} MiB", sum >> 20)).collect();
-    Some(MEMORY_UNBALANCED.finding(Some(format!("package {poorest}")), parts.join(", ")))
+    let texts = sums.iter().enumerate();
+    let texts: Vec<String> =
+        texts.map(|(at, sum)| format!("package {at} has {} MiB", sum >> 20)).collect();
+    Some(MEMORY_UNBALANCED.finding(Some(parts::package(poorest)), texts.join(", ")))
 }
 
 /// The memory of each package; `None` unless every node with CPUs certainly belongs to one package.
@@ -137,7 +138,10 @@ mod tests {
     }
 
     fn locators(nodes: &[(&str, u64)]) -> Vec<Option<String>> {
-        uneven(&machine(nodes)).into_iter().map(|finding| finding.locator).collect()
+        uneven(&machine(nodes))
+            .into_iter()
+            .map(|finding| finding.locator.map(String::from))
+            .collect()
     }
 
     #[test]

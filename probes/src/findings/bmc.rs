@@ -8,6 +8,7 @@ use super::table::{
 };
 use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
+use crate::parts::{PartId, PartKind};
 
 /// Size of one log entry (IPMI 2.0, section 32.1).
 const ENTRY_BYTES: u16 = 16;
@@ -29,7 +30,8 @@ fn sensor(sensor: &BmcSensor) -> Option<Finding> {
     let is_power = matches!(kind, "power supply" | "power unit");
     let row = if is_power { &POWER_SUPPLY } else { &BMC_SENSOR };
     let name = sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number));
-    Some(row.finding(Some(name), format!("{kind} {evidence}")))
+    let of = if is_power { PartKind::PowerSupply } else { PartKind::Sensor };
+    Some(row.finding(Some(PartId::called(of, name)), format!("{kind} {evidence}")))
 }
 
 fn reading(sensor: &BmcSensor) -> String {
@@ -61,7 +63,8 @@ pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
             advice: format!(
                 "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
             ),
-            ..MEMORY_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
+            ..MEMORY_EVENT_LOG
+                .finding(Some(PartId::called(PartKind::Dimm, sensor)), summary(&what, &events))
         })
         .collect()
 }
@@ -73,7 +76,8 @@ pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
     let groups = grouped(inventory, is_other).into_iter();
     groups
         .map(|((sensor, what), events)| {
-            BMC_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
+            let part = PartId::called(PartKind::Sensor, sensor);
+            BMC_EVENT_LOG.finding(Some(part), summary(&what, &events))
         })
         .collect()
 }
@@ -196,7 +200,7 @@ mod tests {
         let inventory = inventory(Bmc { event_log, ..Bmc::default() });
         let found = memory_events(&inventory);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].locator.as_deref(), Some("DIMM A1"));
+        assert_eq!(found[0].part(), "DIMM A1");
         assert_eq!(
             found[0].evidence,
             "2x memory correctable error in the event log, last 2026-11-20T10:00:00"

@@ -5,6 +5,7 @@ use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::cpu::{Cpu, Socket};
 use crate::cpuset::CpuSet;
+use crate::parts::{PartId, PartKind};
 
 /// Installed CPUs that are not online.
 pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
@@ -44,10 +45,11 @@ fn set(text: Option<&String>) -> Option<CpuSet> {
 
 /// The CPUs that are present but not online. The kernel's own `offline` list also contains CPUs that
 /// are not plugged in.
-fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<String> {
+fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<PartId> {
     let present = set(cpu.present.as_ref())?;
     let missing = present.difference(&set(cpu.online.as_ref())?).difference(standby);
-    Some(missing.to_string()).filter(|_| !missing.is_empty())
+    let part = PartId::new(PartKind::LogicalCpu, missing.to_string());
+    (!missing.is_empty()).then_some(part)
 }
 
 /// The most threads of a core, according to the firmware. The kernel shows no core without an online
@@ -63,7 +65,10 @@ pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
     let failed =
         sockets.filter(|socket| socket.status.as_deref() == Some("disabled by a self-test error"));
     let evidence = "the firmware disabled the processor after its self-test";
-    failed.map(|socket| CPU_SELF_TEST.finding(socket.locator.clone(), evidence)).collect()
+    let part = |locator| PartId::called(PartKind::Socket, locator);
+    failed
+        .map(|socket| CPU_SELF_TEST.finding(socket.locator.as_ref().map(part), evidence))
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,7 +113,7 @@ mod tests {
             ..Cpu::default()
         };
         let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
-        assert_eq!(found[0].locator.as_deref(), Some("5"));
+        assert_eq!(found[0].part(), "5");
     }
 
     #[test]

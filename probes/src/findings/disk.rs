@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::table::{DISK_DUPLICATE_IDENTITY, DISK_NONE_ELIGIBLE, DISK_ZERO_SIZE};
-use crate::block::{Block, Disk, DiskBay};
+use crate::block::{Block, Disk};
 use crate::collect::Inventory;
+use crate::parts::{self, PartId, PartKind};
 
 /// Where an installed system mounts its root and boot file systems; `/sysroot` is that of ostree.
 /// The live image mounts none of these from a disk.
@@ -13,16 +14,6 @@ const SYSTEM_MOUNTS: [&str; 6] = ["/", "/sysroot", "/usr", "/boot", "/boot/efi",
 
 pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
     inventory.block.as_ref().map_or(&[], |block| &block.disks)
-}
-
-/// Kernel name, serial number and bay: what is printed on the label, and where the disk is.
-pub(crate) fn locator(disk: &Disk) -> String {
-    let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}"));
-    let bay = disk.bay.as_ref().and_then(DiskBay::name).map(|bay| format!("bay {bay}"));
-    match [serial, bay].into_iter().flatten().collect::<Vec<_>>().join(", ") {
-        known if known.is_empty() => disk.name.clone(),
-        known => format!("{} ({known})", disk.name),
-    }
 }
 
 /// A machine that neither runs an installed system nor has a disk to install one on.
@@ -93,7 +84,7 @@ pub(super) fn zero_size(inventory: &Inventory) -> Vec<Finding> {
     let is_dead = |disk: &&Disk| disk.size_bytes == Some(0) && disk.is_removable != Some(true);
     let evidence = "the disk responds but reports zero capacity";
     let dead = disks(inventory).iter().filter(is_dead);
-    dead.map(|disk| DISK_ZERO_SIZE.finding(Some(locator(disk)), evidence)).collect()
+    dead.map(|disk| DISK_ZERO_SIZE.finding(Some(parts::disk(disk)), evidence)).collect()
 }
 
 /// Disks that share a WWN without being paths of one multipath device.
@@ -110,7 +101,8 @@ pub(super) fn duplicate_identity(inventory: &Inventory) -> Vec<Finding> {
         .map(|(wwn, disks)| {
             let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
             let evidence = format!("all report the WWN {wwn}");
-            DISK_DUPLICATE_IDENTITY.finding(Some(names.join(", ")), evidence)
+            DISK_DUPLICATE_IDENTITY
+                .finding(Some(PartId::called(PartKind::Other, names.join(", "))), evidence)
         })
         .collect()
 }

@@ -1,13 +1,14 @@
 //! Disks that fail, wear out or are locked, and disks and arrays that lost a path or a member.
 
 use super::Finding;
-use super::disk::{disks, locator};
+use super::disk::disks;
 use super::table::{
     DISK_ARRAY_DEGRADED, DISK_HEALTH_BAD_SECTORS, DISK_HEALTH_FAILING, DISK_HEALTH_HOT,
     DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE,
 };
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
+use crate::parts::{self, PartId, PartKind};
 
 /// The findings of `check` about the health of each disk that reports it.
 fn of_health(
@@ -28,7 +29,7 @@ pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
             _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
         };
         let is_failing = health.is_passed == Some(false);
-        is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(locator(disk)), evidence))
+        is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(parts::disk(disk)), evidence))
     })
 }
 
@@ -50,7 +51,7 @@ pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
     let is_ignored = disk.is_removable == Some(true)
         || disk.is_locked()
         || disk.shared_identities().next().is_some();
-    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
+    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(parts::disk(disk)), evidence))
 }
 
 /// Disks that have used up their rated endurance.
@@ -58,7 +59,7 @@ pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
     of_health(inventory, |disk, health| {
         let used = health.used_percent.filter(|used| *used >= 100)?;
         let evidence = format!("{used} % of the rated endurance is used");
-        Some(DISK_HEALTH_WORN.finding(Some(locator(disk)), evidence))
+        Some(DISK_HEALTH_WORN.finding(Some(parts::disk(disk)), evidence))
     })
 }
 
@@ -73,7 +74,7 @@ pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
         let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
         let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
         (!evidence.is_empty())
-            .then(|| DISK_HEALTH_BAD_SECTORS.finding(Some(locator(disk)), evidence.join(", ")))
+            .then(|| DISK_HEALTH_BAD_SECTORS.finding(Some(parts::disk(disk)), evidence.join(", ")))
     })
 }
 
@@ -88,7 +89,7 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
             (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
             (None, _) => "the disk warns that it is too hot".to_owned(),
         };
-        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(Some(locator(disk)), evidence))
+        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(Some(parts::disk(disk)), evidence))
     })
 }
 
@@ -97,7 +98,7 @@ pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
     of_health(inventory, |disk, health| {
         let n = health.late_commands.filter(|n| *n > 0)?;
         let evidence = format!("{n} commands timed out or were aborted");
-        Some(DISK_LATE_COMMANDS.finding(Some(locator(disk)), evidence))
+        Some(DISK_LATE_COMMANDS.finding(Some(parts::disk(disk)), evidence))
     })
 }
 
@@ -112,7 +113,7 @@ pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
                 "Unlock it, or revert it with the PSID printed on its label, which erases it.";
             (disk.tcg.as_ref()?.obstacle()?, advice)
         };
-        let finding = DISK_LOCKED.finding(Some(locator(disk)), evidence);
+        let finding = DISK_LOCKED.finding(Some(parts::disk(disk)), evidence);
         Some(Finding { advice: advice.to_owned(), ..finding })
     };
     disks(inventory).iter().filter_map(locked).collect()
@@ -130,7 +131,7 @@ pub(super) fn path_lost(inventory: &Inventory) -> Vec<Finding> {
         let lost: Vec<String> = disk.paths.iter().filter_map(describe).collect();
         let (n, n_lost) = (disk.paths.len(), lost.len());
         let evidence = format!("{n_lost} of {n} paths lost: {}", lost.join(", "));
-        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(locator(disk)), evidence))
+        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(parts::disk(disk)), evidence))
     };
     disks(inventory).iter().filter_map(finding).collect()
 }
@@ -147,7 +148,10 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
         };
         let plural = if n_missing == 1 { "" } else { "s" };
         let evidence = format!("the {kind}{members} is missing {n_missing} member{plural}");
-        Some(DISK_ARRAY_DEGRADED.finding(Some(array.name.clone()), evidence))
+        Some(
+            DISK_ARRAY_DEGRADED
+                .finding(Some(PartId::called(PartKind::Other, &array.name)), evidence),
+        )
     };
     arrays.filter_map(degraded).collect()
 }
@@ -175,7 +179,7 @@ mod tests {
         let mut health = Health { is_passed: Some(false), ..Health::default() };
         let found = failing(&of(health.clone()));
         assert_eq!(found[0].severity, Severity::Critical);
-        assert_eq!(found[0].locator.as_deref(), Some("sda (serial Z1)"));
+        assert_eq!(found[0].part(), "sda (serial Z1)");
         health.is_passed = Some(true);
         health.critical_warnings = vec!["temperature".to_owned()];
         assert!(failing(&of(health.clone())).is_empty());
@@ -234,7 +238,7 @@ mod tests {
             paths: vec![path("nvme0c0n1", "live"), path("nvme0c1n1", "dead")],
             ..Disk::default()
         });
-        assert_eq!(locked(&inventory)[0].locator.as_deref(), Some("sda (serial Z1, bay 3)"));
+        assert_eq!(locked(&inventory)[0].part(), "sda (serial Z1, bay 3)");
         let mut opal = inventory.clone();
         if let Some(disk) = opal.block.as_mut().and_then(|block| block.disks.first_mut()) {
             disk.security = None;

@@ -4,6 +4,7 @@ use super::Finding;
 use super::table::{IDENTITY_KNOWN_DUPLICATE, IDENTITY_PLACEHOLDER, IDENTITY_ZERO};
 use crate::collect::Inventory;
 use crate::identity::{Identifier, identity};
+use crate::parts::{PartId, PartKind};
 
 /// Identifiers that a vendor left unset or shipped on many machines.
 pub(super) fn suspicious(inventory: &Inventory) -> Vec<Finding> {
@@ -19,7 +20,7 @@ fn finding(identifier: Identifier) -> Option<Finding> {
         _ => return None,
     };
     let evidence = format!("\"{}\" {reason}", identifier.value.escape_debug());
-    Some(row.finding(Some(identifier.kind), evidence))
+    Some(row.finding(Some(PartId::new(PartKind::Identifier, identifier.kind)), evidence))
 }
 
 #[cfg(test)]
@@ -36,7 +37,7 @@ mod tests {
         };
         let found = suspicious(&with("To be filled by O.E.M."));
         assert_eq!(found[0].code.as_str(), "identity.placeholder");
-        assert_eq!(found[0].locator.as_deref(), Some("product_serial"));
+        assert_eq!(found[0].part(), "product_serial");
         assert!(suspicious(&with("7XJ4KZ3")).is_empty());
     }
 

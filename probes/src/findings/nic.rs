@@ -10,28 +10,13 @@ use super::{Finding, Severity, hypervisor, pci};
 use crate::collect::Inventory;
 use crate::identity::suspicion;
 use crate::network::Interface;
+use crate::parts::{self, PartId, PartKind};
 
-fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
+/// The physical ports, those of BMCs and virtual functions excepted.
+pub(crate) fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
     let all = inventory.network.iter().flat_map(|network| &network.interfaces);
     all.filter(|nic| nic.kind.as_deref() == Some("physical") && nic.vf_of.is_none())
         .filter(|nic| !nic.is_bmc_usb && !nic.is_representor)
-}
-
-fn locator(nic: &Interface) -> String {
-    match &nic.pci_address {
-        Some(address) => format!("{} ({address})", nic.name),
-        None => nic.name.clone(),
-    }
-}
-
-/// The locator of a physical port by its name.
-pub(super) fn named(inventory: &Inventory, name: &str) -> Option<String> {
-    physical(inventory).find(|nic| nic.name == name).map(locator)
-}
-
-/// The name and the locator of each physical port.
-pub(crate) fn locators(inventory: &Inventory) -> impl Iterator<Item = (&str, String)> {
-    physical(inventory).map(|nic| (nic.name.as_str(), locator(nic)))
 }
 
 /// Ports that are up without a link, unless they are unused: a live image sets all ports up.
@@ -45,7 +30,7 @@ pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
                 || card(nic).is_some_and(|card| in_use.contains(&card)))
     };
     let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false) && !is_unused(nic));
-    down.map(|nic| NIC_NO_CARRIER.finding(Some(locator(nic)), "the port is up but has no link"))
+    down.map(|nic| NIC_NO_CARRIER.finding(Some(parts::port(nic)), "the port is up but has no link"))
         .collect()
 }
 
@@ -64,9 +49,11 @@ pub(super) fn duplicate_mac(inventory: &Inventory) -> Vec<Finding> {
     let finding = |(mac, mut ports): (&str, Vec<(&str, &Interface)>)| {
         ports.sort_by_key(|(card, nic)| (*card, &nic.name));
         ports.dedup_by_key(|(card, _)| *card);
-        let names: Vec<String> = ports.iter().map(|(_, nic)| locator(nic)).collect();
+        let names: Vec<String> =
+            ports.iter().map(|(_, nic)| parts::port(nic).to_string()).collect();
         let evidence = format!("all report the permanent MAC {mac}");
-        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(names.join(", ")), evidence))
+        let parts = PartId::called(PartKind::Other, names.join(", "));
+        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(parts), evidence))
     };
     by_mac.into_iter().filter_map(finding).collect()
 }
@@ -82,7 +69,7 @@ pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
     let slow = |nic: &Interface| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
         let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
-        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(locator(nic)), evidence))
+        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(parts::port(nic)), evidence))
     };
     physical(inventory).filter_map(slow).collect()
 }
@@ -93,7 +80,7 @@ pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
         let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
         let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
         let evidence = format!("the link runs at {speed} Mbit/s half duplex");
-        is_half.then(|| NIC_HALF_DUPLEX.finding(Some(locator(nic)), evidence))
+        is_half.then(|| NIC_HALF_DUPLEX.finding(Some(parts::port(nic)), evidence))
     };
     physical(inventory).filter_map(half).collect()
 }
@@ -104,7 +91,7 @@ pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
         let alarms = &nic.module.as_ref()?.alarms;
         let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
         let evidence = format!("the module reports {}", alarms.join(", "));
-        is_alarmed.then(|| NIC_MODULE_ALARM.finding(Some(locator(nic)), evidence))
+        is_alarmed.then(|| NIC_MODULE_ALARM.finding(Some(parts::port(nic)), evidence))
     };
     physical(inventory).filter_map(alarm).collect()
 }
@@ -125,7 +112,7 @@ fn hidden_lldp(nic: &Interface) -> Finding {
     } else {
         "the card's firmware handles LLDP"
     };
-    let finding = NIC_FIRMWARE_LLDP.finding(Some(locator(nic)), evidence);
+    let finding = NIC_FIRMWARE_LLDP.finding(Some(parts::port(nic)), evidence);
     let flag = match nic.driver.as_deref() {
         Some("i40e") => Some("disable-fw-lldp on"),
         Some("ice") => Some("fw-lldp-agent off"),
@@ -178,7 +165,7 @@ mod tests {
                 Network { interfaces: addresses.map(port).to_vec(), ..Network::default() };
             let found =
                 duplicate_mac(&Inventory { network: Some(network), ..Inventory::default() });
-            found.into_iter().filter_map(|finding| finding.locator).collect::<Vec<_>>()
+            found.iter().map(Finding::part).collect::<Vec<_>>()
         };
         let cards = ["0000:3b:00.0", "0000:5e:00.0"];
         let both = "eno1 (0000:3b:00.0), eno1 (0000:5e:00.0)";

@@ -5,19 +5,12 @@ use std::collections::BTreeSet;
 use super::Finding;
 use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH, PCI_NO_RESPONSE};
 use crate::collect::Inventory;
+use crate::parts;
 use crate::pci::{self, PciDevice};
 use crate::smbios::Slot;
 
 fn devices(inventory: &Inventory) -> &[PciDevice] {
     inventory.pci.as_ref().map_or(&[], |pci| &pci.devices)
-}
-
-/// The slot if it is known, otherwise the address.
-pub(crate) fn locator(device: &PciDevice) -> String {
-    match &device.slot {
-        Some(slot) => format!("slot {slot} ({})", device.address),
-        None => device.address.clone(),
-    }
 }
 
 fn name(device: &PciDevice) -> &str {
@@ -40,7 +33,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
         let evidence = format!("{} runs at x{current}; x{possible} is possible", name(device));
         let is_narrow = current > 0 && current < possible;
-        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(locator(device)), evidence))
+        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(parts::device(device)), evidence))
     };
     // The functions of a card share its link.
     let mut ends = pci::lower_ends(devices(inventory));
@@ -49,7 +42,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// An address without its function: that of the card.
-pub(super) fn card(address: &str) -> &str {
+pub(crate) fn card(address: &str) -> &str {
     address.split_once('.').map_or(address, |(card, _)| card)
 }
 
@@ -74,7 +67,7 @@ pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let evidence = format!("{} counted {n} {what} PCIe errors since boot", name(device));
-        Some(row.finding(Some(locator(device)), evidence))
+        Some(row.finding(Some(parts::device(device)), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
 }
@@ -94,7 +87,7 @@ pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
     lost.dedup_by_key(|device| card(&device.address));
     let finding = |device: &PciDevice| {
         let evidence = format!("{} has power, but its registers read as all ones", name(device));
-        PCI_NO_RESPONSE.finding(Some(locator(device)), evidence)
+        PCI_NO_RESPONSE.finding(Some(parts::device(device)), evidence)
     };
     lost.into_iter().map(finding).collect()
 }
@@ -126,7 +119,7 @@ mod tests {
             ..PciDevice::default()
         };
         let found = link(&inventory(device(4, 160)));
-        assert_eq!(found[0].locator.as_deref(), Some("slot 4 (0000:3b:00.0)"));
+        assert_eq!(found[0].part(), "slot 4 (0000:3b:00.0)");
         assert!(link(&inventory(device(8, 25))).is_empty());
     }
 
@@ -172,7 +165,7 @@ mod tests {
         (devices[0].class, devices[0].parent) = (Some("0604".to_owned()), None);
         let pci = Pci { devices, ..Pci::default() };
         let found = link(&Inventory { pci: Some(pci), ..Inventory::default() });
-        let at: Vec<_> = found.iter().filter_map(|f| f.locator.as_deref()).collect();
+        let at: Vec<_> = found.iter().map(Finding::part).collect();
         assert_eq!(at, ["0000:3b:00.0"]);
     }
 

@@ -8,6 +8,7 @@ use super::table::{
 use crate::bmc::Fru;
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
+use crate::parts::{PartId, PartKind};
 use crate::smbios::PowerSupply;
 
 /// Power supplies that the firmware found faulty or unplugged at power on.
@@ -23,7 +24,8 @@ pub(super) fn power_supplies(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let locator = supply.location.clone().or_else(|| supply.name.clone());
-        Some(POWER_SUPPLY.finding(locator, format!("{state} at power on")))
+        let part = locator.map(|name| PartId::called(PartKind::PowerSupply, name));
+        Some(POWER_SUPPLY.finding(part, format!("{state} at power on")))
     };
     supplies.filter_map(finding).collect()
 }
@@ -39,7 +41,8 @@ pub(super) fn last_start(inventory: &Inventory) -> Vec<Finding> {
     let expired = watchdogs.filter(|watchdog| watchdog.caused_last_reset == Some(true));
     let expired = expired.map(|watchdog| {
         let evidence = "this watchdog caused the last reset";
-        FIRMWARE_WATCHDOG_RESET.finding(Some(watchdog.name.clone()), evidence)
+        let part = PartId::called(PartKind::Other, &watchdog.name);
+        FIRMWARE_WATCHDOG_RESET.finding(Some(part), evidence)
     });
     failed.into_iter().chain(expired).collect()
 }
@@ -74,7 +77,7 @@ pub(super) fn clock(inventory: &Inventory) -> Vec<Finding> {
     let offset = correct.and_then(|clock| clock.rtc_offset_s);
     let finding = |offset: i64| {
         let evidence = format!("the battery-backed clock is off by {offset} s");
-        FIRMWARE_CLOCK.finding(Some("rtc0".to_owned()), evidence)
+        FIRMWARE_CLOCK.finding(Some(PartId::new(PartKind::Other, "rtc0")), evidence)
     };
     offset.filter(|offset| offset.unsigned_abs() >= MINUTE).map(finding).into_iter().collect()
 }

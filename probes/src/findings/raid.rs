@@ -9,6 +9,7 @@ use super::table::{
 use super::{Finding, Severity};
 use crate::block::{RaidController, RaidDrive, RaidVolume};
 use crate::collect::Inventory;
+use crate::parts;
 
 fn controllers(inventory: &Inventory) -> &[RaidController] {
     inventory.block.as_ref().map(|block| block.raid_controllers.as_slice()).unwrap_or_default()
@@ -18,21 +19,6 @@ fn controllers(inventory: &Inventory) -> &[RaidController] {
 fn drives(inventory: &Inventory) -> impl Iterator<Item = (&RaidController, &RaidDrive)> {
     let of = |controller| RaidController::drives(controller).map(move |drive| (controller, drive));
     controllers(inventory).iter().flat_map(of)
-}
-
-/// Slot and enclosure as they are printed, then serial number and controller.
-pub(crate) fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
-    let place = match (drive.enclosure, drive.slot) {
-        (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
-        (None, Some(slot)) => format!("slot {slot}"),
-        _ => match (drive.device_id, &drive.hctl) {
-            (Some(id), _) => format!("drive {id}"),
-            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
-        },
-    };
-    let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}, "));
-    let address = &controller.pci_address;
-    format!("{place} ({}RAID controller {address})", serial.unwrap_or_default())
 }
 
 /// Drives that the controller has taken out of service.
@@ -59,7 +45,7 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
         };
         let evidence = format!("the RAID controller reports the drive as {state}{member}");
         let finding =
-            DISK_RAID_DRIVE_FAILED.finding(Some(drive_locator(controller, drive)), evidence);
+            DISK_RAID_DRIVE_FAILED.finding(Some(parts::drive(controller, drive)), evidence);
         Some(Finding { severity, ..finding })
     };
     drives(inventory).filter_map(failed).collect()
@@ -78,7 +64,7 @@ pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
     let failing = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.predictive_failures.filter(|n| *n > 0)?;
         let evidence = format!("the drive predicted its failure {n} times");
-        Some(DISK_RAID_DRIVE_FAILING.finding(Some(drive_locator(controller, drive)), evidence))
+        Some(DISK_RAID_DRIVE_FAILING.finding(Some(parts::drive(controller, drive)), evidence))
     };
     drives(inventory).filter_map(failing).collect()
 }
@@ -88,7 +74,7 @@ pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
     let bad = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.media_errors.filter(|n| *n > 0)?;
         let evidence = format!("the RAID controller counted {n} media errors");
-        Some(DISK_RAID_DRIVE_ERRORS.finding(Some(drive_locator(controller, drive)), evidence))
+        Some(DISK_RAID_DRIVE_ERRORS.finding(Some(parts::drive(controller, drive)), evidence))
     };
     drives(inventory).filter_map(bad).collect()
 }
@@ -97,7 +83,7 @@ pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
     let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
         let evidence = "the drive contains the configuration of another RAID controller";
-        DISK_RAID_DRIVE_FOREIGN.finding(Some(drive_locator(controller, drive)), evidence)
+        DISK_RAID_DRIVE_FOREIGN.finding(Some(parts::drive(controller, drive)), evidence)
     };
     let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
     all.map(foreign).collect()
@@ -121,9 +107,7 @@ pub(super) fn volume(inventory: &Inventory) -> Vec<Finding> {
         let missing = volume.n_missing_drives.filter(|n| *n > 0);
         let missing = missing.map(|n| format!("; missing drives: {n}")).unwrap_or_default();
         let evidence = format!("the {}volume is {state}{missing}", level.unwrap_or_default());
-        let locator =
-            format!("{}, RAID controller {}", volume_name(volume), controller.pci_address);
-        Some(row.finding(Some(locator), evidence))
+        Some(row.finding(Some(parts::volume(controller, volume)), evidence))
     };
     let of = |controller| {
         let volumes = RaidController::volumes(controller);
@@ -137,8 +121,7 @@ pub(super) fn memory(inventory: &Inventory) -> Vec<Finding> {
     let bad = |controller: &RaidController| {
         let n = controller.memory_uncorrectable_errors.filter(|n| *n > 0)?;
         let evidence = format!("{n} uncorrectable errors of the controller's cache memory");
-        let locator = format!("RAID controller {}", controller.pci_address);
-        Some(DISK_RAID_MEMORY_ERRORS.finding(Some(locator), evidence))
+        Some(DISK_RAID_MEMORY_ERRORS.finding(Some(parts::raid_controller(controller)), evidence))
     };
     controllers(inventory).iter().filter_map(bad).collect()
 }
@@ -182,8 +165,8 @@ mod tests {
         let found = failed_drive(&inventory(drive("failed"), optimal()));
         assert_eq!(found[0].severity, Severity::Critical);
         assert_eq!(
-            found[0].locator.as_deref(),
-            Some("slot 4 of enclosure 32 (serial WFK0A1B2, RAID controller 0000:18:00.0)")
+            found[0].part(),
+            "slot 4 of enclosure 32 (serial WFK0A1B2, RAID controller 0000:18:00.0)"
         );
         assert!(found[0].evidence.ends_with("failed, a member of volume 0"), "{found:?}");
     }
@@ -227,8 +210,8 @@ mod tests {
         };
         let found = with(2);
         assert_eq!(
-            (found[0].severity, found[0].locator.as_deref()),
-            (Severity::Critical, Some("RAID controller 0000:18:00.0"))
+            (found[0].severity, found[0].part().as_str()),
+            (Severity::Critical, "RAID controller 0000:18:00.0")
         );
         assert!(found[0].evidence.starts_with("2 uncorrectable errors"), "{found:?}");
         assert!(with(0).is_empty());
@@ -245,10 +228,7 @@ mod tests {
         };
         let found = volume(&inventory(drive("online"), degraded.clone()));
         assert_eq!(found[0].evidence, "the RAID 5 volume is degraded; missing drives: 1");
-        assert_eq!(
-            found[0].locator.as_deref(),
-            Some("volume 0 (sda), RAID controller 0000:18:00.0")
-        );
+        assert_eq!(found[0].part(), "volume 0 (sda), RAID controller 0000:18:00.0");
         let offline = RaidVolume { state: Some("offline".to_owned()), ..degraded };
         assert_eq!(volume(&inventory(drive("online"), offline))[0].severity, Severity::Critical);
     }

@@ -20,6 +20,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{Finding, Severity};
+use crate::parts::PartId;
 
 pub(super) use disk::*;
 pub(super) use memory::*;
@@ -89,7 +90,7 @@ impl Row {
 
     /// A finding of this row, of its usual severity and with its advice.
     #[must_use]
-    pub fn finding(&self, locator: Option<String>, evidence: impl Into<String>) -> Finding {
+    pub fn finding(&self, locator: Option<PartId>, evidence: impl Into<String>) -> Finding {
         Finding {
             code: FindingCode(Cow::Borrowed(self.code)),
             severity: self.severity,
@@ -98,6 +99,7 @@ impl Row {
             evidence: evidence.into(),
             advice: self.advice.to_owned(),
             raw: None,
+            driver_label: None,
         }
     }
 }
