@@ -9,7 +9,7 @@ pub mod sample;
 mod tests {
     use probes::faults::Fault;
     use probes::findings::{Finding, Severity};
-    use probes::parts::PartId;
+    use probes::parts::{PartId, PartKind};
     use serde_json::json;
 
     use crate::report::Report;
@@ -50,11 +50,12 @@ mod tests {
     /// A finding; critical if its code says uncorrectable, otherwise a warning.
     pub(super) fn finding(code: &str, component: &str, locator: Option<&str>) -> Finding {
         let is_critical = code.contains("uncorrectable");
+        let kind = if component == "memory" { PartKind::Dimm } else { PartKind::Other };
         Finding {
             code: serde_json::from_value(code.into()).unwrap(),
             severity: if is_critical { Severity::Critical } else { Severity::Warning },
             component: component.to_owned(),
-            locator: locator.map(PartId::from),
+            locator: locator.map(|text| PartId::called(kind, text)),
             evidence: "seen".to_owned(),
             advice: "replace it".to_owned(),
             raw: None,

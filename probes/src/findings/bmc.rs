@@ -147,38 +147,32 @@ mod tests {
     }
 
     #[test]
-    fn failed_power_supply_and_critical_sensor_are_found() {
-        let sensor = |name: &str, kind: &str| BmcSensor {
-            name: Some(name.to_owned()),
-            kind: Some(kind.to_owned()),
-            ..BmcSensor::default()
-        };
-        let states = vec!["present".to_owned(), "failed".to_owned()];
-        let list = vec![
-            BmcSensor { states, calls_for_attention: true, ..sensor("PS2", "power supply") },
-            BmcSensor {
-                status: Some("critical".to_owned()),
-                reading_milli: Some(97_000),
-                unit: Some("°C".to_owned()),
-                ..sensor("CPU1 Temp", "temperature")
-            },
-            BmcSensor { status: Some("non-critical".to_owned()), ..sensor("Fan1", "fan") },
-            BmcSensor { states: vec!["present".to_owned()], ..sensor("PS1", "power supply") },
-        ];
-        let found = sensors(&inventory(Bmc { sensors: list, ..Bmc::default() }));
-        let found: Vec<_> = found.iter().map(|f| (f.code.as_str(), f.evidence.as_str())).collect();
-        let expected = [
-            ("power.supply", "power supply present, failed"),
-            ("bmc.sensor", "temperature of 97 °C is critical"),
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
     fn readings_keep_sign_and_thousandths() {
         let texts = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
         assert_eq!(texts, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
         assert_eq!(decimal(i64::MIN), "-9223372036854775.808");
+    }
+
+    #[test]
+    fn full_log_is_found() {
+        let with = |n_entries, free_bytes, has_overflowed| {
+            let info =
+                EventLogInfo { n_entries, free_bytes, has_overflowed, ..EventLogInfo::default() };
+            full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
+        };
+        assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
+        let info = EventLogInfo {
+            n_entries: 9,
+            free_bytes: Some(4096),
+            has_overflowed: true,
+            ..EventLogInfo::default()
+        };
+        let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
+        assert_eq!(found[0].evidence, "9 entries; later entries were lost while the log was full");
+        assert_eq!(
+            (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -206,36 +200,5 @@ mod tests {
             "2x memory correctable error in the event log, last 2026-11-20T10:00:00"
         );
         assert!(events(&inventory).is_empty());
-    }
-
-    #[test]
-    fn full_log_is_found() {
-        let with = |n_entries, free_bytes, has_overflowed| {
-            let info =
-                EventLogInfo { n_entries, free_bytes, has_overflowed, ..EventLogInfo::default() };
-            full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
-        };
-        assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
-        let info = EventLogInfo {
-            n_entries: 9,
-            free_bytes: Some(4096),
-            has_overflowed: true,
-            ..EventLogInfo::default()
-        };
-        let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
-        assert_eq!(found[0].evidence, "9 entries; later entries were lost while the log was full");
-        assert_eq!(
-            (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
-            (0, 0, 0)
-        );
-    }
-
-    #[test]
-    fn bmc_without_an_answer_is_silent() {
-        let named = Bmc { interface: Some("kcs".to_owned()), ..Bmc::default() };
-        assert_eq!(silent(&inventory(named.clone()))[0].code.as_str(), "bmc.silent");
-        let asked = Bmc { firmware: Some("2.88".to_owned()), ..named };
-        assert!(silent(&inventory(asked)).is_empty());
-        assert!(silent(&Inventory::default()).is_empty());
     }
 }

@@ -76,47 +76,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_self_test_is_critical_and_a_disabled_processor_is_not() {
-        let with = |status: &str| {
-            let socket = Socket { status: Some(status.to_owned()), ..Socket::default() };
-            let cpu = Cpu { sockets: vec![socket], ..Cpu::default() };
-            failed(&Inventory { cpu: Some(cpu), ..Inventory::default() })
-        };
-        assert_eq!(with("disabled by a self-test error")[0].severity, Severity::Critical);
-        assert!(with("disabled by the user").is_empty());
-    }
-
-    #[test]
-    fn offline_cpus_are_found_and_pluggable_ones_are_ignored() {
-        let with = |online, present| Inventory {
-            cpu: Some(Cpu {
-                n_logical_cpus_online: Some(online),
-                n_logical_cpus_present: Some(present),
-                n_logical_cpus_possible: Some(128),
-                ..Cpu::default()
-            }),
-            ..Inventory::default()
-        };
-        assert_eq!(offline(&with(4, 8))[0].severity, Severity::Warning);
-        assert!(offline(&with(8, 8)).is_empty());
-    }
-
-    #[test]
-    fn locator_lists_only_present_cpus() {
-        let text = |text: &str| Some(text.to_owned());
-        let cpu = Cpu {
-            n_logical_cpus_online: Some(7),
-            n_logical_cpus_present: Some(8),
-            online: text("0-4,6-7"),
-            present: text("0-7"),
-            offline: text("5,8-127"),
-            ..Cpu::default()
-        };
-        let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
-        assert_eq!(found[0].part(), "5");
-    }
-
-    #[test]
     fn smt_siblings_that_are_off_are_only_a_note() {
         let with = |control: &str, n_cores| {
             let cpu = Cpu {

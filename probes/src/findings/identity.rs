@@ -26,20 +26,7 @@ fn finding(identifier: Identifier) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dmi::Product;
     use crate::network::{Interface, Network};
-
-    #[test]
-    fn placeholder_serial_is_found_and_a_real_one_is_not() {
-        let with = |serial: &str| Inventory {
-            product: Some(Product { serial: Some(serial.to_owned()), ..Product::default() }),
-            ..Inventory::default()
-        };
-        let found = suspicious(&with("To be filled by O.E.M."));
-        assert_eq!(found[0].code.as_str(), "identity.placeholder");
-        assert_eq!(found[0].part(), "product_serial");
-        assert!(suspicious(&with("7XJ4KZ3")).is_empty());
-    }
 
     #[test]
     fn mac_of_a_bmc_usb_port_is_suspicious_but_no_finding() {

@@ -147,13 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn port_with_an_unknown_carrier_is_no_finding() {
-        assert!(no_carrier(&inventory(nic())).is_empty());
-        let down = Interface { has_carrier: Some(false), ..nic() };
-        assert_eq!(no_carrier(&inventory(down)).len(), 1);
-    }
-
-    #[test]
     fn same_address_on_two_cards_is_found_and_on_one_card_is_not() {
         let found = |mac: &str, addresses: [&str; 2]| {
             let port = |address: &str| Interface {
@@ -196,16 +189,5 @@ mod tests {
         assert_eq!(severity(not_listened), Some(Severity::Info));
         assert_eq!(severity(no_link), Some(Severity::Info));
         assert_eq!((severity(off), severity(nic())), (None, None));
-    }
-
-    #[test]
-    fn link_below_the_maximum_of_the_port_is_found() {
-        let with = |speed| Interface {
-            speed_mbit_s: Some(speed),
-            max_speed_mbit_s: Some(25_000),
-            ..nic()
-        };
-        assert_eq!(slow(&inventory(with(10_000))).len(), 1);
-        assert!(slow(&inventory(with(25_000))).is_empty());
     }
 }

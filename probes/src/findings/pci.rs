@@ -95,32 +95,12 @@ pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::Severity;
-    use crate::pci::{Aer, Link, Pci};
+    use crate::pci::{Link, Pci};
     use crate::smbios::SmbiosTable;
 
     fn inventory(device: PciDevice) -> Inventory {
         let pci = Pci { devices: vec![device], ..Pci::default() };
         Inventory { pci: Some(pci), ..Inventory::default() }
-    }
-
-    #[test]
-    fn narrow_link_is_found_and_a_slow_one_is_not() {
-        let device = |current_width, current_gt_s_x10| PciDevice {
-            address: "0000:3b:00.0".to_owned(),
-            slot: Some("4".to_owned()),
-            link: Some(Link {
-                current_width: Some(current_width),
-                current_gt_s_x10: Some(current_gt_s_x10),
-                possible_width: Some(8),
-                possible_gt_s_x10: Some(160),
-                ..Link::default()
-            }),
-            ..PciDevice::default()
-        };
-        let found = link(&inventory(device(4, 160)));
-        assert_eq!(found[0].part(), "slot 4 (0000:3b:00.0)");
-        assert!(link(&inventory(device(8, 25))).is_empty());
     }
 
     fn narrow(address: &str, slot: Option<&str>) -> PciDevice {
@@ -167,15 +147,5 @@ mod tests {
         let found = link(&Inventory { pci: Some(pci), ..Inventory::default() });
         let at: Vec<_> = found.iter().map(Finding::part).collect();
         assert_eq!(at, ["0000:3b:00.0"]);
-    }
-
-    #[test]
-    fn fatal_error_is_critical_and_corrected_ones_are_ignored() {
-        let device = |n_fatal| PciDevice {
-            aer: Some(Aer { n_correctable: Some(9), n_fatal, ..Aer::default() }),
-            ..PciDevice::default()
-        };
-        assert_eq!(aer(&inventory(device(Some(1))))[0].severity, Severity::Critical);
-        assert!(aer(&inventory(device(Some(0)))).is_empty());
     }
 }

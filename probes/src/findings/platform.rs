@@ -132,70 +132,7 @@ fn of_fru(fru: &Fru) -> Vec<(String, &String)> {
 mod tests {
     use super::*;
     use crate::bmc::{Bmc, FruBoard};
-    use crate::clock::Clock;
     use crate::dmi::Product;
-    use crate::os::Os;
-    use crate::smbios::SmbiosTable;
-
-    #[test]
-    fn power_supply_without_input_power_is_found() {
-        let supply = |status: Option<&str>, is_plugged| PowerSupply {
-            location: Some("PSU 1".to_owned()),
-            name: Some("OEM_Define1".to_owned()),
-            status: status.map(str::to_owned),
-            is_plugged,
-            ..PowerSupply::default()
-        };
-        let found = |supply| {
-            let table = SmbiosTable { power_supplies: vec![supply], ..SmbiosTable::default() };
-            power_supplies(&Inventory { smbios: Some(table), ..Inventory::default() }).len()
-        };
-        assert_eq!(found(supply(Some("critical"), Some(true))), 1);
-        assert_eq!(found(supply(Some("ok"), Some(false))), 1);
-        assert_eq!(found(supply(Some("ok"), Some(true))), 0);
-        assert_eq!(found(supply(None, None)), 0);
-        let location = Some("OEM_Define0".to_owned());
-        let unnamed = PowerSupply { location, ..supply(None, Some(false)) };
-        assert_eq!(found(unnamed), 0, "nobody filled in this entry");
-    }
-
-    #[test]
-    fn boot_after_a_failure_or_a_watchdog_reset_is_found() {
-        let found = |status: &str| {
-            let boot_status = Some(status.to_owned());
-            let table = SmbiosTable { boot_status, ..SmbiosTable::default() };
-            last_start(&Inventory { smbios: Some(table), ..Inventory::default() }).len()
-        };
-        assert_eq!(found("hardware failure detected by firmware"), 1);
-        assert_eq!(found("watchdog expired"), 1);
-        assert_eq!((found("no errors detected"), found("boot requested by user")), (0, 0));
-    }
-
-    #[test]
-    fn container_machine_check_and_wrong_clock_are_found() {
-        let clock_of = |is_synchronized, offset| Clock {
-            is_synchronized: Some(is_synchronized),
-            rtc_offset_s: Some(offset),
-        };
-        let with = |os: Os| Inventory { os: Some(os), ..Inventory::default() };
-        let bad = with(Os {
-            container: Some("podman".to_owned()),
-            kernel_taint: Some(16 | 512),
-            clock: Some(clock_of(true, -3600)),
-            ..Os::default()
-        });
-        assert_eq!(
-            (container(&bad).len(), machine_check(&bad).len(), clock(&bad).len()),
-            (1, 1, 1)
-        );
-        let good = with(Os {
-            kernel_taint: Some(512),
-            clock: Some(clock_of(false, -3600)),
-            ..Os::default()
-        });
-        let found = (container(&good).len(), machine_check(&good).len(), clock(&good).len());
-        assert_eq!(found, (0, 0, 0), "no comparison with a clock that may be wrong");
-    }
 
     #[test]
     fn placeholders_are_listed_in_one_finding() {

@@ -161,79 +161,6 @@ mod tests {
     }
 
     #[test]
-    fn failed_drive_of_an_optimal_volume_is_critical_and_has_its_slot() {
-        let found = failed_drive(&inventory(drive("failed"), optimal()));
-        assert_eq!(found[0].severity, Severity::Critical);
-        assert_eq!(
-            found[0].part(),
-            "slot 4 of enclosure 32 (serial WFK0A1B2, RAID controller 0000:18:00.0)"
-        );
-        assert!(found[0].evidence.ends_with("failed, a member of volume 0"), "{found:?}");
-    }
-
-    #[test]
-    fn offline_drive_is_a_warning_unless_it_is_in_use() {
-        let degraded = || RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
-        let found = |drive, volume| failed_drive(&inventory(drive, volume));
-        assert_eq!(found(drive("offline"), degraded())[0].severity, Severity::Warning);
-        assert!(found(drive("offline"), optimal()).is_empty());
-        let passed_through = RaidDrive { disk: Some("sda".to_owned()), ..drive("offline") };
-        assert!(found(passed_through, degraded()).is_empty());
-        let unused = RaidVolume { drives: Vec::new(), ..optimal() };
-        assert_eq!(found(drive("offline"), unused).len(), 1, "no volume shows that it works");
-    }
-
-    #[test]
-    fn predicted_failures_and_errors_are_warnings_and_foreign_drives_are_notes() {
-        let bad = RaidDrive {
-            predictive_failures: Some(3),
-            media_errors: Some(12),
-            is_foreign: Some(true),
-            ..drive("online")
-        };
-        let inventory = inventory(bad, optimal());
-        assert!(failing_drive(&inventory)[0].evidence.contains("3 times"));
-        assert!(drive_errors(&inventory)[0].evidence.contains("12 media errors"));
-        assert_eq!(foreign_drive(&inventory)[0].severity, Severity::Info);
-    }
-
-    #[test]
-    fn controller_whose_memory_loses_data_is_critical() {
-        let with = |n| {
-            let controller = RaidController {
-                pci_address: "0000:18:00.0".to_owned(),
-                memory_uncorrectable_errors: Some(n),
-                ..RaidController::default()
-            };
-            let block = Block { raid_controllers: vec![controller], ..Block::default() };
-            memory(&Inventory { block: Some(block), ..Inventory::default() })
-        };
-        let found = with(2);
-        assert_eq!(
-            (found[0].severity, found[0].part().as_str()),
-            (Severity::Critical, "RAID controller 0000:18:00.0")
-        );
-        assert!(found[0].evidence.starts_with("2 uncorrectable errors"), "{found:?}");
-        assert!(with(0).is_empty());
-    }
-
-    #[test]
-    fn degraded_volume_is_a_warning_and_an_offline_one_is_critical() {
-        let degraded = RaidVolume {
-            state: Some("degraded".to_owned()),
-            raid_level: Some("RAID 5".to_owned()),
-            disk: Some("sda".to_owned()),
-            n_missing_drives: Some(1),
-            ..RaidVolume::default()
-        };
-        let found = volume(&inventory(drive("online"), degraded.clone()));
-        assert_eq!(found[0].evidence, "the RAID 5 volume is degraded; missing drives: 1");
-        assert_eq!(found[0].part(), "volume 0 (sda), RAID controller 0000:18:00.0");
-        let offline = RaidVolume { state: Some("offline".to_owned()), ..degraded };
-        assert_eq!(volume(&inventory(drive("online"), offline))[0].severity, Severity::Critical);
-    }
-
-    #[test]
     fn healthy_and_unknown_drives_and_volumes_raise_nothing() {
         let checks = [failed_drive, failing_drive, drive_errors, foreign_drive, volume, memory];
         for drive in [drive("online"), drive("jbod"), drive("hot spare"), RaidDrive::default()] {
@@ -242,5 +169,28 @@ mod tests {
                 assert!(checks.iter().all(|check| check(&inventory).is_empty()));
             }
         }
+    }
+
+    #[test]
+    fn offline_drive_that_the_system_reads_is_in_use_and_one_without_a_volume_is_not() {
+        let found = |drive, volume| failed_drive(&inventory(drive, volume)).len();
+        let degraded = RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
+        let passed_through = RaidDrive { disk: Some("sda".to_owned()), ..drive("offline") };
+        let unused = RaidVolume { drives: Vec::new(), ..optimal() };
+        assert_eq!((found(passed_through, degraded), found(drive("offline"), unused)), (0, 1));
+    }
+
+    #[test]
+    fn volume_tells_its_level_its_disk_and_how_many_drives_are_missing() {
+        let degraded = RaidVolume {
+            state: Some("degraded".to_owned()),
+            raid_level: Some("RAID 5".to_owned()),
+            disk: Some("sda".to_owned()),
+            n_missing_drives: Some(1),
+            ..RaidVolume::default()
+        };
+        let found = volume(&inventory(drive("online"), degraded)).remove(0);
+        assert_eq!(found.evidence, "the RAID 5 volume is degraded; missing drives: 1");
+        assert_eq!(found.part(), "volume 0 (sda), RAID controller 0000:18:00.0");
     }
 }

@@ -29,14 +29,32 @@ pub(super) use platform::*;
 pub(super) use raid::*;
 
 /// The rows of one file, each a `static` by which the checks make their findings, and all of them as
-/// `ROWS`.
+/// `ROWS`: name, code, severity, the other severity, texts. Findings are of the component with which the code begins,
+/// unless `of` names another.
 macro_rules! row_table {
-    ($($name:ident = $row:expr;)*) => {
-        $(pub(in crate::findings) static $name: Row = $row;)*
-        pub(super) static ROWS: &[&Row] = &[$(&$name),*];
+    ($($name:ident = $code:literal $severity:ident $(or $other:ident)? $(of $component:literal)? {
+        $($text:tt)*
+    };)*) => {
+        $(pub(in crate::findings) static $name: super::Row = super::Row {
+            code: $code,
+            severity: $severity,
+            other_severity: [$(Some($other),)? None][0],
+            component: [$($component,)? super::first_word($code)][0],
+            $($text)*
+        };)*
+        pub(super) static ROWS: &[&super::Row] = &[$(&$name),*];
     };
 }
 use row_table;
+
+/// The part of a code before the first dot.
+const fn first_word(code: &'static str) -> &'static str {
+    let mut at = 0;
+    while code.as_bytes()[at] != b'.' {
+        at += 1;
+    }
+    code.split_at(at).0
+}
 
 /// What is known of one code.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -122,27 +140,8 @@ pub fn row(code: &str) -> Option<&'static Row> {
 pub fn nearest_code(code: &str) -> &'static str {
     let code = code.trim().to_ascii_lowercase();
     // A part of a code, such as `ecc`, is nearer than any code of the same length.
-    let distance = |row: &&Row| (!row.code.contains(&code), edit_distance(row.code, &code));
+    let distance = |row: &&Row| (!row.code.contains(&code), strsim::levenshtein(row.code, &code));
     rows().min_by_key(distance).map_or("", Row::code)
-}
-
-/// How many letters must be inserted, deleted or replaced to make `b` of `a` (Levenshtein).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = *cell;
-            left = replaced.min(left + 1).min(diagonal + 1);
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// The code of a finding: from the table, or from the report of another version of the agent.
@@ -269,6 +268,5 @@ mod tests {
         assert_eq!(nearest_code("memory.ecc.uncorrectible"), "memory.ecc.uncorrectable");
         assert_eq!(nearest_code("Disk.None_Eligble"), "disk.none_eligible");
         assert_eq!(nearest_code("nvdimm"), "memory.nvdimm.failed");
-        assert_eq!((edit_distance("kitten", "sitting"), edit_distance("", "abc")), (3, 3));
     }
 }
