@@ -368,65 +368,64 @@ mod tests {
     }
 
     #[test]
-    fn machine_does_not_differ_from_itself() {
-        assert_eq!(compared(&report(), &report(), Scope::default()), "");
-    }
-
-    #[test]
-    fn lost_dimm_is_gone_and_one_more_is_added() {
-        let mut other = report();
-        other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false});
-        let line = "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n";
-        assert_eq!(compared(&report(), &other, Scope::default()), line);
-        let added = compared(&other, &report(), Scope::default());
-        assert_eq!(added, line.replace("gone ", "added"));
-    }
-
-    #[test]
-    fn other_disk_in_the_same_bay_is_replaced() {
-        let mut other = report();
-        other["block"]["disks"][1]["serial"] = "S9".into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "disk nvme1n1, bay 2  replaced  serial S2 -> S9\n"
-        );
-        let scope = Scope { without_serials: true, ..Scope::default() };
-        assert_eq!(compared(&report(), &other, scope), "");
-    }
-
-    #[test]
-    fn same_disk_in_another_bay_is_moved_whatever_the_kernel_calls_it() {
-        let mut other = report();
-        other["block"]["disks"][0]["name"] = "nvme1n1".into();
-        other["block"]["disks"][1]["name"] = "nvme0n1".into();
-        assert_eq!(compared(&report(), &other, Scope::default()), "");
-        let mut other = report();
-        other["block"]["disks"][1]["bay"]["slot"] = 7.into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "disk nvme1n1, bay 7  moved     from nvme1n1, bay 2\n"
-        );
-    }
-
-    #[test]
-    fn other_firmware_and_speed_are_changed() {
-        let mut other = report();
-        other["bios"]["version"] = "2.19.1".into();
-        other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "BIOS       changed   version 1.9.2 -> 2.19.1\n\
-             port eno1  changed   speed 25 Gbit/s -> 10 Gbit/s\n"
-        );
-    }
-
-    #[test]
-    fn counter_counts_only_if_asked_for() {
-        let mut other = report();
-        other["block"]["disks"][0]["health"] = json!({"media_errors": 3});
-        assert_eq!(compared(&report(), &other, Scope::default()), "");
-        let scope = Scope { with_volatile: true, ..Scope::default() };
-        assert!(compared(&report(), &other, scope).contains("media errors not known -> 3"));
+    fn part_that_differs_is_named_with_the_way_in_which_it_does() {
+        let plain = Scope::default();
+        let without_serials = Scope { without_serials: true, ..plain };
+        let with_volatile = Scope { with_volatile: true, ..plain };
+        let cases: [(fn(&mut Value), Scope, &str); 9] = [
+            (|_| {}, plain, ""),
+            (
+                |other| {
+                    other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false})
+                },
+                plain,
+                "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n",
+            ),
+            (
+                |other| other["block"]["disks"][1]["serial"] = "S9".into(),
+                plain,
+                "disk nvme1n1, bay 2  replaced  serial S2 -> S9\n",
+            ),
+            (|other| other["block"]["disks"][1]["serial"] = "S9".into(), without_serials, ""),
+            // Whatever the kernel calls it.
+            (
+                |other| {
+                    other["block"]["disks"][0]["name"] = "nvme1n1".into();
+                    other["block"]["disks"][1]["name"] = "nvme0n1".into();
+                },
+                plain,
+                "",
+            ),
+            (
+                |other| other["block"]["disks"][1]["bay"]["slot"] = 7.into(),
+                plain,
+                "disk nvme1n1, bay 7  moved     from nvme1n1, bay 2\n",
+            ),
+            (
+                |other| {
+                    other["bios"]["version"] = "2.19.1".into();
+                    other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
+                },
+                plain,
+                "BIOS       changed   version 1.9.2 -> 2.19.1\n\
+                 port eno1  changed   speed 25 Gbit/s -> 10 Gbit/s\n",
+            ),
+            (|other| other["block"]["disks"][0]["health"] = json!({"media_errors": 3}), plain, ""),
+            (
+                |other| other["block"]["disks"][0]["health"] = json!({"media_errors": 3}),
+                with_volatile,
+                "disk nvme0n1, bay 1  changed   health media errors not known -> 3\n",
+            ),
+        ];
+        for (change, scope, expected) in cases {
+            let mut other = report();
+            change(&mut other);
+            assert_eq!(compared(&report(), &other, scope), expected);
+            if expected.contains("  gone ") {
+                let added = compared(&other, &report(), scope);
+                assert_eq!(added, expected.replace("gone ", "added"));
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,17 @@
 //! between two reads of one machine or are no hardware: USB devices, sensors, addresses, partitions, the operating
 //! system, times.
 
+/// The kinds of one file as `KINDS`, in the order in which differences are listed: kind, list, witness, then the rest.
+macro_rules! kind_table {
+    ($($part:ident in $list:literal if $witness:literal { $($rest:tt)* })*) => {
+        pub(super) static KINDS: &[super::Kind] = &[$(super::Kind {
+            part: formats::part::PartKind::$part,
+            list: $list,
+            witness: $witness,
+            $($rest)*
+        }),*];
+    };
+}
 mod devices;
 mod platform;
 

@@ -1,16 +1,10 @@
 //! Disks, network ports, GPUs, power supplies and other PCI devices.
 
-use formats::part::PartKind;
-
-use super::{Kind, NEIGHBOURS, NONE, model, own, required, volatile};
+use super::{NEIGHBOURS, NONE, model, own, required, volatile};
 use crate::quantity::Unit::{Bytes, Count, DiskBytes, Flag, GigaTransfers, Mbit, Text, Watts};
 
-/// The kinds, in the order in which differences are listed.
-pub(super) static KINDS: &[Kind] = &[
-    Kind {
-        part: PartKind::Disk,
-        list: "block/disks",
-        witness: "block/n_disks",
+kind_table! {
+    Disk in "block/disks" if "block/n_disks" {
         skip: &[("transport", "usb"), ("is_live_medium", "true")],
         identities: &[&["nguid"], &["eui64"], &["wwn"], &["serial", "namespace_id"]],
         slots: &[
@@ -46,11 +40,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("pending_sectors", "health/pending_sectors", Count),
             volatile("link_width", "pci:link/current_width", Count),
         ],
-    },
-    Kind {
-        part: PartKind::RaidController,
-        list: "block/raid_controllers",
-        witness: "block",
+    }
+    RaidController in "block/raid_controllers" if "block" {
         identities: &[&["serial"]],
         slots: &[&["pci:slot"], &["pci_address"]],
         place: &[("", "pci_address"), ("slot ", "pci:slot")],
@@ -62,11 +53,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("memory_errors", "memory_uncorrectable_errors", Count),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::RaidDrive,
-        list: "block/raid_controllers/*/drives",
-        witness: "block",
+    }
+    RaidDrive in "block/raid_controllers/*/drives" if "block" {
         identities: &[&["wwn"], &["serial"]],
         slots: &[&["slot", "enclosure"], &["hctl"], &["device_id"]],
         place: &[("enclosure ", "enclosure"), ("slot ", "slot"), ("", "disk")],
@@ -82,11 +70,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("predictive_failures", "predictive_failures", Count),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::RaidVolume,
-        list: "block/raid_controllers/*/volumes",
-        witness: "block",
+    }
+    RaidVolume in "block/raid_controllers/*/volumes" if "block" {
         identities: &[&["wwn"]],
         slots: &[&["id"]],
         place: &[("", "id"), ("", "name"), ("", "disk")],
@@ -96,11 +81,8 @@ pub(super) static KINDS: &[Kind] = &[
             required("state", "state", Text),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::Interface,
-        list: "network/interfaces",
-        witness: "network",
+    }
+    Interface in "network/interfaces" if "network" {
         // Others are made by software; virtual functions get a random address at each start.
         skip: &[("kind", "!physical"), ("pci:physical_function", "!"), ("bus", "usb")],
         identities: &[&["permanent_mac"], &["current_mac"]],
@@ -126,11 +108,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("wired_to", NEIGHBOURS),
             own("module_serial", "module/serial"),
         ],
-    },
-    Kind {
-        part: PartKind::Infiniband,
-        list: "network/infiniband",
-        witness: "network",
+    }
+    Infiniband in "network/infiniband" if "network" {
         identities: &[&["node_guid"]],
         slots: &[&["name"]],
         place: &[("", "name")],
@@ -143,12 +122,9 @@ pub(super) static KINDS: &[Kind] = &[
             own("node_guid", "node_guid"),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::FcHost,
-        list: "block/fc_hosts",
-        // RAID controllers alone make a `block` too.
-        witness: "block/n_disks",
+    }
+    // RAID controllers alone make a `block` too.
+    FcHost in "block/fc_hosts" if "block/n_disks" {
         identities: &[&["port_name"]],
         slots: &[&["pci:slot", "pci_address"], &["pci_address"], &["name"]],
         place: &[("", "name"), ("slot ", "pci:slot")],
@@ -158,11 +134,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("port_name", "port_name"),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::Gpu,
-        list: "gpu/cards",
-        witness: "gpu",
+    }
+    Gpu in "gpu/cards" if "gpu" {
         skip: &[("kind", "bmc_display"), ("physical_function", "!")],
         identities: &[&["uuid"], &["serial"]],
         slots: &[&["pci:slot"], &["module_number"], &["address"]],
@@ -179,11 +152,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("serial", "serial"),
             volatile("link_speed", "pci:link/current_gt_s_x10", GigaTransfers),
         ],
-    },
-    Kind {
-        part: PartKind::PowerSupply,
-        list: "smbios/power_supplies",
-        witness: "smbios/version",
+    }
+    PowerSupply in "smbios/power_supplies" if "smbios/version" {
         skip: &[("is_present", "false")],
         identities: &[&["serial"]],
         slots: &[&["location", "group"], &["name"]],
@@ -197,11 +167,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("plugged", "is_plugged", Flag),
             own("serial", "serial"),
         ],
-    },
-    Kind {
-        part: PartKind::Fru,
-        list: "bmc/frus",
-        witness: "bmc",
+    }
+    Fru in "bmc/frus" if "bmc" {
         identities: &[&["product/serial"], &["board/serial"]],
         slots: &[&["id"]],
         place: &[("", "name"), ("", "entity")],
@@ -215,11 +182,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("board_serial", "board/serial"),
         ],
         ..NONE
-    },
-    Kind {
-        part: PartKind::Pci,
-        list: "pci/devices",
-        witness: "pci/n_devices",
+    }
+    Pci in "pci/devices" if "pci/n_devices" {
         skip: &[("physical_function", "!")],
         identities: &[&["vpd/serial"]],
         slots: &[&["address"]],
@@ -239,5 +203,5 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("nonfatal_errors", "aer/n_nonfatal", Count),
             volatile("fatal_errors", "aer/n_fatal", Count),
         ],
-    },
-];
+    }
+}

@@ -4,32 +4,32 @@ use super::Finding;
 use super::disk::disks;
 use super::table::{
     DISK_ARRAY_DEGRADED, DISK_HEALTH_BAD_SECTORS, DISK_HEALTH_FAILING, DISK_HEALTH_HOT,
-    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE,
+    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE, Row,
 };
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
 
-/// The findings of `check` about the health of each disk that reports it.
+/// A finding about each disk of whose health `observed` says something.
 fn of_health(
     inventory: &Inventory,
-    check: impl Fn(&Disk, &Health) -> Option<Finding>,
+    row: &Row,
+    observed: impl Fn(&Health) -> Option<String>,
 ) -> Vec<Finding> {
-    let with_health =
-        disks(inventory).iter().filter_map(|disk| Some((disk, disk.health.as_ref()?)));
-    with_health.filter_map(|(disk, health)| check(disk, health)).collect()
+    let finding =
+        |disk: &Disk| Some(row.finding(Some(parts::disk(disk)), observed(disk.health.as_ref()?)?));
+    disks(inventory).iter().filter_map(finding).collect()
 }
 
 /// Disks that predict or report their own failure. A mere temperature warning is another finding.
 pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_FAILING, |health| {
         let warnings = &health.critical_warnings;
         let evidence = match warnings.as_slice() {
             [] => "the disk predicts its own failure".to_owned(),
             _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
         };
-        let is_failing = health.is_passed == Some(false);
-        is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(parts::disk(disk)), evidence))
+        (health.is_passed == Some(false)).then_some(evidence)
     })
 }
 
@@ -56,16 +56,15 @@ pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
 
 /// Disks that have used up their rated endurance.
 pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_WORN, |health| {
         let used = health.used_percent.filter(|used| *used >= 100)?;
-        let evidence = format!("{used} % of the rated endurance is used");
-        Some(DISK_HEALTH_WORN.finding(Some(parts::disk(disk)), evidence))
+        Some(format!("{used} % of the rated endurance is used"))
     })
 }
 
 /// Disks with data that cannot be read.
 pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_BAD_SECTORS, |health| {
         let counts = [
             ("pending sectors", health.pending_sectors),
             ("uncorrectable sectors", health.uncorrectable_sectors),
@@ -73,14 +72,13 @@ pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
         ];
         let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
         let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
-        (!evidence.is_empty())
-            .then(|| DISK_HEALTH_BAD_SECTORS.finding(Some(parts::disk(disk)), evidence.join(", ")))
+        (!evidence.is_empty()).then(|| evidence.join(", "))
     })
 }
 
 /// Disks at or above their own warning temperature.
 pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_HOT, |health| {
         let (celsius, limit) = (health.temperature_celsius, health.warning_temperature_celsius);
         let is_over = celsius.zip(limit).is_some_and(|(celsius, limit)| celsius >= limit);
         let is_warned = health.critical_warnings.iter().any(|warning| warning == "temperature");
@@ -89,16 +87,15 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
             (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
             (None, _) => "the disk warns that it is too hot".to_owned(),
         };
-        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(Some(parts::disk(disk)), evidence))
+        (is_over || is_warned).then_some(evidence)
     })
 }
 
 /// Disks with commands that timed out or were aborted since boot.
 pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_LATE_COMMANDS, |health| {
         let n = health.late_commands.filter(|n| *n > 0)?;
-        let evidence = format!("{n} commands timed out or were aborted");
-        Some(DISK_LATE_COMMANDS.finding(Some(parts::disk(disk)), evidence))
+        Some(format!("{n} commands timed out or were aborted"))
     })
 }
 

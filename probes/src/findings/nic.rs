@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{
     NIC_DUPLICATE_MAC, NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_MODULE_ALARM, NIC_NO_CARRIER,
-    NIC_SPEED,
+    NIC_SPEED, Row,
 };
 use super::{Finding, Severity, hypervisor, pci};
 use crate::collect::Inventory;
@@ -29,9 +29,10 @@ pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
             && (nic.link_down_reason.as_deref() == Some("no cable")
                 || card(nic).is_some_and(|card| in_use.contains(&card)))
     };
-    let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false) && !is_unused(nic));
-    down.map(|nic| NIC_NO_CARRIER.finding(Some(parts::port(nic)), "the port is up but has no link"))
-        .collect()
+    of_ports(inventory, &NIC_NO_CARRIER, |nic| {
+        let is_down = nic.has_carrier == Some(false) && !is_unused(nic);
+        is_down.then(|| "the port is up but has no link".to_owned())
+    })
 }
 
 /// Cards with the same permanent address. The ports of one card may share theirs, and so may a virtual function and the
@@ -64,36 +65,41 @@ fn is_from_a_vendor(mac: &str) -> bool {
     !is_local && suspicion(mac).is_none()
 }
 
+/// A finding about each physical port of which `observed` says something.
+fn of_ports(
+    inventory: &Inventory,
+    row: &Row,
+    observed: impl Fn(&Interface) -> Option<String>,
+) -> Vec<Finding> {
+    let finding = |nic| Some(row.finding(Some(parts::port(nic)), observed(nic)?));
+    physical(inventory).filter_map(finding).collect()
+}
+
 /// Links that run below the highest speed of the port.
 pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
-    let slow = |nic: &Interface| {
+    of_ports(inventory, &NIC_SPEED, |nic| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
         let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
-        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(parts::port(nic)), evidence))
-    };
-    physical(inventory).filter_map(slow).collect()
+        (speed > 0 && speed < max).then_some(evidence)
+    })
 }
 
 /// Links that cannot send and receive at the same time.
 pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
-    let half = |nic: &Interface| {
+    of_ports(inventory, &NIC_HALF_DUPLEX, |nic| {
         let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
         let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
-        let evidence = format!("the link runs at {speed} Mbit/s half duplex");
-        is_half.then(|| NIC_HALF_DUPLEX.finding(Some(parts::port(nic)), evidence))
-    };
-    physical(inventory).filter_map(half).collect()
+        is_half.then(|| format!("the link runs at {speed} Mbit/s half duplex"))
+    })
 }
 
 /// Modules beyond their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
 pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
-    let alarm = |nic: &Interface| {
+    of_ports(inventory, &NIC_MODULE_ALARM, |nic| {
         let alarms = &nic.module.as_ref()?.alarms;
         let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
-        let evidence = format!("the module reports {}", alarms.join(", "));
-        is_alarmed.then(|| NIC_MODULE_ALARM.finding(Some(parts::port(nic)), evidence))
-    };
-    physical(inventory).filter_map(alarm).collect()
+        is_alarmed.then(|| format!("the module reports {}", alarms.join(", ")))
+    })
 }
 
 /// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a

@@ -4,7 +4,7 @@
 use super::table::{
     DISK_RAID_DRIVE_ERRORS, DISK_RAID_DRIVE_FAILED, DISK_RAID_DRIVE_FAILING,
     DISK_RAID_DRIVE_FOREIGN, DISK_RAID_MEMORY_ERRORS, DISK_RAID_VOLUME_DEGRADED,
-    DISK_RAID_VOLUME_OFFLINE,
+    DISK_RAID_VOLUME_OFFLINE, Row,
 };
 use super::{Finding, Severity};
 use crate::block::{RaidController, RaidDrive, RaidVolume};
@@ -59,34 +59,40 @@ fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
     drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))
 }
 
+/// A finding about each drive of which `observed` says something.
+fn of_drives(
+    inventory: &Inventory,
+    row: &Row,
+    observed: impl Fn(&RaidDrive) -> Option<String>,
+) -> Vec<Finding> {
+    let finding = |(controller, drive): (&RaidController, &RaidDrive)| {
+        Some(row.finding(Some(parts::drive(controller, drive)), observed(drive)?))
+    };
+    drives(inventory).filter_map(finding).collect()
+}
+
 /// Drives that predicted their own failure.
 pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
-    let failing = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_FAILING, |drive| {
         let n = drive.predictive_failures.filter(|n| *n > 0)?;
-        let evidence = format!("the drive predicted its failure {n} times");
-        Some(DISK_RAID_DRIVE_FAILING.finding(Some(parts::drive(controller, drive)), evidence))
-    };
-    drives(inventory).filter_map(failing).collect()
+        Some(format!("the drive predicted its failure {n} times"))
+    })
 }
 
 /// Drives with media errors.
 pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
-    let bad = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_ERRORS, |drive| {
         let n = drive.media_errors.filter(|n| *n > 0)?;
-        let evidence = format!("the RAID controller counted {n} media errors");
-        Some(DISK_RAID_DRIVE_ERRORS.finding(Some(parts::drive(controller, drive)), evidence))
-    };
-    drives(inventory).filter_map(bad).collect()
+        Some(format!("the RAID controller counted {n} media errors"))
+    })
 }
 
 /// Drives that contain the configuration of another controller.
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
-    let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_FOREIGN, |drive| {
         let evidence = "the drive contains the configuration of another RAID controller";
-        DISK_RAID_DRIVE_FOREIGN.finding(Some(parts::drive(controller, drive)), evidence)
-    };
-    let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
-    all.map(foreign).collect()
+        (drive.is_foreign == Some(true)).then(|| evidence.to_owned())
+    })
 }
 
 fn volume_name(volume: &RaidVolume) -> String {

@@ -207,10 +207,8 @@ mod tests {
 
     /// The table as `docs/findings.md`.
     fn document() -> String {
-        let severities = |row: &Row| {
-            let name = |severity: Severity| format!("{severity:?}").to_lowercase();
-            row.severities().map(name).collect::<Vec<_>>().join(" or ")
-        };
+        let severities =
+            |row: &Row| row.severities().map(Severity::as_str).collect::<Vec<_>>().join(" or ");
         let mut text = "# Findings\n\nEvery finding that `check`, `inspect` and `report` can make. \
             `run-coreos-installer explain CODE` prints the same text. This file is generated from \
             `probes/src/findings/table/`; do not edit it.\n\n\
