@@ -32,19 +32,21 @@ mod tests {
         report
     }
 
-    /// A fault of one part, concluded from the finding with this code about it.
+    /// A fault of one DIMM, concluded from the finding with this code about it.
     pub(super) fn fault(code: &str, part: &str) -> Fault {
         let suspect = json!({
             "part": part, "label": "A1", "fru": {"serial": "S1"}, "certainty_percent": 80,
         });
-        serde_json::from_value(json!({
+        let mut fault: Fault = serde_json::from_value(json!({
             "class": "test",
             "severity": "critical",
             "suspects": [suspect],
-            "evidence": [{"source": "EDAC", "finding": code, "locator": part, "observed": "seen"}],
+            "evidence": [{"source": "EDAC", "finding": code, "observed": "seen"}],
             "advice": "replace it",
         }))
-        .unwrap()
+        .unwrap();
+        fault.evidence[0].locator = Some(PartId::called(PartKind::Dimm, part));
+        fault
     }
 
     /// A finding; critical if its code says uncorrectable, otherwise a warning.

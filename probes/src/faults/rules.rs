@@ -132,8 +132,8 @@ pub(super) fn rule(finding: &Finding) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == finding.code.as_str())
 }
 
-/// The codes of the findings that are signs of a fault of `class`.
-pub(super) fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
+/// The codes of the findings from which a fault of `class` is concluded; none if there is no such class.
+pub fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
     RULES.iter().filter(move |rule| rule.class == class).map(|rule| rule.code)
 }
 

@@ -155,59 +155,34 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::block::{Block, DiskBay, DiskSecurity, DiskTcg};
+    use serde_json::json;
 
-    fn inventory(disk: Disk) -> Inventory {
-        let disk = Disk { name: "sda".to_owned(), serial: Some("Z1".to_owned()), ..disk };
-        Inventory {
-            block: Some(Block { disks: vec![disk], ..Block::default() }),
-            ..Inventory::default()
-        }
-    }
+    use super::*;
 
     #[test]
     fn locked_disks_lost_paths_and_degraded_arrays_are_found() {
-        let path = |name: &str, state: &str| DiskPath {
-            name: name.to_owned(),
-            state: Some(state.to_owned()),
-            ..DiskPath::default()
-        };
-        let mut inventory = inventory(Disk {
-            security: Some(DiskSecurity { is_locked: Some(true), ..DiskSecurity::default() }),
-            bay: Some(DiskBay { slot: Some(3), ..DiskBay::default() }),
-            paths: vec![path("nvme0c0n1", "live"), path("nvme0c1n1", "dead")],
-            ..Disk::default()
+        let disk = json!({
+            "name": "sda", "serial": "Z1", "bay": {"slot": 3}, "security": {"is_locked": true},
+            "paths": [{"name": "nvme0c0n1", "state": "live"}, {"name": "nvme0c1n1", "state": "dead"}],
         });
-        assert_eq!(locked(&inventory)[0].part(), "sda (serial Z1, bay 3)");
-        let mut opal = inventory.clone();
-        if let Some(disk) = opal.block.as_mut().and_then(|block| block.disks.first_mut()) {
-            disk.security = None;
-            disk.tcg = Some(DiskTcg { is_locked: Some(true), ..DiskTcg::default() });
-        }
-        assert!(locked(&opal)[0].evidence.starts_with("locked by TCG"));
+        let opal = json!({"name": "sdb", "tcg": {"is_locked": true}});
+        let array =
+            json!({"name": "md0", "kind": "raid1", "members": ["sdb"], "n_missing_members": 1});
+        let block = json!({"disks": [disk, opal], "virtual": [array]});
+        let inventory: Inventory = serde_json::from_value(json!({"block": block})).unwrap();
+        let found = locked(&inventory);
+        assert_eq!(found[0].part(), "sda (serial Z1, bay 3)");
+        assert!(found[1].evidence.starts_with("locked by TCG"));
         assert_eq!(path_lost(&inventory)[0].evidence, "1 of 2 paths lost: nvme0c1n1 is dead");
-        if let Some(block) = &mut inventory.block {
-            block.r#virtual.push(VirtualDevice {
-                name: "md0".to_owned(),
-                kind: Some("raid1".to_owned()),
-                members: vec!["sdb".to_owned()],
-                n_missing_members: Some(1),
-                ..VirtualDevice::default()
-            });
-        }
         assert_eq!(degraded_array(&inventory)[0].evidence, "the raid1 on sdb is missing 1 member");
     }
 
     #[test]
     fn pending_sectors_and_the_own_warning_of_a_hot_disk_are_found() {
-        let warned = Health {
-            pending_sectors: Some(8),
-            media_errors: Some(0),
-            critical_warnings: vec!["temperature".to_owned()],
-            ..Health::default()
-        };
-        let inventory = inventory(Disk { health: Some(warned), ..Disk::default() });
+        let health =
+            json!({"pending_sectors": 8, "media_errors": 0, "critical_warnings": ["temperature"]});
+        let disks = json!([{"name": "sda", "health": health}]);
+        let inventory = serde_json::from_value(json!({"block": {"disks": disks}})).unwrap();
         assert_eq!(bad_sectors(&inventory)[0].evidence, "8 pending sectors");
         assert_eq!((hot(&inventory).len(), failing(&inventory).len()), (1, 0));
     }

@@ -136,34 +136,19 @@ fn hidden_lldp(nic: &Interface) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::network::Network;
 
-    fn inventory(nic: Interface) -> Inventory {
-        let network = Network { interfaces: vec![nic], ..Network::default() };
-        Inventory { network: Some(network), ..Inventory::default() }
-    }
-
-    fn nic() -> Interface {
-        Interface {
-            name: "eno1".to_owned(),
-            kind: Some("physical".to_owned()),
-            ..Interface::default()
-        }
+    fn inventory(ports: &[Value]) -> Inventory {
+        serde_json::from_value(json!({"network": {"interfaces": ports}})).unwrap()
     }
 
     #[test]
     fn same_address_on_two_cards_is_found_and_on_one_card_is_not() {
         let found = |mac: &str, addresses: [&str; 2]| {
-            let port = |address: &str| Interface {
-                permanent_mac: Some(mac.to_owned()),
-                pci_address: Some(address.to_owned()),
-                ..nic()
-            };
-            let network =
-                Network { interfaces: addresses.map(port).to_vec(), ..Network::default() };
-            let found =
-                duplicate_mac(&Inventory { network: Some(network), ..Inventory::default() });
+            let port = |address: &str| json!({"name": "eno1", "kind": "physical", "permanent_mac": mac, "pci_address": address});
+            let found = duplicate_mac(&inventory(&addresses.map(port)));
             found.iter().map(Finding::part).collect::<Vec<_>>()
         };
         let cards = ["0000:3b:00.0", "0000:5e:00.0"];
@@ -177,23 +162,21 @@ mod tests {
 
     #[test]
     fn firmware_lldp_is_a_warning_only_if_a_neighbour_is_missing() {
-        let silent = Interface {
-            driver: Some("i40e".to_owned()),
-            has_carrier: Some(true),
-            has_firmware_lldp_agent: Some(true),
-            lldp: Some(Vec::new()),
-            ..nic()
-        };
-        let severity =
-            |nic: Interface| firmware_lldp(&inventory(nic)).first().map(|finding| finding.severity);
-        let advice = &firmware_lldp(&inventory(silent.clone()))[0].advice;
-        assert!(advice.contains("--set-priv-flags eno1 disable-fw-lldp on"), "{advice}");
-        let not_listened = Interface { lldp: None, ..silent.clone() };
-        let no_link = Interface { has_carrier: Some(false), ..silent.clone() };
-        let off = Interface { has_firmware_lldp_agent: Some(false), ..silent.clone() };
-        assert_eq!(severity(silent), Some(Severity::Warning));
-        assert_eq!(severity(not_listened), Some(Severity::Info));
-        assert_eq!(severity(no_link), Some(Severity::Info));
-        assert_eq!((severity(off), severity(nic())), (None, None));
+        let command = "--set-priv-flags eno1 disable-fw-lldp on";
+        for (agent, carrier, lldp, expected) in [
+            (json!(true), true, json!([]), Some(Severity::Warning)),
+            (json!(true), true, Value::Null, Some(Severity::Info)),
+            (json!(true), false, json!([]), Some(Severity::Info)),
+            (json!(false), true, json!([]), None),
+            (Value::Null, true, json!([]), None),
+        ] {
+            let port = json!({
+                "name": "eno1", "kind": "physical", "driver": "i40e", "has_carrier": carrier,
+                "has_firmware_lldp_agent": agent, "lldp": lldp,
+            });
+            let found = firmware_lldp(&inventory(&[port]));
+            assert_eq!(found.first().map(|finding| finding.severity), expected);
+            assert!(found.iter().all(|finding| finding.advice.contains(command)), "{found:?}");
+        }
     }
 }

@@ -94,58 +94,48 @@ pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::pci::{Link, Pci};
-    use crate::smbios::SmbiosTable;
+    use serde_json::{Value, json};
 
-    fn inventory(device: PciDevice) -> Inventory {
-        let pci = Pci { devices: vec![device], ..Pci::default() };
-        Inventory { pci: Some(pci), ..Inventory::default() }
+    use super::*;
+
+    /// The devices with narrow links.
+    fn narrow(devices: &Value, slot: &Value) -> Vec<String> {
+        let inventory = json!({"pci": {"devices": devices}, "smbios": {"slots": [slot]}});
+        let found = link(&serde_json::from_value(inventory).unwrap());
+        found.iter().map(Finding::part).collect()
     }
 
-    fn narrow(address: &str, slot: Option<&str>) -> PciDevice {
-        let link = Link { current_width: Some(8), possible_width: Some(16), ..Link::default() };
-        PciDevice {
-            address: address.to_owned(),
-            slot: slot.map(str::to_owned),
-            parent: Some("0000:3a:00.0".to_owned()),
-            link: Some(link),
-            ..PciDevice::default()
-        }
+    fn device(address: &str, parent: Option<&str>, slot: Option<&str>) -> Value {
+        let link = json!({"current_width": 8, "possible_width": 16});
+        json!({"address": address, "slot": slot, "parent": parent, "link": link})
     }
 
     #[test]
     fn x16_card_in_an_x8_slot_is_no_finding() {
-        let slot = |designation: &str, address: &str, n_lanes| Slot {
-            designation: Some(designation.to_owned()),
-            pci_address: Some(address.to_owned()),
-            n_lanes: Some(n_lanes),
-            ..Slot::default()
-        };
-        let found = |slot: Slot, name: Option<&str>| {
-            let smbios = SmbiosTable { slots: vec![slot], ..SmbiosTable::default() };
-            let inventory = inventory(narrow("0000:3b:00.0", name));
-            link(&Inventory { smbios: Some(smbios), ..inventory }).len()
-        };
-        let other = "0000:ff:00.0";
-        assert_eq!(found(slot("PCIe 4", other, 8), Some("PCIe 4")), 0, "by name");
-        assert_eq!(found(slot("PCIe 4", "0000:3b:00.0", 8), None), 0, "by address");
-        assert_eq!(found(slot("PCIe 4", "0000:3a:00.0", 8), None), 0, "by the port above");
-        assert_eq!(found(slot("PCIe 4", "0000:3b:00.0", 16), None), 1, "the slot has more");
-        assert_eq!(found(slot("PCIe 5", other, 8), Some("PCIe 4")), 1, "another slot");
+        let (card, port) = ("0000:3b:00.0", "0000:3a:00.0");
+        for (designation, address, n_lanes, name, expected, why) in [
+            ("PCIe 4", "0000:ff:00.0", 8, Some("PCIe 4"), 0, "by name"),
+            ("PCIe 4", card, 8, None, 0, "by address"),
+            ("PCIe 4", port, 8, None, 0, "by the port above"),
+            ("PCIe 4", card, 16, None, 1, "the slot has more"),
+            ("PCIe 5", "0000:ff:00.0", 8, Some("PCIe 4"), 1, "another slot"),
+        ] {
+            let slot =
+                json!({"designation": designation, "pci_address": address, "n_lanes": n_lanes});
+            let devices = json!([device(card, Some(port), name)]);
+            assert_eq!(narrow(&devices, &slot).len(), expected, "{why}");
+        }
     }
 
     #[test]
     fn narrow_link_is_reported_once() {
-        let mut devices = vec![
-            narrow("0000:3a:00.0", None),
-            narrow("0000:3b:00.0", None),
-            narrow("0000:3b:00.1", None),
-        ];
-        (devices[0].class, devices[0].parent) = (Some("0604".to_owned()), None);
-        let pci = Pci { devices, ..Pci::default() };
-        let found = link(&Inventory { pci: Some(pci), ..Inventory::default() });
-        let at: Vec<_> = found.iter().map(Finding::part).collect();
-        assert_eq!(at, ["0000:3b:00.0"]);
+        let port = "0000:3a:00.0";
+        let mut devices = json!([
+            device(port, None, None),
+            device("0000:3b:00.0", Some(port), Some("4")),
+            device("0000:3b:00.1", Some(port), Some("4")),
+        ]);
+        devices[0]["class"] = json!("0604");
+        assert_eq!(narrow(&devices, &json!({})), ["slot 4 (0000:3b:00.0)"]);
     }
 }

@@ -131,29 +131,14 @@ fn of_fru(fru: &Fru) -> Vec<(String, &String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmc::{Bmc, FruBoard};
-    use crate::dmi::Product;
 
     #[test]
     fn placeholders_are_listed_in_one_finding() {
-        let product = Product {
-            name: Some("To Be Filled By O.E.M.".to_owned()),
-            sku: Some("Default string".to_owned()),
-            vendor: Some("Dell Inc.".to_owned()),
-            ..Product::default()
-        };
-        let board = FruBoard {
-            serial: Some("0000000000".to_owned()),
-            product: Some("Z12PP".to_owned()),
-            ..FruBoard::default()
-        };
-        let frus = vec![Fru { id: 3, board: Some(board), ..Fru::default() }];
-        let inventory = Inventory {
-            product: Some(product),
-            bmc: Some(Bmc { frus, ..Bmc::default() }),
-            ..Inventory::default()
-        };
-        let found = placeholders(&inventory);
+        let inventory = serde_json::json!({
+            "product": {"name": "To Be Filled By O.E.M.", "sku": "Default string", "vendor": "Dell Inc."},
+            "bmc": {"frus": [{"id": 3, "board": {"serial": "0000000000", "product": "Z12PP"}}]},
+        });
+        let found = placeholders(&serde_json::from_value(inventory).unwrap());
         assert_eq!(found.len(), 1);
         let named = ": product.name, product.sku, bmc.frus 3 board.serial";
         assert!(found[0].evidence.ends_with(named), "{}", found[0].evidence);

@@ -135,30 +135,22 @@ pub(super) fn memory(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Block;
+    use serde_json::json;
 
     fn inventory(drive: RaidDrive, volume: RaidVolume) -> Inventory {
-        let controller = RaidController {
-            pci_address: "0000:18:00.0".to_owned(),
-            drives: Some(vec![drive]),
-            volumes: Some(vec![volume]),
-            ..RaidController::default()
-        };
-        let block = Block { raid_controllers: vec![controller], ..Block::default() };
-        Inventory { block: Some(block), ..Inventory::default() }
+        let controller =
+            json!({"pci_address": "0000:18:00.0", "drives": [drive], "volumes": [volume]});
+        serde_json::from_value(json!({"block": {"raid_controllers": [controller]}})).unwrap()
     }
 
     fn drive(state: &str) -> RaidDrive {
+        let place = json!({"device_id": 9, "enclosure": 32, "slot": 4, "state": state});
+        let drive: RaidDrive = serde_json::from_value(place).unwrap();
         RaidDrive {
-            device_id: Some(9),
-            enclosure: Some(32),
-            slot: Some(4),
-            state: Some(state.to_owned()),
-            serial: Some("WFK0A1B2".to_owned()),
             media_errors: Some(0),
             predictive_failures: Some(0),
             is_foreign: Some(false),
-            ..RaidDrive::default()
+            ..drive
         }
     }
 
