@@ -137,8 +137,8 @@ impl<'a> Names<'a> {
     fn blamed(&self, locator: &str) -> Vec<usize> {
         let known = phrases(locator).into_iter().filter_map(|phrase| self.by_words.get(phrase));
         let names = known.filter(|names| names.len() <= LIMIT_SHARED).flatten();
-        let named = names.filter(|name| contains_word(locator, name.text));
-        let found: BTreeSet<(bool, usize)> = named.map(|name| (name.is_place, name.at)).collect();
+        let meant = names.filter(|name| contains_word(locator, name.text));
+        let found: BTreeSet<(bool, usize)> = meant.map(|name| (name.is_place, name.at)).collect();
         let group = |(is_place, at): &(bool, usize)| {
             (*is_place, self.parts.get(*at).map(|part| part.id.kind))
         };

@@ -109,6 +109,9 @@ fn vague_sign_supports_the_one_fault_that_it_fits_and_adds_no_suspect() {
     assert_eq!(faults.len(), 3, "nothing says which of the two it means");
 }
 
+/// Part, label and certainty.
+type Suspected<'a> = (&'a str, Option<&'a str>, u8);
+
 #[test]
 fn fault_of_a_link_or_a_drive_suspects_the_parts_at_its_ends() {
     let address = "0000:3b:00.0";
@@ -124,7 +127,7 @@ fn fault_of_a_link_or_a_drive_suspects_the_parts_at_its_ends() {
         "name": "eno1", "kind": "physical", "speed_mbit_s": 100, "duplex": "half", "has_carrier": true,
         "module": {"part_number": "SFP-10G-SR"},
     });
-    let cases: [(Value, &str, &[(&str, Option<&str>, u8)]); 3] = [
+    let cases: [(Value, &str, &[Suspected]); 3] = [
         // The errors of its link and its own health are one fault.
         (
             json!({
@@ -153,7 +156,7 @@ fn fault_of_a_link_or_a_drive_suspects_the_parts_at_its_ends() {
         let faults = found(&serde_json::from_value(inventory).unwrap());
         assert_eq!((faults.len(), faults[0].class.as_str()), (1, class), "{faults:?}");
         let suspects = faults[0].suspects.iter();
-        let suspects: Vec<(&str, Option<&str>, u8)> =
+        let suspects: Vec<Suspected> =
             suspects.map(|s| (s.part.as_str(), s.label.as_deref(), s.certainty_percent)).collect();
         assert_eq!(suspects, expected);
     }

@@ -10,7 +10,7 @@ use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
 
-/// A finding about each disk of whose health `observed` says something.
+/// A finding about each disk whose health `observed` describes.
 fn of_health(
     inventory: &Inventory,
     row: &Row,

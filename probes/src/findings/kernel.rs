@@ -46,7 +46,7 @@ pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
             let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
             let mut finding = ROWS.get(at)?.finding(part, evidence);
             finding.raw = Some(group.first.clone());
-            finding.driver_label = group.subject.clone();
+            finding.driver_label.clone_from(&group.subject);
             Some(finding)
         };
     by_part.into_iter().filter_map(finding).collect()

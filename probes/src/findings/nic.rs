@@ -65,7 +65,7 @@ fn is_from_a_vendor(mac: &str) -> bool {
     !is_local && suspicion(mac).is_none()
 }
 
-/// A finding about each physical port of which `observed` says something.
+/// A finding about each physical port that `observed` describes.
 fn of_ports(
     inventory: &Inventory,
     row: &Row,

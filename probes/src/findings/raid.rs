@@ -59,7 +59,7 @@ fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
     drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))
 }
 
-/// A finding about each drive of which `observed` says something.
+/// A finding about each drive that `observed` describes.
 fn of_drives(
     inventory: &Inventory,
     row: &Row,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn inventory(drive: RaidDrive, volume: RaidVolume) -> Inventory {
+    fn inventory(drive: &RaidDrive, volume: &RaidVolume) -> Inventory {
         let controller =
             json!({"pci_address": "0000:18:00.0", "drives": [drive], "volumes": [volume]});
         serde_json::from_value(json!({"block": {"raid_controllers": [controller]}})).unwrap()
@@ -163,7 +163,7 @@ mod tests {
         let checks = [failed_drive, failing_drive, drive_errors, foreign_drive, volume, memory];
         for drive in [drive("online"), drive("jbod"), drive("hot spare"), RaidDrive::default()] {
             for volume in [optimal(), RaidVolume::default()] {
-                let inventory = inventory(drive.clone(), volume);
+                let inventory = inventory(&drive, &volume);
                 assert!(checks.iter().all(|check| check(&inventory).is_empty()));
             }
         }
@@ -175,11 +175,11 @@ mod tests {
         let degraded = RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
         let passed_through = RaidDrive { disk: Some("sda".to_owned()), ..drive("offline") };
         let unused = RaidVolume { drives: Vec::new(), ..optimal() };
-        assert_eq!((found(passed_through, degraded), found(drive("offline"), unused)), (0, 1));
+        assert_eq!((found(&passed_through, &degraded), found(&drive("offline"), &unused)), (0, 1));
     }
 
     #[test]
-    fn volume_tells_its_level_its_disk_and_how_many_drives_are_missing() {
+    fn volume_has_its_level_its_disk_and_how_many_drives_are_missing() {
         let degraded = RaidVolume {
             state: Some("degraded".to_owned()),
             raid_level: Some("RAID 5".to_owned()),
@@ -187,7 +187,7 @@ mod tests {
             n_missing_drives: Some(1),
             ..RaidVolume::default()
         };
-        let found = volume(&inventory(drive("online"), degraded)).remove(0);
+        let found = volume(&inventory(&drive("online"), &degraded)).remove(0);
         assert_eq!(found.evidence, "the RAID 5 volume is degraded; missing drives: 1");
         assert_eq!(found.part(), "volume 0 (sda), RAID controller 0000:18:00.0");
     }
