@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
+use formats::text::is_visible;
 use serde_json::Value;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -56,7 +57,7 @@ pub fn is_clean(text: &str) -> bool {
 /// Whether a terminal would obey `c`, or show nothing for it.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
-    is_break(c) || is_invisible(c)
+    !is_visible(c)
 }
 
 /// Control characters and line breaks, which become blanks.
@@ -66,12 +67,7 @@ fn is_break(c: char) -> bool {
 
 /// Marks that turn the direction of text, join or separate letters, or have no width.
 fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
+    !is_break(c) && !is_visible(c)
 }
 
 /// Keys whose values the agent chose itself or read from this machine. A secret is never hidden in them, because a query

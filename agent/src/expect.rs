@@ -87,8 +87,9 @@ pub fn findings(expectations: &Expectations, machine: &Machine) -> Vec<Finding> 
 }
 
 fn finding(one: Deviating, level: Option<Level>) -> Option<Finding> {
+    let kind = one.part.kind;
     let mut finding = row(one.deviation.code())?.finding(Some(one.part), one.evidence);
-    component(one.kind).clone_into(&mut finding.component);
+    kind.component().clone_into(&mut finding.component);
     match level {
         Some(Level::Warning) => finding.severity = Severity::Warning,
         Some(Level::Critical) => finding.severity = Severity::Critical,
@@ -97,25 +98,11 @@ fn finding(one: Deviating, level: Option<Level>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The component of findings for a kind of parts.
-fn component(kind: &str) -> &'static str {
-    match kind {
-        "cpu" | "socket" => "cpu",
-        "memory" | "dimm" => "memory",
-        "disk" | "raid_controller" | "raid_drive" | "raid_volume" | "fc_host" => "disk",
-        "interface" | "infiniband" => "nic",
-        "gpu" | "pci" => "pci",
-        "power_supply" => "power",
-        "bmc" | "fru" => "bmc",
-        "bios" | "firmware" | "firmware_component" | "tpm" => "firmware",
-        _ => "identity",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use compare::expectation::Deviation;
+    use probes::parts::{PartId, PartKind};
 
     #[test]
     fn deep_nesting_is_refused_before_it_costs_time() {
@@ -141,8 +128,7 @@ mod tests {
         {
             let one = Deviating {
                 deviation,
-                kind: "dimm",
-                part: "DIMM A1".to_owned(),
+                part: PartId::new(PartKind::Dimm, "A1"),
                 evidence: "e".to_owned(),
             };
             for (level, severity) in

@@ -114,7 +114,7 @@ fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
         for unknown in
             members.iter().filter(|m| known.len() * 2 > members.len() && !m.machine.knows(kind))
         {
-            model.not_compared.entry(unknown.name.clone()).or_default().push(kind.name);
+            model.not_compared.entry(unknown.name.clone()).or_default().push(kind.name());
         }
         if known.len() < LEAST {
             continue;
@@ -346,7 +346,7 @@ impl Departure<'_> {
             "report": self.member.name,
             "node_id": machine.node_id,
             "serial": machine.serial,
-            "kind": self.kind.name,
+            "kind": self.kind.name(),
             "part": self.part,
             "name": self.attribute.map(|attribute| attribute.name),
             "path": self.attribute.map(|attribute| attribute.path),
@@ -381,115 +381,85 @@ mod tests {
         (0..n).map(member).collect()
     }
 
-    #[test]
-    fn like_machines_do_not_depart_though_their_serial_numbers_differ() {
-        let members = members(|_, _| {}, 4);
-        let models = models(&members);
-        assert_eq!(models[0].text(), "Dell Inc. R650: 4 reports, 0 departures\n");
-    }
+    /// What is changed in the report of the machine with this number.
+    type Changed = fn(u64, &mut Value);
 
     #[test]
-    fn machine_that_departs_is_named_with_the_part_and_the_norm() {
-        let members = members(
-            |n, report| match n {
-                1 => report["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false}),
-                2 => report["bios"]["version"] = json!("2.0"),
-                3 => report["gpu"] = json!({"cards": []}),
-                _ => {}
-            },
-            5,
-        );
-        let models = models(&members);
-        assert_eq!(
-            models[0].text(),
-            "Dell Inc. R650: 5 reports, 2 departures\n  \
-             node1  DIMM A2  missing; 4 of 5 have 32 GiB, M393A4K40\n  \
-             node2  BIOS     version 2.0; 4 of 5 have 2.19.1\n"
-        );
-    }
-
-    #[test]
-    fn without_a_majority_there_is_no_norm_and_with_two_machines_no_comparison() {
-        let four =
-            members(|n, report| report["bios"]["version"] = json!(format!("2.{}", n % 2)), 4);
-        let found = models(&four);
-        assert!(found[0].departures.is_empty());
-        assert!(
-            found[0].text().ends_with("  no norm  BIOS version: 2.0 (2), 2.1 (2)\n"),
-            "{}",
-            found[0].text()
-        );
-        let two = members(|n, report| report["bios"]["version"] = json!(format!("2.{n}")), 2);
-        let found = models(&two);
-        assert!(
-            !found[0].has_norm() && found[0].departures.is_empty() && found[0].varied.is_empty()
-        );
-        assert!(found[0].text().contains("a norm needs 3"));
-    }
-
-    #[test]
-    fn norm_of_a_missing_part_is_what_most_machines_have() {
-        let members = members(
-            |n, report| {
-                let dimms = report["memory"]["dimms"].as_array_mut().unwrap();
-                match n {
-                    0 => dimms[1]["part_number"] = json!("OTHER"),
-                    1 => drop(dimms.pop()),
+    fn machines_depart_from_what_most_of_their_model_have() {
+        let cases: [(u64, Changed, &[&str]); 7] = [
+            (4, |_, _| {}, &["Dell Inc. R650: 4 reports, 0 departures\n"]),
+            (
+                5,
+                |n, report| match n {
+                    1 => {
+                        report["memory"]["dimms"][1] =
+                            json!({"locator": "A2", "is_populated": false});
+                    }
+                    2 => report["bios"]["version"] = json!("2.0"),
+                    3 => report["gpu"] = json!({"cards": []}),
                     _ => {}
-                }
-            },
-            5,
-        );
-        let text = models(&members)[0].text();
-        assert!(text.contains("DIMM A2  missing; 3 of 5 have 32 GiB, M393A4K40\n"), "{text}");
+                },
+                &["Dell Inc. R650: 5 reports, 2 departures\n  \
+                   node1  DIMM A2  missing; 4 of 5 have 32 GiB, M393A4K40\n  \
+                   node2  BIOS     version 2.0; 4 of 5 have 2.19.1\n"],
+            ),
+            // Without a majority there is no norm, and of a missing part it is what most machines have.
+            (
+                4,
+                |n, report| report["bios"]["version"] = json!(format!("2.{}", n % 2)),
+                &[", 0 departures\n", "  no norm  BIOS version: 2.0 (2), 2.1 (2)\n"],
+            ),
+            (
+                5,
+                |n, report| {
+                    let dimms = report["memory"]["dimms"].as_array_mut().unwrap();
+                    match n {
+                        0 => dimms[1]["part_number"] = json!("OTHER"),
+                        1 => drop(dimms.pop()),
+                        _ => {}
+                    }
+                },
+                &["DIMM A2  missing; 3 of 5 have 32 GiB, M393A4K40\n"],
+            ),
+            // A report that says more is no departure, and one that lacks a section is not compared.
+            (
+                4,
+                |n, report| {
+                    report["bios"]["vendor"] = json!("Dell Inc.");
+                    if n > 0 {
+                        report["bios"]["version"] = Value::Null;
+                    }
+                },
+                &["Dell Inc. R650: 4 reports, 0 departures\n"],
+            ),
+            (
+                4,
+                |n, report| {
+                    if n == 2 {
+                        report["memory"] = Value::Null;
+                    }
+                },
+                &["  not compared  node2: no data of ", "dimm"],
+            ),
+            (
+                2,
+                |n, report| report["bios"]["version"] = json!(format!("2.{n}")),
+                &["Dell Inc. R650: 2 reports; a norm needs 3"],
+            ),
+        ];
+        for (n, change, expected) in cases {
+            let members = members(change, n);
+            let text = models(&members)[0].text();
+            assert!(
+                expected.iter().all(|expected| text.contains(expected)),
+                "{expected:?}\n{text}"
+            );
+        }
     }
 
     #[test]
-    fn machine_whose_report_says_more_does_not_depart() {
-        let members = members(
-            |n, report| {
-                report["bios"]["vendor"] = json!("Dell Inc.");
-                if n > 0 {
-                    report["bios"]["version"] = Value::Null;
-                }
-            },
-            4,
-        );
-        assert_eq!(models(&members)[0].text(), "Dell Inc. R650: 4 reports, 0 departures\n");
-    }
-
-    #[test]
-    fn machine_without_a_section_is_named_as_not_compared() {
-        let members = members(
-            |n, report| {
-                if n == 2 {
-                    report["memory"] = Value::Null;
-                }
-            },
-            4,
-        );
-        let text = models(&members)[0].text();
-        assert!(text.contains("  not compared  node2: no data of "), "{text}");
-        assert!(text.contains("dimm"), "{text}");
-    }
-
-    #[test]
-    fn machines_without_a_model_are_not_compared_with_each_other() {
-        let members = members(
-            |n, report| {
-                report["product"] = json!({"vendor": "Dell Inc."});
-                report["bios"]["version"] = json!(if n == 0 { "1" } else { "2" });
-            },
-            4,
-        );
-        let models = models(&members);
-        assert!(models[0].departures.is_empty() && models[0].json()["model"].is_null());
-        assert!(models[0].text().starts_with("no maker or no model: 4 reports;"));
-    }
-
-    #[test]
-    fn other_models_are_grouped_apart() {
-        let members = members(
+    fn other_models_are_grouped_apart_and_machines_without_a_model_are_not_compared() {
+        let other = members(
             |n, report| {
                 if n >= 3 {
                     report["product"]["name"] = json!("R750");
@@ -498,8 +468,17 @@ mod tests {
             },
             6,
         );
-        let models = models(&members);
-        assert_eq!(models.len(), 2);
-        assert!(models.iter().all(|model| model.departures.is_empty()));
+        let found = models(&other);
+        assert_eq!((found.len(), found[0].departures.len(), found[1].departures.len()), (2, 0, 0));
+        let unknown = members(
+            |n, report| {
+                report["product"] = json!({"vendor": "Dell Inc."});
+                report["bios"]["version"] = json!(if n == 0 { "1" } else { "2" });
+            },
+            4,
+        );
+        let found = models(&unknown);
+        assert!(found[0].departures.is_empty() && found[0].json()["model"].is_null());
+        assert!(found[0].text().starts_with("no maker or no model: 4 reports;"));
     }
 }

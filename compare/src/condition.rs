@@ -1,9 +1,9 @@
 //! What an expectation demands of one attribute: a value, a pattern, a minimum, a range, or any of several.
 
+use formats::pattern::matches_any_case;
 use serde_json::Value;
 
 use crate::kinds::Attribute;
-use crate::pattern;
 use crate::quantity::Unit;
 
 /// A demand on one attribute.
@@ -85,8 +85,8 @@ impl Condition {
 impl Test {
     fn is_met(&self, value: &Value) -> bool {
         match (self, value) {
-            (Test::Pattern(pattern), Value::String(text)) => pattern::matches(pattern, text),
-            (Test::Pattern(pattern), other) => pattern::matches(pattern, &other.to_string()),
+            (Test::Pattern(pattern), Value::String(text)) => matches_any_case(pattern, text),
+            (Test::Pattern(pattern), other) => matches_any_case(pattern, &other.to_string()),
             (Test::Flag(flag), value) => value.as_bool() == Some(*flag),
             (Test::Range(range), value) => value.as_u64().is_some_and(|n| range.contains(n)),
         }

@@ -220,8 +220,8 @@ fn is_elsewhere(a: &Part, b: &Part) -> bool {
 
 /// Where a part was, and where it is unless its name says so.
 fn movement(a: &Part, b: &Part) -> String {
-    if a.place != b.place {
-        return format!("from {}", a.place);
+    if a.id != b.id {
+        return format!("from {}", a.id);
     }
     let mut both = a.slots.iter().zip(&b.slots).filter_map(|(a, b)| a.as_ref().zip(b.as_ref()));
     both.next().map(|(a, b)| format!("from {a} to {b}")).unwrap_or_default()
@@ -299,14 +299,14 @@ impl Differences<'_> {
             "a": machine(self.a),
             "b": machine(self.b),
             "differences": self.parts.iter().map(Difference::json).collect::<Vec<_>>(),
-            "not_compared": self.not_compared.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+            "not_compared": self.not_compared.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         })
     }
 }
 
 impl Difference<'_> {
     fn json(&self) -> Value {
-        let kind = self.a.or(self.b).map_or("", |part| part.kind.name);
+        let kind = self.a.or(self.b).map_or("", |part| part.kind.name());
         let mut object = Map::new();
         object.insert("kind".to_owned(), kind.into());
         object.insert("change".to_owned(), self.change.as_str().into());
@@ -328,8 +328,8 @@ impl Part {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut object = Map::new();
-        if !self.place.is_empty() {
-            object.insert("place".to_owned(), self.place.clone().into());
+        if !self.id.name.is_empty() {
+            object.insert("place".to_owned(), self.id.to_string().into());
         }
         for (attribute, value) in self.attributes().filter(|(_, value)| !value.is_null()) {
             object.insert(attribute.name.to_owned(), value.clone());
@@ -368,65 +368,64 @@ mod tests {
     }
 
     #[test]
-    fn machine_does_not_differ_from_itself() {
-        assert_eq!(compared(&report(), &report(), Scope::default()), "");
-    }
-
-    #[test]
-    fn lost_dimm_is_gone_and_one_more_is_added() {
-        let mut other = report();
-        other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false});
-        let line = "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n";
-        assert_eq!(compared(&report(), &other, Scope::default()), line);
-        let added = compared(&other, &report(), Scope::default());
-        assert_eq!(added, line.replace("gone ", "added"));
-    }
-
-    #[test]
-    fn other_disk_in_the_same_bay_is_replaced() {
-        let mut other = report();
-        other["block"]["disks"][1]["serial"] = "S9".into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "disk nvme1n1, bay 2  replaced  serial S2 -> S9\n"
-        );
-        let scope = Scope { without_serials: true, ..Scope::default() };
-        assert_eq!(compared(&report(), &other, scope), "");
-    }
-
-    #[test]
-    fn same_disk_in_another_bay_is_moved_whatever_the_kernel_calls_it() {
-        let mut other = report();
-        other["block"]["disks"][0]["name"] = "nvme1n1".into();
-        other["block"]["disks"][1]["name"] = "nvme0n1".into();
-        assert_eq!(compared(&report(), &other, Scope::default()), "");
-        let mut other = report();
-        other["block"]["disks"][1]["bay"]["slot"] = 7.into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "disk nvme1n1, bay 7  moved     from nvme1n1, bay 2\n"
-        );
-    }
-
-    #[test]
-    fn other_firmware_and_speed_are_changed() {
-        let mut other = report();
-        other["bios"]["version"] = "2.19.1".into();
-        other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
-        assert_eq!(
-            compared(&report(), &other, Scope::default()),
-            "BIOS       changed   version 1.9.2 -> 2.19.1\n\
-             port eno1  changed   speed 25 Gbit/s -> 10 Gbit/s\n"
-        );
-    }
-
-    #[test]
-    fn counter_counts_only_if_asked_for() {
-        let mut other = report();
-        other["block"]["disks"][0]["health"] = json!({"media_errors": 3});
-        assert_eq!(compared(&report(), &other, Scope::default()), "");
-        let scope = Scope { with_volatile: true, ..Scope::default() };
-        assert!(compared(&report(), &other, scope).contains("media errors not known -> 3"));
+    fn part_that_differs_is_named_with_the_way_in_which_it_does() {
+        let plain = Scope::default();
+        let without_serials = Scope { without_serials: true, ..plain };
+        let with_volatile = Scope { with_volatile: true, ..plain };
+        let cases: [(fn(&mut Value), Scope, &str); 9] = [
+            (|_| {}, plain, ""),
+            (
+                |other| {
+                    other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false})
+                },
+                plain,
+                "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n",
+            ),
+            (
+                |other| other["block"]["disks"][1]["serial"] = "S9".into(),
+                plain,
+                "disk nvme1n1, bay 2  replaced  serial S2 -> S9\n",
+            ),
+            (|other| other["block"]["disks"][1]["serial"] = "S9".into(), without_serials, ""),
+            // Whatever the kernel calls it.
+            (
+                |other| {
+                    other["block"]["disks"][0]["name"] = "nvme1n1".into();
+                    other["block"]["disks"][1]["name"] = "nvme0n1".into();
+                },
+                plain,
+                "",
+            ),
+            (
+                |other| other["block"]["disks"][1]["bay"]["slot"] = 7.into(),
+                plain,
+                "disk nvme1n1, bay 7  moved     from nvme1n1, bay 2\n",
+            ),
+            (
+                |other| {
+                    other["bios"]["version"] = "2.19.1".into();
+                    other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
+                },
+                plain,
+                "BIOS       changed   version 1.9.2 -> 2.19.1\n\
+                 port eno1  changed   speed 25 Gbit/s -> 10 Gbit/s\n",
+            ),
+            (|other| other["block"]["disks"][0]["health"] = json!({"media_errors": 3}), plain, ""),
+            (
+                |other| other["block"]["disks"][0]["health"] = json!({"media_errors": 3}),
+                with_volatile,
+                "disk nvme0n1, bay 1  changed   health media errors not known -> 3\n",
+            ),
+        ];
+        for (change, scope, expected) in cases {
+            let mut other = report();
+            change(&mut other);
+            assert_eq!(compared(&report(), &other, scope), expected);
+            if expected.contains("  gone ") {
+                let added = compared(&other, &report(), scope);
+                assert_eq!(added, expected.replace("gone ", "added"));
+            }
+        }
     }
 
     #[test]
@@ -436,7 +435,7 @@ mod tests {
         let (a, b) = (Machine::of(&report()), Machine::of(&other));
         let found = differences(&a, &b, Scope::default());
         assert!(found.is_empty(), "{}", found.text());
-        assert!(found.not_compared.iter().any(|kind| kind.name == "disk"));
+        assert!(found.not_compared.iter().any(|kind| kind.name() == "disk"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Expectations as a file that a person can edit, from the report of a good machine.
 
+use formats::part::PartKind;
+use formats::pattern::literal;
 use serde_json::Value;
 
-use crate::kinds::{Attribute, Kind, Nature, PCI, kinds};
+use crate::kinds::{Attribute, Kind, Nature, kinds};
 use crate::line;
 use crate::machine::{Machine, Part};
-use crate::pattern;
 use crate::quantity::Unit;
 
 /// How many places a comment names.
@@ -35,7 +36,7 @@ pub fn draft(machine: &Machine) -> String {
         if parts.is_empty() {
             continue;
         }
-        text += &["\n", kind.name, ":\n"].concat();
+        text += &["\n", kind.name(), ":\n"].concat();
         let mut groups: Vec<(Vec<String>, Vec<&Part>)> = Vec::new();
         for part in parts {
             let lines = lines(&[part], Nature::Required);
@@ -62,14 +63,14 @@ pub fn draft(machine: &Machine) -> String {
 /// Kinds that a draft leaves out because the report has no data of them.
 #[must_use]
 pub fn without_data(machine: &Machine) -> Vec<&'static str> {
-    drafted_kinds().filter(|kind| !machine.knows(kind)).map(|kind| kind.name).collect()
+    drafted_kinds().filter(|kind| !machine.knows(kind)).map(Kind::name).collect()
 }
 
 /// The kinds whose parts a draft lists.
 fn drafted_kinds() -> impl Iterator<Item = &'static Kind> {
     // A PCI device that matters is a port, a GPU, a disk or a controller.
     kinds().filter(|kind| {
-        kind.name != PCI && kind.attributes.iter().any(|a| a.nature == Nature::Required)
+        kind.part != PartKind::Pci && kind.attributes.iter().any(|a| a.nature == Nature::Required)
     })
 }
 
@@ -77,7 +78,7 @@ fn drafted_kinds() -> impl Iterator<Item = &'static Kind> {
 fn entry(is_single: bool, mut lines_of_entry: Vec<String>, parts: &[&Part]) -> String {
     let mut text = String::new();
     if !is_single {
-        let places = parts.iter().take(MAX_PLACES).map(|part| part.place.as_str());
+        let places = parts.iter().take(MAX_PLACES).map(|part| part.id.name.as_str());
         let mut places = places.collect::<Vec<_>>().join("; ");
         if let Some(n_more) = parts.len().checked_sub(MAX_PLACES).filter(|n| *n > 0) {
             places += &[" and ", &n_more.to_string(), " more"].concat();
@@ -122,7 +123,7 @@ fn scalar(attribute: &Attribute, value: &Value) -> Option<String> {
         (_, Value::Null) => None,
         (Unit::Text, Value::String(text)) if text.is_empty() => None,
         // A string of JSON is one of YAML.
-        (Unit::Text, Value::String(text)) => Some(Value::from(pattern::literal(text)).to_string()),
+        (Unit::Text, Value::String(text)) => Some(Value::from(literal(text)).to_string()),
         (Unit::Text, other) => Some(Value::from(other.to_string()).to_string()),
         (Unit::Flag, value) => value.as_bool().map(|flag| flag.to_string()),
         (unit, value) => value.as_u64().map(|_| unit.text(value)),

@@ -3,6 +3,7 @@
 //! An expectation takes a number of parts of one kind that meet all its conditions. Each part fulfils at most one
 //! expectation, and as many expectations as possible are fulfilled.
 
+use formats::part::PartId;
 use serde_json::{Map, Value};
 
 use crate::condition::{Condition, Outcome, Range, range};
@@ -68,10 +69,8 @@ impl Deviation {
 pub struct Deviating {
     /// How it deviates.
     pub deviation: Deviation,
-    /// The kind of the part.
-    pub kind: &'static str,
-    /// The kind of the part and its place, e.g. `DIMM A3`.
-    pub part: String,
+    /// The part, named by its kind and its place, e.g. `DIMM A3`.
+    pub part: PartId,
     /// What was found and what was expected.
     pub evidence: String,
 }
@@ -119,7 +118,7 @@ impl Expectations {
                     return Err(format!("others is {value}, expected report or ignore"));
                 }
                 _ => {
-                    let names = kinds().map(|kind| kind.name);
+                    let names = kinds().map(Kind::name);
                     let kind = kind(key)
                         .ok_or_else(|| unknown("", key, names.chain(["severity", "others"])))?;
                     expectations.all.extend(of_kind(kind, value)?);
@@ -145,7 +144,7 @@ impl Expectations {
         let mut found = Vec::new();
         for kind in kinds() {
             let expected: Vec<&Expectation> =
-                self.all.iter().filter(|expectation| expectation.kind.name == kind.name).collect();
+                self.all.iter().filter(|expectation| expectation.kind.part == kind.part).collect();
             if !expected.is_empty() {
                 self.compare(kind, &expected, machine, &mut found);
             }
@@ -166,7 +165,7 @@ impl Expectations {
             };
             found.extend(expected.iter().filter(is_demanded).map(|one| {
                 let evidence = format!("the report has no data of it, expected {}", one.demand());
-                one.deviating(Deviation::Unknown, one.name(), evidence)
+                one.deviating(Deviation::Unknown, evidence)
             }));
             return;
         }
@@ -193,7 +192,7 @@ impl Expectations {
             }
             if is_one_missing {
                 let evidence = format!("found {n_found}, expected {}", one.demand());
-                found.push(one.deviating(Deviation::Missing, one.name(), evidence));
+                found.push(one.deviating(Deviation::Missing, evidence));
             }
         }
         for ((part, fits), _) in parts.iter().zip(&fits).zip(&is_left).filter(|(_, left)| **left) {
@@ -212,8 +211,7 @@ impl Expectations {
             let evidence = [part.summary(), "; ".to_owned(), evidence].concat();
             found.push(Deviating {
                 deviation: Deviation::Surplus,
-                kind: kind.name,
-                part: part.name(),
+                part: part.named(),
                 evidence: evidence.trim_start_matches("; ").to_owned(),
             });
         }
@@ -223,28 +221,28 @@ impl Expectations {
 /// Parses the expectations of one kind.
 fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
     match value {
-        Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name)?]),
-        Value::Array(list) if list.is_empty() => Err(format!("{} is an empty list", kind.name)),
+        Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name())?]),
+        Value::Array(list) if list.is_empty() => Err(format!("{} is an empty list", kind.name())),
         Value::Array(list) if list.len() > MAX_EXPECTATIONS => {
-            Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name))
+            Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name()))
         }
         Value::Array(list) if kind.is_single() && list.len() > 1 => {
-            Err(format!("{} is a list of {}, but a machine has only one", kind.name, list.len()))
+            Err(format!("{} is a list of {}, but a machine has only one", kind.name(), list.len()))
         }
         Value::Array(list) => {
             let parsed = list.iter().zip(1_usize..).map(|(value, number)| match value {
                 Value::Object(keys) => {
-                    expectation(kind, keys, &format!("{} number {number}", kind.name))
+                    expectation(kind, keys, &format!("{} number {number}", kind.name()))
                 }
                 other => Err(format!(
                     "{} number {number} is {}, expected keys with values",
-                    kind.name,
+                    kind.name(),
                     form(other)
                 )),
             });
             parsed.collect()
         }
-        other => Err(format!("{} is {}, expected keys with values", kind.name, form(other))),
+        other => Err(format!("{} is {}, expected keys with values", kind.name(), form(other))),
     }
 }
 
@@ -361,17 +359,17 @@ impl Expectation {
                 }
             }
         }
-        self.deviating(deviation, part.name(), texts.join("; "))
+        Deviating { deviation, part: part.named(), evidence: texts.join("; ") }
     }
 
     /// The kind, and the name of the expected part if the expectation has one.
-    fn name(&self) -> String {
+    fn part(&self) -> PartId {
         let is_name = |condition: &&Condition| self.kind.is_place(condition.attribute);
         let is_part = !self.kind.is_single();
-        match self.conditions.iter().find(is_name).filter(|_| is_part) {
-            Some(condition) => format!("{} {}", self.kind.title, condition.written),
-            None => self.kind.title.to_owned(),
-        }
+        let named = self.conditions.iter().find(is_name).filter(|_| is_part);
+        let key = named.map(|condition| condition.written.clone()).unwrap_or_default();
+        let name = format!("{} {key}", self.kind.title());
+        PartId::new(self.kind.part, key).named(name.trim_end())
     }
 
     /// What is expected, e.g. `16 with size 32 GiB`.
@@ -391,8 +389,8 @@ impl Expectation {
         if conditions.is_empty() { count } else { format!("{count} with {conditions}") }
     }
 
-    fn deviating(&self, deviation: Deviation, part: String, evidence: String) -> Deviating {
-        Deviating { deviation, kind: self.kind.name, part, evidence }
+    fn deviating(&self, deviation: Deviation, evidence: String) -> Deviating {
+        Deviating { deviation, part: self.part(), evidence }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use formats::text::contains_word;
 use serde_json::{Value, json};
 
 use crate::cohort::Member;
@@ -42,7 +43,7 @@ pub fn failing(members: &[Member]) -> Vec<Failing> {
         let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
         for (part, codes) in failing_parts(member) {
             let Some(part_number) = part_number(part) else { continue };
-            let key = (part.kind.name, part_number);
+            let key = (part.id.kind.name(), part_number);
             let entry = found.entry(key).or_insert_with(|| Failing {
                 kind: part.kind,
                 part_number: part_number.to_owned(),
@@ -92,72 +93,58 @@ fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     let mut n_parts = BTreeMap::new();
     for part in members.iter().flat_map(|member| &member.machine.parts) {
         if let Some(number) = part_number(part) {
-            *n_parts.entry((part.kind.name, number)).or_default() += 1;
+            *n_parts.entry((part.id.kind.name(), number)).or_default() += 1;
         }
     }
     n_parts
 }
 
-/// The parts of a machine, and where among them those are that a locator may name so.
+/// What a locator may call a part.
+struct Name<'a> {
+    /// Whether it is the place instead of the serial number.
+    is_place: bool,
+    text: &'a str,
+    /// Where the part is among those of the machine.
+    at: usize,
+}
+
+/// The parts of a machine by their names without punctuation.
 ///
 /// Reports come from machines that may lie: each name is looked up, since comparing every locator with every part would
 /// take minutes for a report with thousands of both.
 struct Names<'a> {
     parts: &'a [Part],
-    serials: HashMap<&'a str, Vec<usize>>,
-    places: HashMap<&'a str, Vec<usize>>,
+    by_words: HashMap<&'a str, Vec<Name<'a>>>,
 }
 
 impl<'a> Names<'a> {
     fn of(machine: &'a Machine) -> Self {
-        let parts = machine.parts.as_slice();
-        let (mut serials, mut places) = (HashMap::new(), HashMap::new());
-        for (at, part) in parts.iter().enumerate() {
-            for (name, names) in [(serial(part), &mut serials), (place(part), &mut places)] {
-                let name = name.map(words_of_name).filter(|name| !name.is_empty());
-                if let Some(name) = name {
-                    names.entry(name).or_insert_with(Vec::new).push(at);
+        let mut by_words: HashMap<&str, Vec<Name>> = HashMap::new();
+        for (at, part) in machine.parts.iter().enumerate() {
+            let serial = part.value("serial").as_str().filter(|serial| is_identity(serial));
+            for (is_place, text) in [(false, serial), (true, Some(part.id.key.as_str()))] {
+                let words = text.map(words_of_name).filter(|words| !words.is_empty());
+                if let (Some(words), Some(text)) = (words, text) {
+                    by_words.entry(words).or_default().push(Name { is_place, text, at });
                 }
             }
         }
-        Self { parts, serials, places }
+        Self { parts: &machine.parts, by_words }
     }
 
     /// The parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list one part, such
     /// as a disk and the PCI device that it is, so only the first kind counts.
     fn blamed(&self, locator: &str) -> Vec<usize> {
-        let mut found = self.named(&self.serials, serial, locator);
-        if found.is_empty() {
-            found = self.named(&self.places, place, locator);
-        }
-        let kind = |at: &usize| self.parts.get(*at).map(|part| part.kind.name);
-        let first = found.first().and_then(kind);
-        found.into_iter().filter(|at| kind(at) == first).collect()
-    }
-
-    /// Those of the parts whose name is in the locator.
-    fn named(
-        &self,
-        names: &HashMap<&str, Vec<usize>>,
-        name: fn(&Part) -> Option<&str>,
-        locator: &str,
-    ) -> BTreeSet<usize> {
-        let is_named = |at: &&usize| {
-            let name = self.parts.get(**at).and_then(name);
-            name.is_some_and(|name| contains_word(locator, name))
+        let known = phrases(locator).into_iter().filter_map(|phrase| self.by_words.get(phrase));
+        let names = known.filter(|names| names.len() <= LIMIT_SHARED).flatten();
+        let meant = names.filter(|name| contains_word(locator, name.text));
+        let found: BTreeSet<(bool, usize)> = meant.map(|name| (name.is_place, name.at)).collect();
+        let group = |(is_place, at): &(bool, usize)| {
+            (*is_place, self.parts.get(*at).map(|part| part.id.kind))
         };
-        let found = phrases(locator).into_iter().filter_map(|phrase| names.get(phrase));
-        let parts = found.filter(|parts| parts.len() <= LIMIT_SHARED).flatten();
-        parts.filter(is_named).copied().collect()
+        let first = found.first().map(group);
+        found.iter().filter(|one| Some(group(one)) == first).map(|(_, at)| *at).collect()
     }
-}
-
-fn serial(part: &Part) -> Option<&str> {
-    part.value("serial").as_str().filter(|serial| is_identity(serial))
-}
-
-fn place(part: &Part) -> Option<&str> {
-    part.place.split(", ").next()
 }
 
 /// A name without what is no letter or digit at its ends: so it is one of the phrases of a text that contains it.
@@ -191,15 +178,6 @@ fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Whether `word` is in `text` with no letter or digit next to it.
-fn contains_word(text: &str, word: &str) -> bool {
-    text.match_indices(word).any(|(at, _)| {
-        let before = text.get(..at).and_then(|text| text.chars().next_back());
-        let after = text.get(at + word.len()..).and_then(|text| text.chars().next());
-        ![before, after].into_iter().flatten().any(char::is_alphanumeric)
-    })
-}
-
 impl Failing {
     /// The part number and its findings, in a line.
     #[must_use]
@@ -207,7 +185,7 @@ impl Failing {
         let codes = self.codes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         line(&format!(
             "  {} {}: {} of {}, on {}: {codes}",
-            self.kind.title,
+            self.kind.title(),
             self.part_number,
             self.n_failing,
             counted(self.n_parts, "part"),
@@ -219,7 +197,7 @@ impl Failing {
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
-            "kind": self.kind.name,
+            "kind": self.kind.name(),
             "part_number": self.part_number,
             "n_failing": self.n_failing,
             "n_parts": self.n_parts,

@@ -5,8 +5,21 @@
 //! between two reads of one machine or are no hardware: USB devices, sensors, addresses, partitions, the operating
 //! system, times.
 
+/// The kinds of one file as `KINDS`, in the order in which differences are listed: kind, list, witness, then the rest.
+macro_rules! kind_table {
+    ($($part:ident in $list:literal if $witness:literal { $($rest:tt)* })*) => {
+        pub(super) static KINDS: &[super::Kind] = &[$(super::Kind {
+            part: formats::part::PartKind::$part,
+            list: $list,
+            witness: $witness,
+            $($rest)*
+        }),*];
+    };
+}
 mod devices;
 mod platform;
+
+use formats::part::PartKind;
 
 use crate::quantity::Unit;
 
@@ -48,10 +61,8 @@ impl Attribute {
 /// A kind of parts.
 #[derive(Debug)]
 pub struct Kind {
-    /// The name in expectations, e.g. `dimm`.
-    pub name: &'static str,
-    /// The name in text, e.g. `DIMM`.
-    pub title: &'static str,
+    /// The kind of each of them.
+    pub part: PartKind,
     /// The report's key that lists the parts, or that is the only part. `*` is every element of a list.
     pub list: &'static str,
     /// A key that is present only if the parts were read.
@@ -69,6 +80,18 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// The name in expectations, e.g. `dimm`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.part.name()
+    }
+
+    /// The name in text, e.g. `DIMM`.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        self.part.title()
+    }
+
     /// Whether a machine has at most one part of this kind.
     #[must_use]
     pub fn is_single(&self) -> bool {
@@ -98,14 +121,11 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> {
 /// The kind of this name.
 #[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
-    kinds().find(|kind| kind.name == name)
+    kinds().find(|kind| kind.name() == name)
 }
 
 /// The path of the LLDP neighbours of a port, as `SWITCH port PORT`.
 pub const NEIGHBOURS: &str = "@neighbours";
-
-/// The kind whose parts may be listed by another kind too: a network card is a PCI device.
-pub const PCI: &str = "pci";
 
 const fn of(nature: Nature, name: &'static str, path: &'static str, unit: Unit) -> Attribute {
     Attribute { name, path, unit, nature }
@@ -129,8 +149,7 @@ const fn volatile(name: &'static str, path: &'static str, unit: Unit) -> Attribu
 
 /// A kind without parts.
 const NONE: Kind = Kind {
-    name: "",
-    title: "",
+    part: PartKind::Other,
     list: "",
     witness: "",
     skip: &[],
@@ -146,7 +165,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_nobody_can_confuse_them_with_settings() {
-        let mut names: Vec<&str> = kinds().map(|kind| kind.name).collect();
+        let mut names: Vec<&str> = kinds().map(Kind::name).collect();
         let n_kinds = names.len();
         names.sort_unstable();
         names.dedup();
@@ -156,9 +175,9 @@ mod tests {
             let n_names = names.len();
             names.sort_unstable();
             names.dedup();
-            assert_eq!(names.len(), n_names, "{}", kind.name);
-            assert!(!names.contains(&"count") && !names.contains(&"severity"), "{}", kind.name);
-            assert!(kind.is_single() || !kind.place.is_empty(), "{}", kind.name);
+            assert_eq!(names.len(), n_names, "{}", kind.name());
+            assert!(!names.contains(&"count") && !names.contains(&"severity"), "{}", kind.name());
+            assert!(kind.is_single() || !kind.place.is_empty(), "{}", kind.name());
         }
     }
 
@@ -172,7 +191,7 @@ mod tests {
                 Nature::Own => format!("*{}*", attribute.name),
                 _ => attribute.name.to_owned(),
             });
-            let (name, keys) = (kind.name, names.collect::<Vec<_>>().join(", "));
+            let (name, keys) = (kind.name(), names.collect::<Vec<_>>().join(", "));
             text.push_str(&["| `", name, "` | ", &keys, " | `", kind.list, "` |\n"].concat());
         }
         text

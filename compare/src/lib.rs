@@ -8,6 +8,8 @@
 
 use std::fmt::Write as _;
 
+use formats::text::is_visible;
+
 pub mod cohort;
 pub mod difference;
 pub mod draft;
@@ -19,9 +21,6 @@ pub mod quantity;
 
 mod condition;
 mod matching;
-mod pattern;
-
-pub use pattern::is_visible;
 
 /// A line of text for people: hidden characters are escaped, since a device's name must not control the terminal, or
 /// read as another.
@@ -29,7 +28,7 @@ pub use pattern::is_visible;
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);
     for character in text.trim_end().chars() {
-        if pattern::is_visible(character) {
+        if is_visible(character) {
             line.push(character);
         } else {
             line.extend(character.escape_default());
@@ -51,7 +50,7 @@ pub fn escaped_json(json: &str) -> String {
             continue;
         }
         for character in line.chars() {
-            if character == '\n' || pattern::is_visible(character) {
+            if character == '\n' || is_visible(character) {
                 text.push(character);
                 continue;
             }

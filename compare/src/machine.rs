@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::part::{PartId, PartKind};
 use serde_json::Value;
 
-use crate::kinds::{Attribute, Kind, NEIGHBOURS, Nature, PCI, kinds};
+use crate::kinds::{Attribute, Kind, NEIGHBOURS, Nature, kinds};
 use crate::quantity::Unit;
 
 /// A part of a machine.
@@ -14,8 +15,9 @@ pub struct Part {
     pub kind: &'static Kind,
     /// Its position among the parts of this kind.
     pub index: usize,
-    /// Where people find it, e.g. `nvme0n1, bay 3`; empty if the machine has only one such part.
-    pub place: String,
+    /// Its identity in this report. The name is where people find it, e.g. `nvme0n1, bay 3`, and empty if the machine has
+    /// only one such part.
+    pub id: PartId,
     /// For each of the kind's identities, the value if it is known.
     pub identities: Vec<Option<String>>,
     /// For each of the kind's slots, the value if it is known, then the part's name.
@@ -64,9 +66,9 @@ impl Machine {
             ..Machine::default()
         };
         for kind in kinds() {
-            let is_late = kind.name.starts_with("raid_") && !has_raid(report);
+            let is_late = kind.name().starts_with("raid_") && !has_raid(report);
             if is_late || at(report, kind.witness).is_none_or(Value::is_null) {
-                machine.unknown_kinds.push(kind.name);
+                machine.unknown_kinds.push(kind.name());
                 continue;
             }
             let view = |object| View { object, devices: &devices };
@@ -75,28 +77,28 @@ impl Machine {
             let mut parts: Vec<Part> =
                 counted.enumerate().map(|(index, view)| view.part(kind, index)).collect();
             if parts.len() > MAX_PARTS {
-                machine.unknown_kinds.push(kind.name);
+                machine.unknown_kinds.push(kind.name());
                 continue;
             }
             name_apart(&mut parts);
             machine.parts.extend(parts);
         }
         // The controller of several disks is a part of its own.
-        let detailed = ["interface", "gpu", "raid_controller"];
-        let detailed = machine.parts.iter().filter(|part| detailed.contains(&part.kind.name));
+        let detailed = [PartKind::Interface, PartKind::Gpu, PartKind::RaidController];
+        let detailed = machine.parts.iter().filter(|part| detailed.contains(&part.id.kind));
         machine.detailed = detailed.filter_map(|part| part.pci_address.clone()).collect();
         machine
     }
 
     /// The parts of a kind.
     pub fn of_kind(&self, kind: &Kind) -> impl Iterator<Item = &Part> {
-        self.parts.iter().filter(move |part| part.kind.name == kind.name)
+        self.parts.iter().filter(move |part| part.id.kind == kind.part)
     }
 
     /// Whether the report says anything of a kind.
     #[must_use]
     pub fn knows(&self, kind: &Kind) -> bool {
-        !self.unknown_kinds.contains(&kind.name)
+        !self.unknown_kinds.contains(&kind.name())
     }
 
     /// Maker, model and serial number, or the name of the node.
@@ -114,7 +116,7 @@ impl Machine {
     /// Whether another kind lists the PCI device `part` too, with more detail.
     #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
-        let address = part.pci_address.as_ref().filter(|_| part.kind.name == PCI);
+        let address = part.pci_address.as_ref().filter(|_| part.id.kind == PartKind::Pci);
         address.is_some_and(|address| self.detailed.contains(address))
     }
 }
@@ -135,7 +137,13 @@ impl Part {
     /// The title of the kind, and the place.
     #[must_use]
     pub fn name(&self) -> String {
-        [self.kind.title, " ", &self.place].concat().trim_end().to_owned()
+        [self.kind.title(), " ", &self.id.name].concat().trim_end().to_owned()
+    }
+
+    /// The part as findings name it: with its kind.
+    #[must_use]
+    pub fn named(&self) -> PartId {
+        self.id.clone().named(self.name())
     }
 
     /// What the part is, in a line: what is required of such parts, the maker, the model and the serial number.
@@ -168,7 +176,7 @@ impl Part {
                 _ => text,
             });
         }
-        words.retain(|word| *word != self.place);
+        words.retain(|word| *word != self.id.name);
         words.join(", ")
     }
 }
@@ -189,15 +197,15 @@ fn has_raid(report: &Value) -> bool {
 fn name_apart(parts: &mut [Part]) {
     let mut n_of_place: BTreeMap<String, usize> = BTreeMap::new();
     for part in &*parts {
-        *n_of_place.entry(part.place.clone()).or_default() += 1;
+        *n_of_place.entry(part.id.name.clone()).or_default() += 1;
     }
     for part in parts {
-        let is_twice = n_of_place.get(&part.place).is_some_and(|n| *n > 1);
-        let slots = part.slots.iter().flatten().filter(|slot| **slot != part.place);
+        let is_twice = n_of_place.get(&part.id.name).is_some_and(|n| *n > 1);
+        let slots = part.slots.iter().flatten().filter(|slot| **slot != part.id.name);
         if let Some(longest) = slots.max_by_key(|slot| slot.len())
             && is_twice
         {
-            part.place = longest.clone();
+            part.id = PartId::new(part.id.kind, longest);
         }
     }
 }
@@ -230,7 +238,8 @@ impl View<'_> {
         Part {
             kind,
             index,
-            place: place.join(", "),
+            id: PartId::new(kind.part, place.first().cloned().unwrap_or_default())
+                .named(place.join(", ")),
             identities: identities.map(|text| text.filter(|text| is_identity(text))).collect(),
             slots: kind.slots.iter().map(joined).chain([name.or(single)]).collect(),
             values: kind.attributes.iter().map(|attribute| self.value(attribute.path)).collect(),
@@ -359,7 +368,7 @@ mod tests {
         }));
         let gpus: Vec<&Part> = machine.of_kind(kind("gpu").unwrap()).collect();
         assert_eq!(gpus.len(), 1, "the display of a BMC is no GPU");
-        assert_eq!(gpus[0].place, "0000:81:00.0, slot 4");
+        assert_eq!(gpus[0].id.name, "0000:81:00.0, slot 4");
         assert_eq!(
             (gpus[0].value("id"), gpus[0].value("link_width")),
             (&json!("10de:2330"), &json!(16))
@@ -403,7 +412,7 @@ mod tests {
         let dimm = |bank: &str| json!({"locator": "DIMM 0", "bank_locator": bank});
         let dimms = json!([dimm("BANK 0"), dimm("BANK 1"), {"locator": "DIMM 1"}]);
         let machine = Machine::of(&json!({"memory": {"n_slots": 3, "dimms": dimms}}));
-        let places = machine.of_kind(kind("dimm").unwrap()).map(|dimm| dimm.place.as_str());
+        let places = machine.of_kind(kind("dimm").unwrap()).map(|dimm| dimm.id.name.as_str());
         let expected = ["BANK 0 DIMM 0", "BANK 1 DIMM 0", "DIMM 1"];
         assert_eq!(places.collect::<Vec<_>>(), expected);
     }

@@ -27,7 +27,10 @@ pub enum Unit {
     Watts,
 }
 
-const DECIMAL: &[(&str, u64)] = &[
+/// Units with their size in the report's unit; the smallest first.
+type Sizes = &'static [(&'static str, u64)];
+
+const DECIMAL: Sizes = &[
     ("B", 1),
     ("KB", 1000),
     ("MB", 1_000_000),
@@ -36,7 +39,7 @@ const DECIMAL: &[(&str, u64)] = &[
     ("PB", 1_000_000_000_000_000),
 ];
 
-const BINARY: &[(&str, u64)] = &[
+const BINARY: Sizes = &[
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -46,46 +49,37 @@ const BINARY: &[(&str, u64)] = &[
 ];
 
 impl Unit {
-    /// The units in which it is printed, each with its size in the report's unit; the smallest first.
-    fn printed(self) -> &'static [(&'static str, u64)] {
+    /// The units in which it is printed, those in which people write it too, and an example of what is expected.
+    fn row(self) -> (Sizes, Sizes, &'static str) {
         match self {
-            Unit::Text | Unit::Flag | Unit::Count => &[],
-            Unit::Bytes => BINARY,
-            Unit::DiskBytes => DECIMAL,
-            Unit::Mbit => &[("Mbit/s", 1), ("Gbit/s", 1000)],
-            Unit::Transfers => &[("MT/s", 1)],
-            Unit::Mhz => &[("MHz", 1)],
-            Unit::GigaTransfers => &[("GT/s", 10)],
-            Unit::Watts => &[("W", 1)],
+            Unit::Text => (&[], &[], "text, e.g. \"ABC*\""),
+            Unit::Flag => (&[], &[], "true or false"),
+            Unit::Count => (&[], &[], "a whole number, e.g. 2 or \">= 2\""),
+            Unit::Bytes => (BINARY, DECIMAL, "a size, e.g. 32 GiB or \">= 32 GiB\""),
+            Unit::DiskBytes => (DECIMAL, BINARY, "a size, e.g. 3.84 TB or \">= 3.5 TB\""),
+            Unit::Mbit => (
+                &[("Mbit/s", 1), ("Gbit/s", 1000)],
+                &[],
+                "a speed, e.g. 25 Gbit/s or \">= 10 Gbit/s\"",
+            ),
+            Unit::Transfers => (&[("MT/s", 1)], &[], "a speed, e.g. 3200 MT/s"),
+            Unit::Mhz => (&[("MHz", 1)], &[("GHz", 1000)], "a speed, e.g. 3500 MHz"),
+            Unit::GigaTransfers => (&[("GT/s", 10)], &[], "a speed, e.g. 16 GT/s"),
+            Unit::Watts => (&[("W", 1)], &[("kW", 1000)], "a power, e.g. 1400 W"),
         }
     }
 
     /// The size of a unit that people write.
     pub(crate) fn size(self, written: &str) -> Option<u64> {
-        let all: &[&[(&str, u64)]] = match self {
-            Unit::Bytes | Unit::DiskBytes => &[BINARY, DECIMAL],
-            Unit::Mhz => &[self.printed(), &[("GHz", 1000)]],
-            Unit::Watts => &[self.printed(), &[("kW", 1000)]],
-            _ => &[self.printed()],
-        };
-        let mut units = all.iter().flat_map(|units| units.iter());
+        let (printed, other, _) = self.row();
+        let mut units = printed.iter().chain(other);
         units.find(|(name, _)| name.eq_ignore_ascii_case(written)).map(|(_, size)| *size)
     }
 
     /// A quantity to show what is expected.
     pub(crate) fn example(self) -> &'static str {
-        match self {
-            Unit::Text => "text, e.g. \"ABC*\"",
-            Unit::Flag => "true or false",
-            Unit::Count => "a whole number, e.g. 2 or \">= 2\"",
-            Unit::Bytes => "a size, e.g. 32 GiB or \">= 32 GiB\"",
-            Unit::DiskBytes => "a size, e.g. 3.84 TB or \">= 3.5 TB\"",
-            Unit::Mbit => "a speed, e.g. 25 Gbit/s or \">= 10 Gbit/s\"",
-            Unit::Transfers => "a speed, e.g. 3200 MT/s",
-            Unit::Mhz => "a speed, e.g. 3500 MHz",
-            Unit::GigaTransfers => "a speed, e.g. 16 GT/s",
-            Unit::Watts => "a power, e.g. 1400 W",
-        }
+        let (.., example) = self.row();
+        example
     }
 
     /// A value of the report for people.
@@ -107,8 +101,8 @@ impl Unit {
     /// In the largest unit that is no larger than the number, with three digits; `3.84 TB`, `960 GB`, `25 Gbit/s`.
     fn number(self, number: u64) -> String {
         let fits = |(_, size): &&(&str, u64)| number >= *size;
-        let mut units = self.printed().iter().rev();
-        let Some((unit, size)) = units.find(fits).or(self.printed().first()) else {
+        let (printed, ..) = self.row();
+        let Some((unit, size)) = printed.iter().rev().find(fits).or(printed.first()) else {
             return number.to_string();
         };
         let step: u128 = match number / size {

@@ -30,6 +30,7 @@ pub mod megaraid;
 pub mod mountinfo;
 pub mod netlink;
 pub mod octal;
+pub mod part;
 pub mod partition_filter;
 pub mod pattern;
 pub mod signature;

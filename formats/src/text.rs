@@ -25,6 +25,30 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x))).map(|(_, known)| known)
 }
 
+/// Whether a reader sees the character, and a file of YAML can have it as it is.
+#[must_use]
+pub fn is_visible(character: char) -> bool {
+    // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.
+    let is_hidden = matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    !character.is_control() && !is_hidden
+}
+
+/// Whether `word` is in `text` with no letter or digit next to it.
+#[must_use]
+pub fn contains_word(text: &str, word: &str) -> bool {
+    !word.is_empty()
+        && text.match_indices(word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            let after = text.get(at + word.len()..).and_then(|text| text.chars().next());
+            ![before, after].into_iter().flatten().any(char::is_alphanumeric)
+        })
+}
+
 /// The line at which YAML that cannot be parsed is wrong, and the likely cause in words. `at` is where the parser
 /// stopped.
 ///

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use crate::collect::Inventory;
 use crate::cpuset::CpuSet;
-use crate::findings::{Finding, nic_locators, pci_locator, row, socket_of};
+use crate::findings::{Finding, physical_ports, row};
 use crate::machine::{Machine, Source};
+use crate::parts::{self, Detail, PartId, PartKind};
 
 /// Frames that arrived damaged, and links that went down. Drops and overruns are not counted: a busy host has them.
 const NET: [&str; 4] = [
@@ -40,8 +41,8 @@ const LIMIT_RISES: usize = 5;
 /// The counters of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// The part, as findings name it.
-    locator: String,
+    /// The part.
+    part: PartId,
     /// The code of the finding about it.
     code: &'static str,
     /// Each counter that the kernel has, by its name.
@@ -55,34 +56,30 @@ pub struct Counters {
 pub fn read(source: &Arc<Source>, inventory: &Inventory) -> Vec<Counters> {
     let machine = Machine::new(Arc::clone(source), "counters");
     let mut all = Vec::new();
-    for (name, locator) in nic_locators(inventory) {
-        all.push(link(&machine, &format!("sys/class/net/{name}"), locator, &NET));
+    for port in physical_ports(inventory) {
+        all.push(link(&machine, &format!("sys/class/net/{}", port.name), parts::port(port), &NET));
     }
     for device in inventory.network.iter().flat_map(|network| &network.infiniband) {
         for port in &device.ports {
             let name = format!("{} port {}", device.name, port.number);
-            let locator = match &device.pci_address {
-                Some(address) => format!("{name} ({address})"),
-                None => name,
-            };
+            let address = device.pci_address.clone().map(Detail::Address);
+            let part = PartId::new(PartKind::Infiniband, name).with(address);
             let path =
                 format!("sys/class/infiniband/{}/ports/{}/counters", device.name, port.number);
-            all.push(link(&machine, &path, locator, &INFINIBAND));
+            all.push(link(&machine, &path, part, &INFINIBAND));
         }
     }
     for host in inventory.block.iter().flat_map(|block| &block.fc_hosts) {
-        let locator = match &host.port_name {
-            Some(port) => format!("{} ({port})", host.name),
-            None => host.name.clone(),
-        };
+        let name = host.port_name.clone().map(Detail::Other);
+        let part = PartId::new(PartKind::FcHost, &host.name).with(name);
         let path = format!("sys/class/fc_host/{}/statistics", host.name);
-        let link = link(&machine, &path, locator, &FIBRE_CHANNEL);
+        let link = link(&machine, &path, part, &FIBRE_CHANNEL);
         all.push(Counters { code: "disk.link_errors", ..link });
     }
     let devices = inventory.pci.iter().flat_map(|pci| &pci.devices);
     for device in devices.filter(|device| device.aer.is_some()) {
         let path = format!("sys/bus/pci/devices/{}", device.address);
-        let errors = link(&machine, &path, pci_locator(device), &[CORRECTED]);
+        let errors = link(&machine, &path, parts::device(device), &[CORRECTED]);
         // A link within its specification has less than one error in a second: 10^-12 of the bits of 16 lanes at
         // 32 GT/s.
         all.push(Counters { code: "pci.aer.correctable", least_rate: 10, ..errors });
@@ -91,12 +88,12 @@ pub fn read(source: &Arc<Source>, inventory: &Inventory) -> Vec<Counters> {
     all
 }
 
-fn link(machine: &Machine, path: &str, locator: String, names: &[&str]) -> Counters {
+fn link(machine: &Machine, path: &str, part: PartId, names: &[&str]) -> Counters {
     let values = names.iter().filter_map(|file| {
         let name = file.rsplit('/').next()?;
         Some((name.to_owned(), count(&machine.text(&format!("{path}/{file}"))?)?))
     });
-    Counters { locator, code: "nic.link_errors", values: values.collect(), least_rate: 0 }
+    Counters { part, code: "nic.link_errors", values: values.collect(), least_rate: 0 }
 }
 
 /// How long each package and its cores were slowed down because of heat.
@@ -113,9 +110,9 @@ fn heat(machine: &Machine, inventory: &Inventory) -> Vec<Counters> {
         };
         let mut values: Vec<_> = ms(*one, PACKAGE_HEAT).into_iter().collect();
         values.extend(cpus.iter().filter_map(|cpu| ms(*cpu, CORE_HEAT)));
-        let locator = socket_of(inventory, &one.to_string());
+        let part = parts::socket_of(inventory, &one.to_string());
         // Processors with a boost touch their limit for moments. One percent of the time is more than that.
-        all.push(Counters { locator, code: "cpu.throttled", values, least_rate: 10 });
+        all.push(Counters { part, code: "cpu.throttled", values, least_rate: 10 });
     }
     all
 }
@@ -134,11 +131,11 @@ fn count(text: &str) -> Option<u64> {
 /// A finding for each part with a counter that is higher in `after` than in `before`, which was read `seconds` earlier.
 #[must_use]
 pub fn risen(before: &[Counters], after: &[Counters], seconds: u64) -> Vec<Finding> {
-    let compare = |part: &Counters| {
-        let is_same = |old: &&Counters| old.code == part.code && old.locator == part.locator;
+    let compare = |now: &Counters| {
+        let is_same = |old: &&Counters| old.code == now.code && old.part == now.part;
         let old = before.iter().find(is_same)?;
-        let least = part.least_rate.saturating_mul(seconds).max(1);
-        let rises = part.values.iter().filter_map(|(name, now)| {
+        let least = now.least_rate.saturating_mul(seconds).max(1);
+        let rises = now.values.iter().filter_map(|(name, now)| {
             let (_, then) = old.values.iter().find(|(other, _)| other == name)?;
             // A driver that was loaded again counts from 0.
             let rise = now.checked_sub(*then).filter(|rise| *rise >= least)?;
@@ -149,7 +146,7 @@ pub fn risen(before: &[Counters], after: &[Counters], seconds: u64) -> Vec<Findi
             return None;
         }
         let evidence = format!("rose within {seconds} s: {}", rises.join(", "));
-        Some(row(part.code)?.finding(Some(part.locator.clone()), evidence))
+        Some(row(now.code)?.finding(Some(now.part.clone()), evidence))
     };
     after.iter().filter_map(compare).collect()
 }

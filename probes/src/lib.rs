@@ -59,6 +59,7 @@ pub mod watchdogs;
 pub mod faults;
 pub mod findings;
 pub mod identity;
+pub mod parts;
 
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]

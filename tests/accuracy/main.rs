@@ -54,8 +54,7 @@ fn inject(name: &str, tree: Archive, faults: &[Fault], counts: &mut BTreeMap<Str
         let Some((changed, part)) = fault.inject(&machine) else { continue };
         // A part that is broken already is no test.
         let names = |finding: &Finding| {
-            finding.code.as_str() == fault.code
-                && finding.locator.as_deref().unwrap_or_default().contains(&part)
+            finding.code.as_str() == fault.code && finding.part().contains(&part)
         };
         if before.iter().any(names) {
             continue;

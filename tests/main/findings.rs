@@ -46,6 +46,12 @@ struct Case {
     /// Whether no locator is expected.
     #[serde(default)]
     no_locator: bool,
+    /// What the evidence is or begins with.
+    #[serde(default)]
+    evidence: String,
+    /// What the advice contains.
+    #[serde(default)]
+    advice: String,
     /// Instead of what all cases expect.
     expect: Option<serde_json::Value>,
     /// The processes of a load.
@@ -156,8 +162,15 @@ fn check_row(row: &Row) {
         assert!(of_row.contains(&finding.severity), "{code}: {}: {finding:?}", case.why);
         assert!(case.severity.is_none_or(|s| s == finding.severity), "{code}: {finding:?}");
         if case.locator.is_some() || case.no_locator {
-            assert_eq!(finding.locator, case.locator, "{code}: {}", case.why);
+            assert_eq!(
+                finding.locator.clone().map(String::from),
+                case.locator,
+                "{code}: {}",
+                case.why
+            );
         }
+        assert!(finding.evidence.starts_with(&case.evidence), "{code}: {finding:?}");
+        assert!(finding.advice.contains(&case.advice), "{code}: {finding:?}");
         // An expectation may be about a part of any kind.
         let is_any = row.component() == "any" && finding.component != "any";
         assert!(is_any || finding.component == row.component(), "{code}: {finding:?}");

@@ -78,7 +78,7 @@ fn report_has_every_value_that_comparisons_use() {
     assert!(has(&["memory", "dimms", "*", "locator"]) && !has(&["memory", "dimms", "*", "place"]));
     for kind in kinds() {
         let list = split(kind.list);
-        assert!(has(&list) && has(&split(kind.witness)), "{}", kind.name);
+        assert!(has(&list) && has(&split(kind.witness)), "{}", kind.name());
         let is_list = at(&schema, &schema, &[&list[..], &["*"]].concat()).is_some();
         for path in paths(kind) {
             let full = match path.strip_prefix("pci:") {
@@ -86,7 +86,7 @@ fn report_has_every_value_that_comparisons_use() {
                 None if is_list => [&list[..], &["*"], &split(path)].concat(),
                 None => [&list[..], &split(path)].concat(),
             };
-            assert!(has(&full), "{}: {full:?}", kind.name);
+            assert!(has(&full), "{}: {full:?}", kind.name());
         }
     }
 }

@@ -5,21 +5,11 @@ pub mod ocptv;
 pub mod prometheus;
 pub mod sample;
 
-use probes::findings::Severity;
-
-/// The name of a severity in these forms.
-fn severity_name(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use probes::faults::Fault;
     use probes::findings::{Finding, Severity};
+    use probes::parts::{PartId, PartKind};
     use serde_json::json;
 
     use crate::report::Report;
@@ -42,32 +32,36 @@ mod tests {
         report
     }
 
-    /// A fault of one part, concluded from the finding with this code about it.
+    /// A fault of one DIMM, concluded from the finding with this code about it.
     pub(super) fn fault(code: &str, part: &str) -> Fault {
         let suspect = json!({
             "part": part, "label": "A1", "fru": {"serial": "S1"}, "certainty_percent": 80,
         });
-        serde_json::from_value(json!({
+        let mut fault: Fault = serde_json::from_value(json!({
             "class": "test",
             "severity": "critical",
             "suspects": [suspect],
-            "evidence": [{"source": "EDAC", "finding": code, "locator": part, "observed": "seen"}],
+            "evidence": [{"source": "EDAC", "finding": code, "observed": "seen"}],
             "advice": "replace it",
         }))
-        .unwrap()
+        .unwrap();
+        fault.evidence[0].locator = Some(PartId::called(PartKind::Dimm, part));
+        fault
     }
 
     /// A finding; critical if its code says uncorrectable, otherwise a warning.
     pub(super) fn finding(code: &str, component: &str, locator: Option<&str>) -> Finding {
         let is_critical = code.contains("uncorrectable");
+        let kind = if component == "memory" { PartKind::Dimm } else { PartKind::Other };
         Finding {
             code: serde_json::from_value(code.into()).unwrap(),
             severity: if is_critical { Severity::Critical } else { Severity::Warning },
             component: component.to_owned(),
-            locator: locator.map(str::to_owned),
+            locator: locator.map(|text| PartId::called(kind, text)),
             evidence: "seen".to_owned(),
             advice: "replace it".to_owned(),
             raw: None,
+            driver_label: None,
         }
     }
 }

@@ -11,12 +11,12 @@ use std::time::SystemTime;
 use formats::time::rfc3339_ms;
 use probes::block::{Disk, DiskBay};
 use probes::faults::Fault;
-use probes::findings::{Finding, Severity, collectors, slot_names};
+use probes::findings::{Finding, Severity, collectors};
 use probes::memory::Dimm;
 use probes::network::Interface;
+use probes::parts::{self, PartId, PartKind};
 use serde_json::{Map, Value, json};
 
-use super::severity_name;
 use crate::report::Report;
 
 /// The steps in order: the components of findings.
@@ -26,18 +26,13 @@ const STEPS: [&str; 10] =
 /// The name of an extension whose content is a fault, with the keys of the report.
 pub const FAULT: &str = "run-coreos-installer.fault";
 
-/// A part that diagnoses can name.
-struct Part {
-    component: String,
-    /// What the locator of a finding begins with.
-    name: String,
-    info: Value,
-}
+/// A part that diagnoses can name, and its `hardwareInfo`.
+type Hardware = (PartId, Value);
 
 /// The findings of `report` as the output of a run that was started as `command_line`.
 #[must_use]
 pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
-    let parts = parts(report);
+    let parts = hardware(report);
     let mut lines = Lines { text: String::new(), n: 0, time: rfc3339_ms(time) };
     lines.push("schemaVersion", json!({"major": 2, "minor": 0}));
     lines.run("testRunStart", start(report, &parts, command_line));
@@ -92,7 +87,7 @@ fn step(
     number: usize,
     component: &str,
     report: &Report,
-    parts: &[Part],
+    parts: &[Hardware],
 ) -> Step {
     let id = number.to_string();
     lines.step(&id, "testStepStart", json!({"name": component}));
@@ -101,7 +96,7 @@ fn step(
     let (bad, info): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().copied().partition(|finding| finding.severity >= Severity::Warning);
     for finding in info {
-        let locator = finding.locator.as_ref().map(|at| format!(" {at}")).unwrap_or_default();
+        let locator = finding.locator.as_ref().map(|part| format!(" {part}")).unwrap_or_default();
         let message =
             format!("{}{locator}: {}; {}", finding.code, finding.evidence, finding.advice);
         lines.step(&id, "log", json!({"severity": "INFO", "message": message}));
@@ -171,8 +166,8 @@ fn has_data<T: Default + PartialEq>(section: Option<&T>) -> bool {
     section.is_some_and(|section| *section != T::default())
 }
 
-fn diagnosis(finding: &Finding, parts: &[Part]) -> Value {
-    let severity = severity_name(finding.severity);
+fn diagnosis(finding: &Finding, parts: &[Hardware]) -> Value {
+    let severity = finding.severity.as_str();
     let message = format!("{severity}: {}; {}", finding.evidence, finding.advice);
     let mut diagnosis =
         json!({"verdict": finding.code.as_str(), "type": "FAIL", "message": message});
@@ -182,35 +177,21 @@ fn diagnosis(finding: &Finding, parts: &[Part]) -> Value {
     diagnosis
 }
 
-/// The part that the finding names; `None` if it may be several.
-fn named(parts: &[Part], finding: &Finding) -> Option<usize> {
-    let is_exact = |part: &Part| {
-        part.component == finding.component && Some(&part.name) == finding.locator.as_ref()
-    };
-    parts.iter().position(is_exact).or_else(|| {
-        let mut all = parts.iter().enumerate().filter(|(_, part)| part.is_named_by(finding));
-        let (first, other) = (all.next(), all.next());
-        first.filter(|_| other.is_none()).map(|(number, _)| number)
-    })
+/// The part that the finding names.
+fn named(parts: &[Hardware], finding: &Finding) -> Option<usize> {
+    let part = finding.locator.as_ref()?;
+    parts.iter().position(|(id, _)| id.is(part))
 }
 
-impl Part {
-    fn new(component: &str, kind: &str, name: &str, keys: &[(&str, Option<&str>)]) -> Self {
-        let mut info = object(&[("partType", Some(kind)), ("name", Some(name))]);
-        for (key, value) in keys {
-            if let Some(value) = value {
-                info[*key] = (*value).into();
-            }
-        }
-        Self { component: component.to_owned(), name: name.to_owned(), info }
-    }
-
-    /// Whether the finding is about this part: its locator is the name alone, or the name and more in brackets.
-    fn is_named_by(&self, finding: &Finding) -> bool {
-        let locator = finding.locator.as_deref().filter(|_| finding.component == self.component);
-        let rest = locator.and_then(|locator| locator.strip_prefix(self.name.as_str()));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-    }
+fn described(
+    id: PartId,
+    kind: &str,
+    location: Option<&str>,
+    keys: &[(&str, Option<&str>)],
+) -> Hardware {
+    let name = id.to_string();
+    let first = [("partType", Some(kind)), ("name", Some(&name)), ("location", location)];
+    (id, object(&[&first, keys].concat()))
 }
 
 fn part_id(number: usize) -> String {
@@ -218,69 +199,67 @@ fn part_id(number: usize) -> String {
 }
 
 /// The parts that the report lists and those that only a finding names.
-fn parts(report: &Report) -> Vec<Part> {
-    let mut parts = modules(report);
-    parts.extend(disks(report));
-    parts.extend(ports(report));
+fn hardware(report: &Report) -> Vec<Hardware> {
+    let mut all = modules(report);
+    all.extend(disks(report));
+    all.extend(ports(report));
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
-        let Some(locator) = &finding.locator else { continue };
-        if !parts.iter().any(|part| part.is_named_by(finding)) {
-            let kind = &finding.component;
-            parts.push(Part::new(kind, kind, locator, &[("location", Some(locator))]));
+        if let (Some(part), None) = (&finding.locator, named(&all, finding)) {
+            let text = part.to_string();
+            all.push(described(part.clone(), &finding.component, Some(&text), &[]));
         }
     }
-    for (number, part) in parts.iter_mut().enumerate() {
-        part.info["hardwareInfoId"] = part_id(number).into();
+    for (number, (_, info)) in all.iter_mut().enumerate() {
+        info["hardwareInfoId"] = part_id(number).into();
     }
-    parts
+    all
 }
 
-fn modules(report: &Report) -> Vec<Part> {
+fn modules(report: &Report) -> Vec<Hardware> {
     let dimms = report.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
-    let part = |(dimm, name): (&Dimm, Option<String>)| {
+    let part = |(dimm, slot): (&Dimm, Option<PartId>)| {
         let keys = [
-            ("location", dimm.bank_locator.as_deref()),
             ("manufacturer", dimm.manufacturer.as_deref()),
             ("serialNumber", dimm.serial.as_deref()),
             ("manufacturerPartNumber", dimm.part_number.as_deref()),
         ];
-        Some(Part::new("memory", "DIMM", &name?, &keys))
+        Some(described(slot?, "DIMM", dimm.bank_locator.as_deref(), &keys))
     };
-    let named = dimms.iter().zip(slot_names(dimms));
-    named.filter(|(dimm, _)| dimm.is_populated != Some(false)).filter_map(part).collect()
+    let slots = dimms.iter().zip(parts::dimms(dimms));
+    slots.filter(|(dimm, _)| dimm.is_populated != Some(false)).filter_map(part).collect()
 }
 
-fn disks(report: &Report) -> Vec<Part> {
+fn disks(report: &Report) -> Vec<Hardware> {
     let disks = report.inventory.block.iter().flat_map(|block| &block.disks);
     let part = |disk: &Disk| {
         let slot = |bay: &DiskBay| bay.label.clone().or(bay.slot.map(|slot| slot.to_string()));
         let bay = disk.bay.as_ref().and_then(slot);
         let keys = [
-            ("location", bay.as_deref().or(disk.by_path.as_deref())),
             ("manufacturer", disk.vendor.as_deref()),
             ("serialNumber", disk.serial.as_deref()),
             ("manufacturerPartNumber", disk.model.as_deref()),
             ("version", disk.firmware.as_deref()),
         ];
-        Part::new("disk", "disk", &disk.name, &keys)
+        let location = bay.as_deref().or(disk.by_path.as_deref());
+        described(PartId::new(PartKind::Disk, &disk.name), "disk", location, &keys)
     };
     disks.map(part).collect()
 }
 
-fn ports(report: &Report) -> Vec<Part> {
+fn ports(report: &Report) -> Vec<Hardware> {
     let ports = report.inventory.network.iter().flat_map(|network| &network.interfaces);
     let part = |port: &Interface| {
         let keys = [
-            ("location", port.pci_address.as_deref()),
             ("serialNumber", port.permanent_mac.as_deref()),
             ("version", port.firmware.as_deref()),
         ];
-        Part::new("nic", "network port", &port.name, &keys)
+        let id = PartId::new(PartKind::Interface, &port.name);
+        described(id, "network port", port.pci_address.as_deref(), &keys)
     };
     ports.filter(|port| port.pci_address.is_some()).map(part).collect()
 }
 
-fn start(report: &Report, parts: &[Part], command_line: &str) -> Value {
+fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     let inventory = &report.inventory;
     let software = |id: &str, name: Option<&str>, version: Option<&str>, kind: &str| {
         let keys = [
@@ -304,7 +283,7 @@ fn start(report: &Report, parts: &[Part], command_line: &str) -> Value {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     });
     let software: Vec<Value> = firmware.into_iter().chain(kernel).collect();
-    let hardware: Vec<&Value> = parts.iter().map(|part| &part.info).collect();
+    let hardware: Vec<&Value> = parts.iter().map(|(_, info)| info).collect();
     let mut dut = json!({
         "dutInfoId": report.node_id,
         "softwareInfos": software,

@@ -10,7 +10,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use probes::faults::Fault;
 use probes::findings::Severity;
 
-use super::severity_name;
 use crate::report::Report;
 
 /// Begins the name of every metric.
@@ -26,21 +25,23 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
     text.family("findings", "Number of findings by severity.");
     for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
         let count = report.findings.iter().filter(|finding| finding.severity == severity).count();
-        text.sample("findings", &[("severity", severity_name(severity))], as_u64(count));
+        text.sample("findings", &[("severity", severity.as_str())], as_u64(count));
     }
     text.family("finding", "Number of findings with this code and part. See explain CODE.");
     // Two samples with the same labels would make node_exporter reject the file.
     let mut by_part: BTreeMap<_, u64> = BTreeMap::new();
     for finding in &report.findings {
-        let labels = [
-            ("code", finding.code.as_str()),
-            ("severity", severity_name(finding.severity)),
-            ("component", finding.component.as_str()),
-            ("locator", finding.locator.as_deref().unwrap_or_default()),
-        ];
+        let (code, severity) = (finding.code.as_str(), finding.severity.as_str());
+        let labels = (code, severity, finding.component.as_str(), finding.part());
         *by_part.entry(labels).or_default() += 1;
     }
-    for (labels, count) in by_part {
+    for ((code, severity, component, part), count) in by_part {
+        let labels = [
+            ("code", code),
+            ("severity", severity),
+            ("component", component),
+            ("locator", part.as_str()),
+        ];
         text.sample("finding", &labels, count);
     }
     text.family(
@@ -69,7 +70,7 @@ fn suspects(faults: &[Fault]) -> Vec<([(&str, &str); 5], u8)> {
             let serial = suspect.fru.as_ref().and_then(|fru| fru.serial.as_deref());
             let labels = [
                 ("class", fault.class.as_str()),
-                ("severity", severity_name(fault.severity)),
+                ("severity", fault.severity.as_str()),
                 ("part", suspect.part.as_str()),
                 ("label", suspect.label.as_deref().unwrap_or_default()),
                 ("serial", serial.unwrap_or_default()),

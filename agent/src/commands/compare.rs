@@ -59,7 +59,7 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
         }
     })?;
     if !found.not_compared.is_empty() {
-        let names: Vec<&str> = found.not_compared.iter().map(|kind| kind.name).collect();
+        let names: Vec<&str> = found.not_compared.iter().map(|kind| kind.name()).collect();
         tracing::warn!(
             "only one of the two reports has data of these parts, so they were not compared: {}",
             names.join(", ")
@@ -158,12 +158,13 @@ fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usi
         mac.is_some_and(|mac| mac.eq_ignore_ascii_case(&text.replace([':', '-'], "")))
     };
     let parts = machine.parts.iter();
-    let parts = parts.filter(|part| !["product", "chassis", "baseboard"].contains(&part.kind.name));
+    let parts =
+        parts.filter(|part| !["product", "chassis", "baseboard"].contains(&part.kind.name()));
     parts.flat_map(move |part| {
         let known = part.identities.iter().enumerate();
         let known = known.filter_map(|(n, text)| Some((n, text.as_ref()?)));
         let others = known.filter(move |(_, text)| !is_id(text));
-        others.map(|(n, text)| (part.kind.name, n, text.clone()))
+        others.map(|(n, text)| (part.kind.name(), n, text.clone()))
     })
 }
 

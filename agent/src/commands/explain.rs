@@ -75,12 +75,7 @@ fn text(row: &Row, width: usize) -> String {
 }
 
 fn severities(row: &Row) -> String {
-    let name = |severity| match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    };
-    row.severities().map(name).collect::<Vec<_>>().join("/")
+    row.severities().map(Severity::as_str).collect::<Vec<_>>().join("/")
 }
 
 /// `paragraph` as lines of at most `width` characters, indented by `indent`; a longer word has a line of its own.

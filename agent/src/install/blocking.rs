@@ -2,6 +2,7 @@
 
 use formats::pattern::matches;
 use probes::findings::{Finding, Severity, nearest_code, rows};
+use probes::parts::PartId;
 
 use super::Failure;
 use crate::install::say::{Term, say};
@@ -99,28 +100,30 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
 /// What identifies a finding as long as its figures change.
 #[must_use]
 pub fn key(finding: &Finding) -> String {
-    format!("{}@{}", finding.code, finding.locator.as_deref().unwrap_or_default())
+    format!("{}@{}", finding.code, finding.part())
 }
 
 /// The part that a finding names, or its kind.
-fn part(finding: &Finding) -> &str {
-    finding.locator.as_deref().unwrap_or(&finding.component)
+#[must_use]
+pub fn part(finding: &Finding) -> String {
+    finding.locator.as_ref().map_or_else(|| finding.component.clone(), PartId::to_string)
 }
 
 fn split(pattern: &str) -> (&str, Option<&str>) {
     pattern.split_once('@').map_or((pattern, None), |(code, part)| (code, Some(part)))
 }
 
-/// Whether a text names a finding. The part is the whole locator or what comes before its brackets, in upper or lower
-/// case.
+/// Whether a text names a finding: its code and the part in full or by name, in upper or lower case.
 fn names(pattern: &str, finding: &Finding) -> bool {
     let (code, wanted) = split(pattern);
-    let locator = part(finding).to_lowercase();
-    let short = locator.split(" (").next().unwrap_or(&locator);
+    let names = || {
+        let name = finding.locator.as_ref().map(|part| part.name.clone());
+        [part(finding)].into_iter().chain(name)
+    };
     matches(code, finding.code.as_str())
         && wanted.is_none_or(|wanted| {
             let wanted = wanted.to_lowercase();
-            matches(&wanted, &locator) || matches(&wanted, short)
+            names().any(|name| matches(&wanted, &name.to_lowercase()))
         })
 }
 
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     fn finding(code: &str, locator: &str) -> Finding {
-        row(code).unwrap().finding(Some(locator.to_owned()), "seen")
+        row(code).unwrap().finding(Some(locator.into()), "seen")
     }
 
     fn texts(texts: &[&str]) -> Vec<String> {

@@ -11,10 +11,12 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use probes::findings::Finding;
 use probes::guard;
+use probes::parts::Detail;
 use tracing::debug;
 
 use super::qr::screen;
 use crate::clean;
+use crate::install::blocking::part;
 use crate::qr::{Summary, draw};
 
 /// Letters in a line: each is 5 columns wide and has one to its right.
@@ -86,7 +88,7 @@ pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
     let rule = "=".repeat(COLUMNS);
     let mut text = format!("\n{rule}\n{}", large(&format!("{} {}", worst.component, place(worst))));
     for finding in blocking.iter().take(MAX_DETAILS) {
-        let part = finding.locator.as_deref().unwrap_or(&finding.component);
+        let part = part(finding);
         let line = format!("{part}: {} ({})", finding.evidence, finding.code);
         text.push_str(&wrapped(&line, COLUMNS));
         text.push_str(&wrapped(&finding.advice, COLUMNS));
@@ -153,12 +155,10 @@ fn too_small() -> String {
     "the QR code of --console-qr does not fit this console\n".to_owned()
 }
 
-/// Where the part is: the bay of a disk, otherwise what the locator says before its brackets.
-fn place(finding: &Finding) -> &str {
-    let locator = finding.locator.as_deref().unwrap_or_default();
-    let (name, details) = locator.split_once(" (").unwrap_or((locator, ""));
-    let bay = details.trim_end_matches(')').split(", ").find(|detail| detail.starts_with("bay "));
-    bay.unwrap_or(name)
+/// Where the part is: the bay of a disk, otherwise the name of the part.
+fn place(finding: &Finding) -> String {
+    let part = finding.locator.as_ref();
+    part.map(|part| part.bay().map_or(part.name.clone(), Detail::to_string)).unwrap_or_default()
 }
 
 /// `text` in large letters, its words on lines of their own where they fit.
@@ -224,10 +224,11 @@ pub(super) fn wrapped(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probes::parts::PartId;
 
-    fn finding(locator: Option<&str>) -> Finding {
+    fn finding(part: Option<PartId>) -> Finding {
         let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
-        row.finding(locator.map(str::to_owned), "5 errors")
+        row.finding(part, "5 errors")
     }
 
     #[test]
@@ -250,11 +251,12 @@ mod tests {
 
     #[test]
     fn part_and_place_come_first_and_the_text_has_at_most_forty_lines() {
-        let bay = finding(Some("sda (serial Z1, bay 3)"));
+        let details = [Detail::Serial("Z1".to_owned()), Detail::Bay("3".to_owned())];
+        let bay = finding(Some(PartId::from("sda").with(details)));
         assert_eq!(place(&bay), "bay 3");
-        assert_eq!(place(&finding(Some("slot 4 (0000:3b:00.0)"))), "slot 4");
+        assert_eq!(place(&finding(Some("slot 4 (0000:3b:00.0)".into()))), "slot 4");
         assert_eq!(place(&finding(None)), "");
-        let long = finding(Some(&"DIMM_SLOT".repeat(9)));
+        let long = finding(Some("DIMM_SLOT".repeat(9).into()));
         for blocking in [vec![&bay], vec![&long; 9]] {
             let text = text(&blocking, "mac-02");
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn control_characters_of_firmware_do_not_reach_the_console() {
-        let text = text(&[&finding(Some("A1\u{1b}[2J"))], "n");
+        let text = text(&[&finding(Some("A1\u{1b}[2J".into()))], "n");
         assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }

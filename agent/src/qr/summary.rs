@@ -147,15 +147,10 @@ pub fn is_fault(finding: &Finding) -> bool {
 
 /// What is wrong with which part, then what to do.
 fn entry(finding: &Finding, fault: Option<&Fault>) -> Vec<String> {
-    let severity = match finding.severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
-    };
+    let severity = finding.severity.as_str();
     let suspects = fault.and_then(|fault| part(&fault.suspects));
-    let part = suspects.unwrap_or_else(|| match &finding.locator {
-        Some(locator) => format!("{} {locator}", finding.component),
-        None => finding.component.clone(),
+    let part = suspects.unwrap_or_else(|| {
+        format!("{} {}", finding.component, finding.part()).trim_end().to_owned()
     });
     vec![
         line(&format!("{severity} {}: {part}", finding.code)),

@@ -14,7 +14,7 @@ const SCREEN: Screen = Screen { columns: 80, rows: 24, is_utf8: true, is_colored
 const LARGE: Screen = Screen { columns: 200, rows: 100, ..SCREEN };
 
 fn finding(code: &str, locator: &str, evidence: &str) -> Finding {
-    row(code).unwrap().finding(Some(locator.to_owned()), evidence)
+    row(code).unwrap().finding(Some(locator.into()), evidence)
 }
 
 fn summary(head: &str, findings: &[Finding], faults: &[Fault]) -> Summary {

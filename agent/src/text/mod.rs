@@ -156,17 +156,18 @@ fn firmware_note(firmware: &Firmware) -> Option<String> {
 
 /// How a severity is highlighted, and its word.
 fn severity(severity: Severity) -> (Tone, &'static str) {
-    match severity {
-        Severity::Critical => (Tone::Critical, "critical"),
-        Severity::Warning => (Tone::Warning, "warning"),
-        Severity::Info => (Tone::Plain, "info"),
-    }
+    let tone = match severity {
+        Severity::Critical => Tone::Critical,
+        Severity::Warning => Tone::Warning,
+        Severity::Info => Tone::Plain,
+    };
+    (tone, severity.as_str())
 }
 
 /// A finding. What a fault quotes is above, so only the code and the place are repeated.
 fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
     let (tone, word) = severity(finding.severity);
-    let locator = finding.locator.as_ref().map(|locator| format!(" {locator}")).unwrap_or_default();
+    let locator = finding.locator.as_ref().map(|part| format!(" {part}")).unwrap_or_default();
     if faults.iter().any(|fault| fault.is_shown_by(finding)) {
         page.toned(tone, 1, &format!("{word} {}{locator}, see faults", finding.code));
         return;

@@ -1,15 +1,10 @@
 //! Disks, network ports, GPUs, power supplies and other PCI devices.
 
-use super::{Kind, NEIGHBOURS, NONE, PCI, model, own, required, volatile};
+use super::{NEIGHBOURS, NONE, model, own, required, volatile};
 use crate::quantity::Unit::{Bytes, Count, DiskBytes, Flag, GigaTransfers, Mbit, Text, Watts};
 
-/// The kinds, in the order in which differences are listed.
-pub(super) static KINDS: &[Kind] = &[
-    Kind {
-        name: "disk",
-        title: "disk",
-        list: "block/disks",
-        witness: "block/n_disks",
+kind_table! {
+    Disk in "block/disks" if "block/n_disks" {
         skip: &[("transport", "usb"), ("is_live_medium", "true")],
         identities: &[&["nguid"], &["eui64"], &["wwn"], &["serial", "namespace_id"]],
         slots: &[
@@ -45,12 +40,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("pending_sectors", "health/pending_sectors", Count),
             volatile("link_width", "pci:link/current_width", Count),
         ],
-    },
-    Kind {
-        name: "raid_controller",
-        title: "RAID controller",
-        list: "block/raid_controllers",
-        witness: "block",
+    }
+    RaidController in "block/raid_controllers" if "block" {
         identities: &[&["serial"]],
         slots: &[&["pci:slot"], &["pci_address"]],
         place: &[("", "pci_address"), ("slot ", "pci:slot")],
@@ -62,12 +53,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("memory_errors", "memory_uncorrectable_errors", Count),
         ],
         ..NONE
-    },
-    Kind {
-        name: "raid_drive",
-        title: "RAID drive",
-        list: "block/raid_controllers/*/drives",
-        witness: "block",
+    }
+    RaidDrive in "block/raid_controllers/*/drives" if "block" {
         identities: &[&["wwn"], &["serial"]],
         slots: &[&["slot", "enclosure"], &["hctl"], &["device_id"]],
         place: &[("enclosure ", "enclosure"), ("slot ", "slot"), ("", "disk")],
@@ -83,12 +70,8 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("predictive_failures", "predictive_failures", Count),
         ],
         ..NONE
-    },
-    Kind {
-        name: "raid_volume",
-        title: "RAID volume",
-        list: "block/raid_controllers/*/volumes",
-        witness: "block",
+    }
+    RaidVolume in "block/raid_controllers/*/volumes" if "block" {
         identities: &[&["wwn"]],
         slots: &[&["id"]],
         place: &[("", "id"), ("", "name"), ("", "disk")],
@@ -98,12 +81,8 @@ pub(super) static KINDS: &[Kind] = &[
             required("state", "state", Text),
         ],
         ..NONE
-    },
-    Kind {
-        name: "interface",
-        title: "port",
-        list: "network/interfaces",
-        witness: "network",
+    }
+    Interface in "network/interfaces" if "network" {
         // Others are made by software; virtual functions get a random address at each start.
         skip: &[("kind", "!physical"), ("pci:physical_function", "!"), ("bus", "usb")],
         identities: &[&["permanent_mac"], &["current_mac"]],
@@ -129,12 +108,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("wired_to", NEIGHBOURS),
             own("module_serial", "module/serial"),
         ],
-    },
-    Kind {
-        name: "infiniband",
-        title: "InfiniBand",
-        list: "network/infiniband",
-        witness: "network",
+    }
+    Infiniband in "network/infiniband" if "network" {
         identities: &[&["node_guid"]],
         slots: &[&["name"]],
         place: &[("", "name")],
@@ -147,13 +122,9 @@ pub(super) static KINDS: &[Kind] = &[
             own("node_guid", "node_guid"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "fc_host",
-        title: "FC port",
-        list: "block/fc_hosts",
-        // RAID controllers alone make a `block` too.
-        witness: "block/n_disks",
+    }
+    // RAID controllers alone make a `block` too.
+    FcHost in "block/fc_hosts" if "block/n_disks" {
         identities: &[&["port_name"]],
         slots: &[&["pci:slot", "pci_address"], &["pci_address"], &["name"]],
         place: &[("", "name"), ("slot ", "pci:slot")],
@@ -163,12 +134,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("port_name", "port_name"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "gpu",
-        title: "GPU",
-        list: "gpu/cards",
-        witness: "gpu",
+    }
+    Gpu in "gpu/cards" if "gpu" {
         skip: &[("kind", "bmc_display"), ("physical_function", "!")],
         identities: &[&["uuid"], &["serial"]],
         slots: &[&["pci:slot"], &["module_number"], &["address"]],
@@ -185,12 +152,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("serial", "serial"),
             volatile("link_speed", "pci:link/current_gt_s_x10", GigaTransfers),
         ],
-    },
-    Kind {
-        name: "power_supply",
-        title: "power supply",
-        list: "smbios/power_supplies",
-        witness: "smbios/version",
+    }
+    PowerSupply in "smbios/power_supplies" if "smbios/version" {
         skip: &[("is_present", "false")],
         identities: &[&["serial"]],
         slots: &[&["location", "group"], &["name"]],
@@ -204,12 +167,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("plugged", "is_plugged", Flag),
             own("serial", "serial"),
         ],
-    },
-    Kind {
-        name: "fru",
-        title: "FRU",
-        list: "bmc/frus",
-        witness: "bmc",
+    }
+    Fru in "bmc/frus" if "bmc" {
         identities: &[&["product/serial"], &["board/serial"]],
         slots: &[&["id"]],
         place: &[("", "name"), ("", "entity")],
@@ -223,12 +182,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("board_serial", "board/serial"),
         ],
         ..NONE
-    },
-    Kind {
-        name: PCI,
-        title: "PCI device",
-        list: "pci/devices",
-        witness: "pci/n_devices",
+    }
+    Pci in "pci/devices" if "pci/n_devices" {
         skip: &[("physical_function", "!")],
         identities: &[&["vpd/serial"]],
         slots: &[&["address"]],
@@ -248,5 +203,5 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("nonfatal_errors", "aer/n_nonfatal", Count),
             volatile("fatal_errors", "aer/n_fatal", Count),
         ],
-    },
-];
+    }
+}

@@ -1,15 +1,10 @@
 //! The machine, its firmware, CPUs and memory.
 
-use super::{Kind, NONE, model, own, required, volatile};
+use super::{NONE, model, own, required, volatile};
 use crate::quantity::Unit::{Bytes, Count, Flag, Mhz, Text, Transfers};
 
-/// The kinds, in the order in which differences are listed.
-pub(super) static KINDS: &[Kind] = &[
-    Kind {
-        name: "product",
-        title: "machine",
-        list: "product",
-        witness: "product",
+kind_table! {
+    Product in "product" if "product" {
         identities: &[&["serial"], &["uuid"]],
         attributes: &[
             required("vendor", "vendor", Text),
@@ -20,12 +15,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("uuid", "uuid"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "chassis",
-        title: "chassis",
-        list: "chassis",
-        witness: "chassis",
+    }
+    Chassis in "chassis" if "chassis" {
         identities: &[&["serial"]],
         attributes: &[
             model("vendor", "vendor", Text),
@@ -34,12 +25,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("asset_tag", "asset_tag"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "baseboard",
-        title: "baseboard",
-        list: "baseboard",
-        witness: "baseboard",
+    }
+    Baseboard in "baseboard" if "baseboard" {
         identities: &[&["serial"]],
         attributes: &[
             model("vendor", "vendor", Text),
@@ -48,12 +35,8 @@ pub(super) static KINDS: &[Kind] = &[
             own("serial", "serial"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "bios",
-        title: "BIOS",
-        list: "bios",
-        witness: "bios",
+    }
+    Bios in "bios" if "bios" {
         attributes: &[
             model("vendor", "vendor", Text),
             required("version", "version", Text),
@@ -61,24 +44,16 @@ pub(super) static KINDS: &[Kind] = &[
             model("release", "release", Text),
         ],
         ..NONE
-    },
-    Kind {
-        name: "firmware",
-        title: "firmware",
-        list: "firmware",
-        witness: "firmware",
+    }
+    Firmware in "firmware" if "firmware" {
         attributes: &[
             required("boot_mode", "boot_mode", Text),
             required("secure_boot", "secure_boot", Flag),
             model("setup_mode", "setup_mode", Flag),
         ],
         ..NONE
-    },
-    Kind {
-        name: "firmware_component",
-        title: "firmware component",
-        list: "smbios/firmware_components",
-        witness: "smbios/version",
+    }
+    FirmwareComponent in "smbios/firmware_components" if "smbios/version" {
         slots: &[&["name", "id"]],
         place: &[("", "name")],
         attributes: &[
@@ -87,12 +62,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("state", "state", Text),
         ],
         ..NONE
-    },
-    Kind {
-        name: "bmc",
-        title: "BMC",
-        list: "bmc",
-        witness: "bmc",
+    }
+    Bmc in "bmc" if "bmc" {
         identities: &[&["mac"]],
         attributes: &[
             required("firmware", "firmware", Text),
@@ -100,24 +71,16 @@ pub(super) static KINDS: &[Kind] = &[
             own("mac", "mac"),
         ],
         ..NONE
-    },
-    Kind {
-        name: "tpm",
-        title: "TPM",
-        list: "devices/tpm",
-        witness: "devices",
+    }
+    Tpm in "devices/tpm" if "devices" {
         attributes: &[
             required("version", "version", Text),
             model("manufacturer", "manufacturer", Text),
             model("firmware", "firmware", Text),
         ],
         ..NONE
-    },
-    Kind {
-        name: "cpu",
-        title: "CPUs",
-        list: "cpu",
-        witness: "cpu",
+    }
+    Cpu in "cpu" if "cpu" {
         attributes: &[
             required("model", "model_name", Text),
             required("packages", "n_packages", Count),
@@ -129,12 +92,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("smt_control", "smt_control", Text),
         ],
         ..NONE
-    },
-    Kind {
-        name: "socket",
-        title: "socket",
-        list: "cpu/sockets",
-        witness: "smbios/version",
+    }
+    Socket in "cpu/sockets" if "smbios/version" {
         skip: &[("is_populated", "false")],
         identities: &[&["serial"]],
         slots: &[&["locator"]],
@@ -148,12 +107,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("max_speed", "max_mhz", Mhz),
             own("serial", "serial"),
         ],
-    },
-    Kind {
-        name: "memory",
-        title: "memory",
-        list: "memory",
-        witness: "memory",
+    }
+    Memory in "memory" if "memory" {
         attributes: &[
             required("installed", "installed_bytes", Bytes),
             required("error_correction", "error_correction", Text),
@@ -161,12 +116,8 @@ pub(super) static KINDS: &[Kind] = &[
             model("populated_slots", "n_slots_populated", Count),
         ],
         ..NONE
-    },
-    Kind {
-        name: "dimm",
-        title: "DIMM",
-        list: "memory/dimms",
-        witness: "memory/n_slots",
+    }
+    Dimm in "memory/dimms" if "memory/n_slots" {
         skip: &[("is_populated", "false")],
         identities: &[&["serial", "manufacturer"]],
         slots: &[&["locator"], &["bank_locator", "locator"]],
@@ -185,5 +136,5 @@ pub(super) static KINDS: &[Kind] = &[
             volatile("correctable_errors", "ecc_correctable", Count),
             volatile("uncorrectable_errors", "ecc_uncorrectable", Count),
         ],
-    },
-];
+    }
+}

@@ -113,7 +113,7 @@ fn part_numbers(failing: &[Failing]) -> Markup {
                 thead { tr { th { "Part number" } th { "Kind" } th { "Parts" } th { "Nodes" } th { "Findings" } } }
                 tbody { @for one in failing.iter().take(MAX_ROWS) { tr {
                     td { code { (cut(&one.part_number)) } }
-                    td { (one.kind.title) }
+                    td { (one.kind.title()) }
                     td { (one.n_failing) " of " (one.n_parts) }
                     td { (one.n_machines) }
                     td { @for code in &one.codes { code { (cut(code)) } " " } }

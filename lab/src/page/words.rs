@@ -96,7 +96,7 @@ pub(super) fn cut(text: &str) -> String {
 }
 
 fn is_shown(c: char) -> bool {
-    c == '\n' || c == '\t' || compare::is_visible(c)
+    c == '\n' || c == '\t' || formats::text::is_visible(c)
 }
 
 fn shortened(text: &str) -> String {

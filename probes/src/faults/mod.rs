@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::Inventory;
 use crate::findings::{Finding, FindingCode, Severity};
+use crate::parts::PartId;
 use parts::Parts;
+pub use rules::codes_of;
 use rules::{Group, Rule};
 
 /// Something broken, the parts that may be the cause, and why.
@@ -94,17 +96,13 @@ pub struct Evidence {
     pub finding: FindingCode,
     /// What that finding is about; absent if it is about the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locator: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub locator: Option<PartId>,
     /// What was observed, with figures.
     pub observed: String,
     /// The first message of the kernel log about the part; absent for other sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-}
-
-/// The codes of the findings from which a fault of `class` is concluded; none if there is no such class.
-pub fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
-    rules::codes_of(class)
 }
 
 /// A finding as a sign of a fault: its rule, and how certain it makes each part.

@@ -1,57 +1,56 @@
-//! The parts of a machine that can be at fault, found by the names that findings use: slots, serial
-//! numbers, kernel names and PCI addresses.
+//! The parts of a machine that can be at fault, found by the kind and key that findings have of them.
 
 use std::collections::BTreeMap;
 
+use formats::text::contains_word;
+
 use super::{ReplaceableUnit, Suspect};
-use crate::block::{Disk, DiskBay, RaidController};
+use crate::block::{Disk, RaidController};
 use crate::collect::Inventory;
 use crate::cpu::{Core, Socket};
 use crate::cpuset::CpuSet;
-use crate::findings::{Finding, disk_locator, drive_locator, slot_names, socket_of};
+use crate::findings::{Finding, card};
 use crate::memory::{Dimm, candidates};
-use crate::network::Interface;
+use crate::parts::{self, Detail, PartId, PartKind};
 use crate::pci::PciDevice;
-use crate::pci_address::Address;
 
-/// One part, as a suspect describes it.
-struct Part {
-    /// What makes it the same part, whatever source names it.
-    key: String,
-    name: String,
+/// What is known of a part that can be at fault.
+struct Entry {
+    /// The part; its name is that of the suspect.
+    id: PartId,
+    /// What is printed at its place.
     label: Option<String>,
     fru: Option<ReplaceableUnit>,
 }
 
-/// The parts that were named so far.
+/// The registry of the parts that were named so far: kind, key, place and the unit to replace.
 pub(super) struct Parts<'a> {
     inventory: &'a Inventory,
-    /// The name that is printed at each DIMM's slot.
-    slots: Vec<Option<String>>,
-    known: Vec<Part>,
-    by_key: BTreeMap<String, usize>,
+    /// The slot of each DIMM as it is printed.
+    slots: Vec<Option<PartId>>,
+    known: Vec<Entry>,
+    by_id: BTreeMap<(PartKind, String), usize>,
 }
 
 impl<'a> Parts<'a> {
     pub(super) fn new(inventory: &'a Inventory) -> Parts<'a> {
-        let dimms = inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
-        let slots = slot_names(dimms);
-        Parts { inventory, slots, known: Vec::new(), by_key: BTreeMap::new() }
+        let slots = parts::dimms(dimms(inventory));
+        Parts { inventory, slots, known: Vec::new(), by_id: BTreeMap::new() }
     }
 
     pub(super) fn suspect(&self, part: usize, certainty_percent: u8) -> Option<Suspect> {
-        let Part { name, label, fru, .. } = self.known.get(part)?;
+        let Entry { id, label, fru } = self.known.get(part)?;
         Some(Suspect {
-            part: name.clone(),
+            part: id.name.clone(),
             label: label.clone(),
             fru: fru.clone(),
             certainty_percent,
         })
     }
 
-    fn add(&mut self, part: Part) -> usize {
-        *self.by_key.entry(part.key.clone()).or_insert_with(|| {
-            self.known.push(part);
+    fn add(&mut self, entry: Entry) -> usize {
+        *self.by_id.entry((entry.id.kind, entry.id.key.clone())).or_insert_with(|| {
+            self.known.push(entry);
             self.known.len() - 1
         })
     }
@@ -59,149 +58,148 @@ impl<'a> Parts<'a> {
     /// A part that is known only by its name.
     pub(super) fn other(&mut self, name: &str, label: Option<&str>) -> usize {
         let label = label.map(str::to_owned);
-        self.add(Part { key: name.to_owned(), name: name.to_owned(), label, fru: None })
+        self.add(Entry { id: PartId::new(PartKind::Other, name), label, fru: None })
     }
 
-    /// The part that a finding about `component` means by `locator`.
-    pub(super) fn named(&mut self, component: &str, locator: Option<&str>) -> Vec<usize> {
-        let Some(locator) = locator else { return Vec::new() };
-        let known = match component {
-            "disk" => self.disk(locator).or_else(|| self.drive(locator)),
-            "cpu" => self.socket(locator).or_else(|| self.logical_cpu(locator)),
-            "power" => self.power_supply(locator),
-            "firmware" => self.dimm_in(locator),
-            _ => None,
+    /// The part that a finding is about.
+    pub(super) fn named(&mut self, finding: &Finding) -> Vec<usize> {
+        let Some(part) = &finding.locator else { return Vec::new() };
+        let known = match part.kind {
+            PartKind::Disk => self.disk(&part.key),
+            PartKind::RaidDrive => self.drive(part),
+            PartKind::Socket => self.socket(&part.key),
+            PartKind::LogicalCpu => self.logical_cpu(part),
+            PartKind::PowerSupply => self.power_supply(&part.key),
+            PartKind::Dimm => self.only_dimm(part),
+            _ => part.pci_address().and_then(|address| self.card(address)),
         };
-        let known = known.or_else(|| address_in(locator).and_then(|address| self.card(address)));
         vec![known.unwrap_or_else(|| {
-            let kind = match component {
+            let kind = match finding.component.as_str() {
                 "bmc" => "sensor",
                 "power" => "power supply",
                 "memory" => "memory module",
                 "disk" => "device",
                 other => other,
             };
-            self.other(&format!("{kind} {locator}"), None)
+            self.other(&format!("{kind} {part}"), None)
         })]
     }
 
-    /// The DIMMs that a finding suspects: the one in the slot of its locator or whose slot a sensor is
-    /// named after, those that the driver's label may mean, or else all of them.
+    /// The DIMMs that a finding suspects: the one in its slot or whose slot a sensor is named after, those that the
+    /// driver's label may mean, or else all of them.
     pub(super) fn dimms(&mut self, finding: &Finding) -> Vec<usize> {
-        let all = self.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
+        let all = dimms(self.inventory);
         let populated =
             || all.iter().enumerate().filter(|(_, dimm)| dimm.is_populated != Some(false));
         let mut found = Vec::new();
-        if let Some(locator) = &finding.locator {
-            let is_slot =
-                |index: &usize| self.slots.get(*index).is_some_and(|s| s.as_ref() == Some(locator));
-            let is_named = |dimm: &Dimm| {
-                dimm.locator.as_ref().is_some_and(|name| contains_name(locator, name))
-            };
-            let exact: Vec<usize> = (0..all.len()).filter(is_slot).collect();
-            let by_name = || populated().filter(|(_, dimm)| is_named(dimm)).map(|(index, _)| index);
-            found = if exact.len() == 1 { exact } else { by_name().collect() };
+        if let Some(part) = &finding.locator {
+            let is_named =
+                |name: &String| part.kind == PartKind::Dimm && contains_word(&part.key, name);
+            let by_name =
+                || populated().filter(|(_, dimm)| dimm.locator.as_ref().is_some_and(is_named));
+            found = self.slots_of(part);
+            if found.len() != 1 {
+                found = by_name().map(|(index, _)| index).collect();
+            }
         }
-        if let (true, Some(memory)) = (found.is_empty(), &self.inventory.memory) {
-            found = candidates(memory, &finding.evidence);
+        let label = finding.driver_label.as_deref().filter(|_| found.is_empty());
+        if let (Some(label), Some(memory)) = (label, &self.inventory.memory) {
+            found = candidates(memory, label);
         }
         if found.is_empty() {
             found = populated().map(|(index, _)| index).collect();
         }
-        let described: Vec<Part> =
-            found.into_iter().filter_map(|index| self.dimm_part(all, index)).collect();
-        described.into_iter().map(|part| self.add(part)).collect()
+        found.into_iter().filter_map(|index| self.dimm(index)).collect()
+    }
+
+    /// The slots of this name.
+    fn slots_of(&self, part: &PartId) -> Vec<usize> {
+        let is_meant = |index: &usize| {
+            self.slots
+                .get(*index)
+                .is_some_and(|slot| slot.as_ref().is_some_and(|slot| slot.is(part)))
+        };
+        (0..self.slots.len()).filter(is_meant).collect()
     }
 
     /// The DIMM in the only slot of this name.
-    fn dimm_in(&mut self, slot: &str) -> Option<usize> {
-        let all = self.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
-        let mut named = (0..all.len()).filter(|index| {
-            self.slots.get(*index).is_some_and(|name| name.as_deref() == Some(slot))
-        });
-        let (Some(index), None) = (named.next(), named.next()) else { return None };
-        let part = self.dimm_part(all, index)?;
-        Some(self.add(part))
+    fn only_dimm(&mut self, part: &PartId) -> Option<usize> {
+        let [index] = self.slots_of(part)[..] else { return None };
+        self.dimm(index)
     }
 
-    fn dimm_part(&self, all: &[Dimm], index: usize) -> Option<Part> {
-        let dimm = all.get(index)?;
-        let label = self.slots.get(index).cloned().flatten();
+    fn dimm(&mut self, index: usize) -> Option<usize> {
+        let dimm = dimms(self.inventory).get(index)?;
+        let label = self.slots.get(index)?.as_ref().map(PartId::to_string);
         let name =
             label.clone().unwrap_or_else(|| format!("in slot {index} of the firmware's table"));
-        Some(Part {
-            key: format!("dimm {index}"),
-            name: if name.starts_with("DIMM") { name } else { format!("DIMM {name}") },
+        let name = if name.starts_with("DIMM") { name } else { format!("DIMM {name}") };
+        Some(self.add(Entry {
+            id: PartId::new(PartKind::Dimm, index.to_string()).named(name),
             label,
             fru: unit([&dimm.manufacturer, &None, &dimm.part_number, &dimm.serial]),
-        })
+        }))
     }
 
     /// All sockets with a processor.
     pub(super) fn processors(&mut self) -> Vec<usize> {
         let sockets = self.inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
         let populated = sockets.filter(|socket| socket.is_populated != Some(false));
-        let parts: Vec<Part> = populated.filter_map(socket_part).collect();
-        parts.into_iter().map(|part| self.add(part)).collect()
+        populated.filter_map(socket_entry).map(|entry| self.add(entry)).collect()
     }
 
     fn socket(&mut self, locator: &str) -> Option<usize> {
         let mut sockets = self.inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
         let socket = sockets.find(|socket| socket.locator.as_deref() == Some(locator))?;
-        socket_part(socket).map(|part| self.add(part))
+        socket_entry(socket).map(|entry| self.add(entry))
     }
 
-    /// The processor with a logical CPU: the one in its socket if that is certain, else its core as the kernel numbers
-    /// it. The prefix keeps the CPU's number apart from sockets that are named `CPU 1`.
-    fn logical_cpu(&mut self, locator: &str) -> Option<usize> {
-        let number = locator.strip_prefix("logical CPU ")?;
-        let place = socket_of(self.inventory, number);
-        let core = core_of(self.inventory, number).map(|core| format!("core {core} of "));
-        self.socket(&place).or_else(|| {
-            let core = core.filter(|_| place.starts_with("package "))?;
-            Some(self.other(&format!("{core}{place} ({locator})"), None))
-        })
+    /// The processor with a logical CPU: the one in its socket if that is certain, else its core as the kernel numbers it.
+    fn logical_cpu(&mut self, cpu: &PartId) -> Option<usize> {
+        let place = parts::socket_of(self.inventory, &cpu.key);
+        match place.kind {
+            PartKind::Socket => self.socket(&place.key),
+            PartKind::Package => {
+                let core = core_of(self.inventory, &cpu.key)?;
+                Some(self.other(&format!("core {core} of {place} ({cpu})"), None))
+            }
+            _ => None,
+        }
     }
 
-    fn disk(&mut self, locator: &str) -> Option<usize> {
+    fn disk(&mut self, name: &str) -> Option<usize> {
         let mut disks = self.inventory.block.iter().flat_map(|block| &block.disks);
-        let disk = disks.find(|disk| disk.name == locator || disk_locator(disk) == locator)?;
-        Some(self.add(disk_part(disk)))
+        let disk = disks.find(|disk| disk.name == name)?;
+        Some(self.add(disk_entry(disk)))
     }
 
     /// A drive that a RAID controller hides.
-    fn drive(&mut self, locator: &str) -> Option<usize> {
+    fn drive(&mut self, part: &PartId) -> Option<usize> {
         let controllers = self.inventory.block.iter().flat_map(|block| &block.raid_controllers);
         let mut drives = controllers.flat_map(|controller| {
             RaidController::drives(controller).map(move |drive| (controller, drive))
         });
         let (controller, drive) =
-            drives.find(|(controller, drive)| drive_locator(controller, drive) == locator)?;
-        let place = locator.split_once(" (").map_or(locator, |(place, _)| place);
-        let part = Part {
-            key: locator.to_owned(),
-            name: match place.strip_prefix("drive") {
-                Some(_) => format!("{place} of RAID controller {}", controller.pci_address),
-                None => format!("drive in {place} of RAID controller {}", controller.pci_address),
-            },
-            label: Some(place.to_owned()).filter(|place| place.starts_with("slot")),
+            drives.find(|(controller, drive)| parts::drive(controller, drive) == *part)?;
+        let (place, is_slot) = (&part.name, drive.slot.is_some());
+        let place_of = if is_slot { "drive in " } else { "" };
+        let name = format!("{place_of}{place} of RAID controller {}", controller.pci_address);
+        Some(self.add(Entry {
+            id: PartId::new(PartKind::RaidDrive, part.to_string()).named(name),
+            label: is_slot.then(|| place.clone()),
             fru: unit([&drive.vendor, &drive.model, &None, &drive.serial]),
-        };
-        Some(self.add(part))
+        }))
     }
 
-    fn power_supply(&mut self, locator: &str) -> Option<usize> {
+    fn power_supply(&mut self, name: &str) -> Option<usize> {
         let mut all = self.inventory.smbios.iter().flat_map(|table| &table.power_supplies);
-        let supply = all.find(|supply| {
-            supply.location.as_deref().or(supply.name.as_deref()) == Some(locator)
-        })?;
-        let part = Part {
-            key: format!("power supply {locator}"),
-            name: format!("power supply {locator}"),
+        let supply =
+            all.find(|supply| supply.location.as_deref().or(supply.name.as_deref()) == Some(name))?;
+        Some(self.add(Entry {
+            id: PartId::new(PartKind::PowerSupply, name).named(format!("power supply {name}")),
             label: supply.location.clone(),
             fru: unit([&supply.manufacturer, &supply.name, &supply.part_number, &supply.serial]),
-        };
-        Some(self.add(part))
+        }))
     }
 
     /// The card with the function at `address`; an NVMe drive is the disk that it holds.
@@ -213,7 +211,7 @@ impl<'a> Parts<'a> {
         let is_drive =
             |disk: &&Disk| disk.transport.as_deref() == Some("nvme") && is_here(&disk.pci_address);
         if let Some(disk) = disks.find(is_drive) {
-            return Some(self.add(disk_part(disk)));
+            return Some(self.add(disk_entry(disk)));
         }
         let devices = self.inventory.pci.iter().flat_map(|pci| &pci.devices);
         let device = devices.clone().find(|device| device.address == address)?;
@@ -223,13 +221,13 @@ impl<'a> Parts<'a> {
         let gpu = gpus.find(|gpu| gpu.address == address);
         let vpd = device.vpd.as_ref();
         let gpu_serial = gpu.and_then(|gpu| gpu.serial.clone());
-        let described = Part {
-            key: format!("card {}", card(address)),
-            name: match (port, gpu) {
-                (Some(port), _) => format!("NIC {} ({address})", port.name),
-                (None, Some(_)) => format!("GPU {address}"),
-                (None, None) => format!("PCI device {address}"),
-            },
+        let name = match (port, gpu) {
+            (Some(port), _) => format!("NIC {} ({address})", port.name),
+            (None, Some(_)) => format!("GPU {address}"),
+            (None, None) => format!("PCI device {address}"),
+        };
+        Some(self.add(Entry {
+            id: PartId::new(PartKind::Pci, card(address)).named(name),
             label: place(device),
             fru: unit([
                 &device.vendor_name,
@@ -237,39 +235,40 @@ impl<'a> Parts<'a> {
                 &vpd.and_then(|vpd| vpd.part_number.clone()),
                 &vpd.and_then(|vpd| vpd.serial.clone()).or(gpu_serial),
             ]),
-        };
-        Some(self.add(described))
+        }))
     }
 
-    /// The slot of the card that `locator` names.
-    pub(super) fn slot_of(&mut self, locator: Option<&str>) -> Option<usize> {
-        let address = locator.and_then(address_in)?;
+    /// The slot of the card that a finding is about.
+    pub(super) fn slot_of(&mut self, finding: &Finding) -> Option<usize> {
+        let address = finding.locator.as_ref()?.pci_address()?;
         let mut devices = self.inventory.pci.iter().flat_map(|pci| &pci.devices);
         let slot = devices.find(|device| device.address == address)?.slot.as_ref()?;
         let label = format!("slot {slot}");
         Some(self.other(&format!("{label} or its riser"), Some(&label)))
     }
 
-    /// The module or cable of the port that `locator` names.
-    pub(super) fn module_of(&mut self, locator: Option<&str>) -> Option<usize> {
-        let name = locator?.split(' ').next()?;
+    /// The module or cable of the port that a finding is about.
+    pub(super) fn module_of(&mut self, finding: &Finding) -> Option<usize> {
+        let part = finding.locator.as_ref().filter(|part| part.kind == PartKind::Interface)?;
         let mut ports = self.inventory.network.iter().flat_map(|network| &network.interfaces);
-        let port: &Interface = ports.find(|port| port.name == name)?;
-        let module = port.module.as_ref()?;
-        Some(self.add(Part {
-            key: format!("module {name}"),
-            name: format!("module or cable of {name}"),
+        let module = ports.find(|port| port.name == part.key)?.module.as_ref()?;
+        let name = format!("module or cable of {}", part.key);
+        Some(self.add(Entry {
+            id: PartId::new(PartKind::Interface, &part.key).named(name),
             label: None,
             fru: unit([&module.vendor, &None, &module.part_number, &module.serial]),
         }))
     }
 }
 
-fn socket_part(socket: &Socket) -> Option<Part> {
+fn dimms(inventory: &Inventory) -> &[Dimm] {
+    inventory.memory.as_ref().map_or(&[], |memory| &memory.dimms)
+}
+
+fn socket_entry(socket: &Socket) -> Option<Entry> {
     let locator = socket.locator.as_ref()?;
-    Some(Part {
-        key: format!("processor {locator}"),
-        name: format!("processor {locator}"),
+    Some(Entry {
+        id: PartId::new(PartKind::Socket, locator).named(format!("processor {locator}")),
         label: Some(locator.clone()),
         fru: unit([&socket.manufacturer, &socket.version, &socket.part_number, &socket.serial]),
     })
@@ -284,12 +283,10 @@ fn core_of(inventory: &Inventory, number: &str) -> Option<i64> {
     cores.find(has_it)?.id
 }
 
-fn disk_part(disk: &Disk) -> Part {
-    let bay = disk.bay.as_ref().and_then(DiskBay::name).map(|bay| format!("bay {bay}"));
-    Part {
-        key: format!("disk {}", disk.name),
-        name: format!("disk {}", disk.name),
-        label: bay,
+fn disk_entry(disk: &Disk) -> Entry {
+    Entry {
+        id: PartId::new(PartKind::Disk, &disk.name).named(format!("disk {}", disk.name)),
+        label: parts::disk(disk).bay().map(Detail::to_string),
         // The vendor of a SATA disk is always `ATA`.
         fru: unit([
             &disk.vendor.clone().filter(|vendor| vendor != "ATA"),
@@ -317,28 +314,4 @@ fn unit(
 fn place(device: &PciDevice) -> Option<String> {
     let slot = device.slot.as_ref().map(|slot| format!("slot {slot}"));
     slot.or_else(|| device.label.clone())
-}
-
-/// An address without its function.
-fn card(address: &str) -> &str {
-    address.split_once('.').map_or(address, |(card, _)| card)
-}
-
-/// The first PCI address in a text.
-pub(super) fn address_in(text: &str) -> Option<&str> {
-    let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
-    let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches([':', '.']));
-    let mut addresses = words.filter(|word| Address::parse(word).is_some());
-    addresses.next()
-}
-
-/// Whether `text` contains `name` as a word: next to it are no further letters or digits.
-fn contains_name(text: &str, name: &str) -> bool {
-    let is_edge = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
-    !name.is_empty()
-        && text.match_indices(name).any(|(at, _)| {
-            let before = text.get(..at).and_then(|text| text.chars().next_back());
-            let after = text.get(at + name.len()..).and_then(|text| text.chars().next());
-            is_edge(before) && is_edge(after)
-        })
 }

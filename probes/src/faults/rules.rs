@@ -132,28 +132,27 @@ pub(super) fn rule(finding: &Finding) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == finding.code.as_str())
 }
 
-/// The codes of the findings that are signs of a fault of `class`.
-pub(super) fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
+/// The codes of the findings from which a fault of `class` is concluded; none if there is no such class.
+pub fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
     RULES.iter().filter(move |rule| rule.class == class).map(|rule| rule.code)
 }
 
 impl Rule {
     /// The parts that `finding` makes suspect.
     pub(super) fn suspects(&self, finding: &Finding, parts: &mut Parts) -> Vec<(usize, u8)> {
-        let named = |parts: &mut Parts| parts.named(&finding.component, finding.locator.as_deref());
         match self.who {
-            Named => shared(named(parts), self.certainty),
+            Named => shared(parts.named(finding), self.certainty),
             Dimms => shared(parts.dimms(finding), self.certainty),
             Processors => shared(parts.processors(), self.certainty),
             Only(name) => shared(vec![parts.other(name, None)], self.certainty),
             Nothing => Vec::new(),
             CardAndSlot => {
-                let slot = parts.slot_of(finding.locator.as_deref());
-                weighed(named(parts), slot, self.certainty)
+                let slot = parts.slot_of(finding);
+                weighed(parts.named(finding), slot, self.certainty)
             }
             PortAndModule => {
-                let module = parts.module_of(finding.locator.as_deref());
-                let card = named(parts);
+                let module = parts.module_of(finding);
+                let card = parts.named(finding);
                 match module {
                     Some(module) => weighed(vec![module], card.first().copied(), self.certainty),
                     // Most likely the cable or the switch port, and neither is known here.

@@ -9,6 +9,7 @@ use crate::collect::Inventory;
 use crate::cpu::{Cpu, Package};
 use crate::cpuset::CpuSet;
 use crate::memory::Memory;
+use crate::parts;
 use crate::topology::Node;
 
 /// Sockets with different amounts of memory, and controllers whose channels differ. A guest has what its host gives it.
@@ -32,10 +33,10 @@ fn sockets(inventory: &Inventory, memory: &Memory) -> Option<Finding> {
         return None;
     }
     let poorest = sums.iter().position(|sum| *sum == least)?;
-    let parts = sums.iter().enumerate();
-    let parts: Vec<String> =
-        parts.map(|(at, sum)| format!("package {at} has {} MiB", sum >> 20)).collect();
-    Some(MEMORY_UNBALANCED.finding(Some(format!("package {poorest}")), parts.join(", ")))
+    let texts = sums.iter().enumerate();
+    let texts: Vec<String> =
+        texts.map(|(at, sum)| format!("package {at} has {} MiB", sum >> 20)).collect();
+    Some(MEMORY_UNBALANCED.finding(Some(parts::package(poorest)), texts.join(", ")))
 }
 
 /// The memory of each package; `None` unless every node with CPUs certainly belongs to one package.
@@ -100,44 +101,31 @@ fn channel(location: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Core;
-    use crate::memory::{Dimm, EccCount};
-    use crate::topology::Topology;
+    use crate::memory::EccCount;
+    use serde_json::json;
 
     const GIB: u64 = 1 << 30;
 
     /// Two packages of two CPUs, with these nodes: CPUs and memory.
     fn machine(nodes: &[(&str, u64)]) -> Inventory {
-        let package = |cpus: &str| Package {
-            cores: vec![Core { logical_cpus: cpus.to_owned(), ..Core::default() }],
-            ..Package::default()
-        };
-        let cpu = Cpu { packages: vec![package("0-1"), package("2-3")], ..Cpu::default() };
-        let all = nodes.iter().zip(0..);
-        let by_node = all.clone().map(|((_, gib), id)| (id, gib * GIB)).collect();
-        let nodes = all.map(|((cpus, _), id)| Node {
-            id,
-            cpus: Some((*cpus).to_owned()),
-            has_cpu: Some(!cpus.is_empty()),
-            ..Node::default()
-        });
-        let topology = Topology { nodes: Some(nodes.collect()), ..Topology::default() };
-        let dimm = Dimm { size_bytes: Some(16 * GIB), ..Dimm::default() };
-        let memory = Memory {
-            kernel_present_bytes_by_node: by_node,
-            dimms: vec![dimm],
-            ..Memory::default()
-        };
-        Inventory {
-            cpu: Some(cpu),
-            topology: Some(topology),
-            memory: Some(memory),
-            ..Inventory::default()
-        }
+        let package = |cpus: &str| json!({"cores": [{"logical_cpus": cpus}]});
+        let all = nodes.iter().enumerate();
+        let by_node: BTreeMap<String, u64> =
+            all.clone().map(|(id, (_, gib))| (id.to_string(), gib * GIB)).collect();
+        let node = |(id, (cpus, _)): (usize, &(&str, u64))| json!({"id": id, "cpus": cpus, "has_cpu": !cpus.is_empty()});
+        serde_json::from_value(json!({
+            "cpu": {"packages": [package("0-1"), package("2-3")]},
+            "topology": {"nodes": all.map(node).collect::<Vec<_>>()},
+            "memory": {"kernel_present_bytes_by_node": by_node, "dimms": [{"size_bytes": 16 * GIB}]},
+        }))
+        .unwrap()
     }
 
     fn locators(nodes: &[(&str, u64)]) -> Vec<Option<String>> {
-        uneven(&machine(nodes)).into_iter().map(|finding| finding.locator).collect()
+        uneven(&machine(nodes))
+            .into_iter()
+            .map(|finding| finding.locator.map(String::from))
+            .collect()
     }
 
     #[test]

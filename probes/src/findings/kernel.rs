@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::disk::{disks, locator as disk_locator};
+use super::disk::disks;
 use super::table::{
     CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
     NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_KERNEL_ERRORS, Row,
@@ -10,9 +10,9 @@ use super::table::{
 use super::{Finding, hypervisor, memory, nic, pci};
 use crate::block::Disk;
 use crate::collect::Inventory;
-use crate::cpuset::CpuSet;
 use crate::kernel_log::KernelMessages;
 use crate::memory::{slot_named, slot_of};
+use crate::parts::{self, PartId, PartKind};
 
 static ROWS: [&Row; 10] = [
     &DISK_KERNEL_ERRORS,
@@ -31,27 +31,31 @@ static ROWS: [&Row; 10] = [
 pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
     let groups = inventory.os.iter().flat_map(|os| &os.kernel_log);
     // Two names can mean one part: a disk and its controller, two CPUs of a package.
-    let mut by_part: BTreeMap<(usize, Option<String>), (u32, &KernelMessages)> = BTreeMap::new();
+    let mut by_part: BTreeMap<(usize, String), (u32, Option<PartId>, &KernelMessages)> =
+        BTreeMap::new();
     for group in groups {
         let Some(at) = ROWS.iter().position(|row| row.code() == group.code) else { continue };
         let About::Part(part) = about(inventory, group) else { continue };
-        let known = by_part.entry((at, part)).or_insert((0, group));
+        let text = part.as_ref().map(PartId::to_string).unwrap_or_default();
+        let known = by_part.entry((at, text)).or_insert((0, part, group));
         known.0 = known.0.saturating_add(group.n);
     }
-    let finding = |((at, part), (n, group)): ((usize, Option<String>), (u32, &KernelMessages))| {
-        let plural = if n == 1 { "" } else { "s" };
-        let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
-        let mut finding = ROWS.get(at)?.finding(part, evidence);
-        finding.raw = Some(group.first.clone());
-        Some(finding)
-    };
+    let finding =
+        |((at, _), (n, part, group)): ((usize, String), (u32, Option<PartId>, &KernelMessages))| {
+            let plural = if n == 1 { "" } else { "s" };
+            let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
+            let mut finding = ROWS.get(at)?.finding(part, evidence);
+            finding.raw = Some(group.first.clone());
+            finding.driver_label.clone_from(&group.subject);
+            Some(finding)
+        };
     by_part.into_iter().filter_map(finding).collect()
 }
 
 /// What messages are about.
 enum About {
-    /// The part with this locator, if it is known.
-    Part(Option<String>),
+    /// This part, if it is known.
+    Part(Option<PartId>),
     /// No fault of this machine.
     Nothing,
 }
@@ -63,19 +67,25 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
     }
     let Some(subject) = group.subject.as_deref() else { return About::Part(None) };
     // A part that is not in the list is none of this machine, but only if the list was read.
-    let listed = |is_listed: bool, locator: Option<String>| match locator {
-        Some(locator) => About::Part(Some(locator)),
+    let listed = |is_listed: bool, kind: PartKind, part: Option<PartId>| match part {
         None if is_listed => About::Nothing,
-        None => About::Part(Some(subject.to_owned())),
+        part => About::Part(part.or_else(|| Some(PartId::called(kind, subject)))),
     };
     match group.code.as_str() {
         "disk.kernel_errors" => {
             let has_disks = inventory.block.as_ref().is_some_and(|block| block.n_disks.is_some());
-            listed(has_disks || is_no_disk(subject), disk(inventory, subject))
+            let is_listed = has_disks || is_no_disk(subject);
+            listed(is_listed, PartKind::Disk, disk(inventory, subject))
         }
-        "nic.kernel_errors" => listed(inventory.network.is_some(), nic::named(inventory, subject)),
+        "nic.kernel_errors" => {
+            let mut ports = nic::physical(inventory);
+            let port = ports.find(|port| port.name == subject).map(parts::port);
+            listed(inventory.network.is_some(), PartKind::Interface, port)
+        }
         "memory.kernel_errors" => About::Part(slot(inventory, subject)),
-        "cpu.kernel_errors" | "cpu.thermal" => About::Part(Some(socket(inventory, subject))),
+        "cpu.kernel_errors" | "cpu.thermal" => {
+            About::Part(Some(parts::socket_of(inventory, subject)))
+        }
         "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
         "pci.aer.fatal" | "pci.aer.nonfatal" => {
             let part = device(inventory, subject);
@@ -98,7 +108,7 @@ fn is_no_disk(name: &str) -> bool {
 
 /// A disk by its name or SCSI address, or by the name of a partition or of its NVMe controller. Optical drives,
 /// floppies and media that have gone are no disks of the machine. A port or controller without a disk keeps its name.
-fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
+fn disk(inventory: &Inventory, subject: &str) -> Option<PartId> {
     let block = inventory.block.as_ref()?;
     let controller = block.nvme_controllers.iter().find(|one| one.name == subject);
     let is_meant = |disk: &&Disk| {
@@ -113,49 +123,29 @@ fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
     };
     let Some(disk) = disks(inventory).iter().find(is_meant) else {
         let is_port = subject.starts_with("ata") || subject.starts_with("nvme");
-        return is_port.then(|| subject.to_owned());
+        return is_port.then(|| PartId::called(PartKind::Disk, subject));
     };
-    (disk.is_storage() && disk.is_removable != Some(true)).then(|| disk_locator(disk))
+    (disk.is_storage() && disk.is_removable != Some(true)).then(|| parts::disk(disk))
 }
 
 /// The slot of the DIMM that the memory controller's driver or the firmware names.
-fn slot(inventory: &Inventory, label: &str) -> Option<String> {
+fn slot(inventory: &Inventory, label: &str) -> Option<PartId> {
     let memory = inventory.memory.as_ref()?;
     let index = match memory.ecc.iter().find(|row| row.label.as_deref() == Some(label)) {
         // It knows more than the name, such as a size that belongs to no such slot.
         Some(row) => slot_of(row, &memory.dimms),
         None => slot_named(label, &memory.dimms),
     };
-    memory::printed_name(&memory.dimms, index?)
-}
-
-/// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number, with a prefix
-/// that keeps it apart from sockets that are named `CPU 1`.
-pub(crate) fn socket(inventory: &Inventory, subject: &str) -> String {
-    let unknown = || format!("logical CPU {subject}");
-    let (Some(cpu), Ok(number)) = (inventory.cpu.as_ref(), subject.parse::<u32>()) else {
-        return unknown();
-    };
-    let has_it = |cpus: &String| CpuSet::parse(cpus).is_ok_and(|set| set.contains(number));
-    let mut packages = cpu.packages.iter();
-    let package = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)));
-    let sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));
-    let sockets: Vec<_> = sockets.collect();
-    // The order of packages and of sockets need not be the same: only a single one is certain.
-    match (package, sockets.as_slice()) {
-        (Some(_), [only]) => only.locator.clone().unwrap_or_else(unknown),
-        (Some(package), _) => format!("package {package}"),
-        (None, _) => unknown(),
-    }
+    memory::slot(&memory.dimms, index?)
 }
 
 /// The device at an address; NVIDIA's driver leaves out the function.
-fn device(inventory: &Inventory, subject: &str) -> String {
+fn device(inventory: &Inventory, subject: &str) -> PartId {
     let devices = inventory.pci.as_ref().map_or(&[][..], |pci| &pci.devices);
     let subject = subject.to_ascii_lowercase();
     let with_function = format!("{subject}.0");
     let device = devices.iter().find(|d| d.address == subject || d.address == with_function);
-    device.map_or(subject, pci::locator)
+    device.map_or_else(|| PartId::called(PartKind::Pci, &subject), parts::device)
 }
 
 #[cfg(test)]
@@ -174,7 +164,7 @@ mod tests {
         };
         let os = Some(Os { kernel_log: vec![group], ..Os::default() });
         let found = messages(&Inventory { os, ..inventory });
-        found.into_iter().map(|finding| finding.locator).collect()
+        found.into_iter().map(|finding| finding.locator.map(String::from)).collect()
     }
 
     #[test]

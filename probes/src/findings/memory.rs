@@ -10,6 +10,7 @@ use super::{Finding, hypervisor};
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
 use crate::memory::{Dimm, EccCount, Memory, Nvdimm, slot_of};
+use crate::parts::{self, PartId};
 
 /// Errors that the memory controllers counted, by DIMM, rank or controller.
 pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
@@ -23,9 +24,10 @@ fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
         (_, Some(n @ 1..)) => (&MEMORY_ECC_CORRECTABLE, n, "corrected"),
         _ => return None,
     };
-    let slot = slot_of(row, &memory.dimms).and_then(|index| printed_name(&memory.dimms, index));
+    let slot = slot_of(row, &memory.dimms).and_then(|index| slot(&memory.dimms, index));
     let evidence = format!("{n} {what} memory errors since boot, counted at {}", place(row));
-    let finding = code.finding(slot.clone(), evidence);
+    let finding =
+        Finding { driver_label: row.label.clone(), ..code.finding(slot.clone(), evidence) };
     let Some(slot) = slot else { return Some(finding) };
     let advice = match what {
         "corrected" => format!("Watch the count. If it grows, replace the DIMM in slot {slot}."),
@@ -34,34 +36,15 @@ fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
     Some(Finding { advice, ..finding })
 }
 
-/// The name that is printed at each slot, with its bank where several slots share the name.
-#[must_use]
-pub fn printed_names(dimms: &[Dimm]) -> Vec<Option<String>> {
-    let mut n_slots: BTreeMap<&str, usize> = BTreeMap::new();
-    for locator in dimms.iter().filter_map(|dimm| dimm.locator.as_deref()) {
-        *n_slots.entry(locator).or_default() += 1;
-    }
-    let name = |dimm: &Dimm| {
-        let locator = dimm.locator.as_ref()?;
-        match &dimm.bank_locator {
-            Some(bank) if n_slots.get(locator.as_str()) > Some(&1) => {
-                Some(format!("{locator} ({bank})"))
-            }
-            _ => Some(locator.clone()),
-        }
-    };
-    dimms.iter().map(name).collect()
-}
-
-/// Each DIMM and its printed name.
-fn named(inventory: &Inventory) -> impl Iterator<Item = (&Dimm, Option<String>)> {
+/// Each DIMM and its slot.
+fn named(inventory: &Inventory) -> impl Iterator<Item = (&Dimm, Option<PartId>)> {
     let dimms = inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
-    dimms.iter().zip(printed_names(dimms))
+    dimms.iter().zip(parts::dimms(dimms))
 }
 
-/// As [`printed_names`], of one slot.
-pub(super) fn printed_name(dimms: &[Dimm], index: usize) -> Option<String> {
-    printed_names(dimms).into_iter().nth(index).flatten()
+/// One slot.
+pub(super) fn slot(dimms: &[Dimm], index: usize) -> Option<PartId> {
+    parts::dimms(dimms).into_iter().nth(index).flatten()
 }
 
 /// Where the driver counted. Its label is no slot name: most drivers compose it of numbers, such as
@@ -79,7 +62,7 @@ fn place(row: &EccCount) -> String {
 
 /// Errors that the firmware recorded for a module.
 pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
-    let finding = |(dimm, name): (&Dimm, Option<String>)| {
+    let finding = |(dimm, name): (&Dimm, Option<PartId>)| {
         let error = dimm.firmware_error.as_ref()?;
         let evidence = format!("the firmware recorded: {error}");
         Some(MEMORY_FIRMWARE_ERROR.finding(name, evidence))
@@ -96,10 +79,9 @@ pub(super) fn nvdimm(inventory: &Inventory) -> Vec<Finding> {
             bad.contains(&flag.as_str())
         };
         let flags: Vec<&str> = module.flags.iter().filter(is_bad).map(String::as_str).collect();
-        let serial = module.serial.as_ref().map(|serial| format!(", serial {serial}"));
-        let locator = format!("{}{}", module.name, serial.unwrap_or_default());
         let evidence = format!("the module reports {}", flags.join(", "));
-        (!flags.is_empty()).then(|| MEMORY_NVDIMM_FAILED.finding(Some(locator), evidence))
+        (!flags.is_empty())
+            .then(|| MEMORY_NVDIMM_FAILED.finding(Some(parts::nvdimm(module)), evidence))
     };
     memory.iter().flat_map(|memory| &memory.modules).filter_map(finding).collect()
 }
@@ -122,7 +104,7 @@ pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
     if are_made_up(inventory) {
         return Vec::new();
     }
-    let mut groups: BTreeMap<_, Vec<(&Dimm, Option<String>)>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Vec<(&Dimm, Option<PartId>)>> = BTreeMap::new();
     for (dimm, name) in named(inventory).filter(|(dimm, _)| dimm.size_bytes.is_some()) {
         groups.entry((&dimm.kind, &dimm.technology)).or_default().push((dimm, name));
     }
@@ -130,7 +112,7 @@ pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// The modules of one kind that differ from most of `populated`.
-fn odd_ones(populated: Vec<(&Dimm, Option<String>)>) -> Vec<Finding> {
+fn odd_ones(populated: Vec<(&Dimm, Option<PartId>)>) -> Vec<Finding> {
     let shape = |dimm: &Dimm| (dimm.size_bytes, dimm.configured_speed_mt_s);
     let mut n_of: BTreeMap<_, usize> = BTreeMap::new();
     for (dimm, _) in &populated {
@@ -246,29 +228,6 @@ fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::Severity;
-    use crate::memory::PersistentMemory;
-
-    #[test]
-    fn nvdimm_that_failed_to_save_is_critical_and_a_health_notice_is_not() {
-        let module = |flag: &str| Nvdimm {
-            name: "nmem0".to_owned(),
-            serial: Some("0x12".to_owned()),
-            flags: vec!["smart_notify".to_owned(), flag.to_owned()],
-            ..Nvdimm::default()
-        };
-        let found = |flag: &str| {
-            let modules = vec![module(flag)];
-            let persistent = Some(PersistentMemory { modules, ..PersistentMemory::default() });
-            let memory = Some(Memory { persistent, ..Memory::default() });
-            nvdimm(&Inventory { memory, ..Inventory::default() })
-        };
-        let findings = found("save_fail");
-        assert_eq!(findings[0].severity, Severity::Critical);
-        assert_eq!(findings[0].locator.as_deref(), Some("nmem0, serial 0x12"));
-        assert_eq!(findings[0].evidence, "the module reports save_fail");
-        assert!(found("smart_event").is_empty());
-    }
 
     fn dimm(locator: &str, gib: u64, speed: u32) -> Dimm {
         Dimm {
@@ -301,47 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn uncorrectable_error_is_critical_and_names_the_printed_slot() {
-        let found = ecc_at(Some("A2"), vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)]);
-        assert_eq!(found.code.as_str(), "memory.ecc.uncorrectable");
-        assert_eq!((found.severity, found.locator.as_deref()), (Severity::Critical, Some("A2")));
-        assert_eq!(
-            found.evidence,
-            "2 uncorrectable memory errors since boot, counted at mc0/dimm1, controller Skylake \
-             Socket#0 IMC#0, channel 0 slot 1, driver label A2"
-        );
-        assert!(found.advice.contains("slot A2"), "{}", found.advice);
-    }
-
-    #[test]
     fn slots_of_one_name_are_distinguished_by_their_bank() {
         let slot =
             |bank: &str| Dimm { bank_locator: Some(bank.to_owned()), ..dimm("A1", 16, 3200) };
         let found = ecc_at(Some("P1 A1"), vec![slot("P0"), slot("P1")]);
-        assert_eq!(found.locator.as_deref(), Some("A1 (P1)"));
+        assert_eq!(found.part(), "A1 (P1)");
         assert_eq!(ecc_at(Some("A1"), vec![slot("P0"), slot("P1")]).locator, None);
-    }
-
-    #[test]
-    fn driver_label_that_matches_no_slot_is_evidence_and_no_locator() {
-        let slots = || vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)];
-        for label in [Some("CPU_SrcID#0_MC#0_Chan#0_DIMM#1"), None] {
-            let found = ecc_at(label, slots());
-            assert_eq!(found.locator, None);
-            assert!(found.evidence.contains("channel 0 slot 1"), "{}", found.evidence);
-            assert!(label.is_none_or(|label| found.evidence.ends_with(label)), "{found:?}");
-            assert!(!found.advice.contains("slot "), "{}", found.advice);
-        }
-    }
-
-    #[test]
-    fn firmware_error_is_found_at_its_dimm() {
-        let error = Some("Multi-bit error".to_owned());
-        let dimms =
-            vec![dimm("A1", 16, 3200), Dimm { firmware_error: error, ..dimm("A2", 16, 3200) }];
-        let found = firmware_error(&inventory(Memory { dimms, ..Memory::default() }));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].locator.as_deref(), Some("A2"));
     }
 
     #[test]
@@ -356,38 +280,6 @@ mod tests {
         assert_eq!(lost(&known).len(), 1);
         let unknown = Inventory { os: None, ..known };
         assert_eq!(lost(&unknown), []);
-    }
-
-    #[test]
-    fn one_odd_dimm_is_found_and_two_equal_halves_are_not() {
-        let odd = vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200), dimm("A3", 8, 2933)];
-        let found = mismatch(&inventory(Memory { dimms: odd, ..Memory::default() }));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].locator.as_deref(), Some("A3"));
-        let halves = vec![dimm("A1", 16, 3200), dimm("A2", 8, 3200)];
-        assert!(mismatch(&inventory(Memory { dimms: halves, ..Memory::default() })).is_empty());
-    }
-
-    #[test]
-    fn unknown_speed_is_not_a_mismatch() {
-        let with = |gib| {
-            let unknown = Dimm { configured_speed_mt_s: None, ..dimm("A3", gib, 0) };
-            let dimms = vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200), unknown];
-            mismatch(&inventory(Memory { dimms, ..Memory::default() })).len()
-        };
-        assert_eq!((with(16), with(8)), (0, 1));
-    }
-
-    #[test]
-    fn memory_is_lost_only_if_a_whole_dimm_is_missing() {
-        let with = |present_gib: u64| Memory {
-            installed_bytes: Some(32 << 30),
-            kernel_present_bytes: Some(present_gib << 30),
-            dimms: vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)],
-            ..Memory::default()
-        };
-        assert!(lost(&inventory(with(31))).is_empty());
-        assert_eq!(lost(&inventory(with(16))).len(), 1);
     }
 
     #[test]
@@ -417,15 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_at_an_unknown_dimm_have_no_locator() {
-        let row =
-            EccCount { name: "mc0".to_owned(), uncorrectable: Some(1), ..EccCount::default() };
-        let found = ecc(&inventory(Memory { ecc: vec![row], ..Memory::default() })).remove(0);
-        assert_eq!(found.locator, None);
-        assert_eq!(
-            found.evidence,
-            "1 uncorrectable memory errors since boot, counted at mc0, the controller does not \
-             identify the DIMM"
-        );
+    fn row_of_the_controller_itself_does_not_identify_the_dimm() {
+        let row = EccCount { name: "mc0".to_owned(), ..EccCount::default() };
+        assert_eq!(place(&row), "mc0, the controller does not identify the DIMM");
     }
 }

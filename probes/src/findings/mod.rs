@@ -16,19 +16,16 @@ mod platform;
 mod raid;
 mod table;
 
-pub(crate) use disk::locator as disk_locator;
 pub use disk_health::of_unreadable;
-pub(crate) use kernel::socket as socket_of;
-pub use memory::printed_names as slot_names;
-pub(crate) use nic::locators as nic_locators;
-pub(crate) use pci::locator as pci_locator;
-pub(crate) use raid::drive_locator;
+pub(crate) use nic::physical as physical_ports;
+pub(crate) use pci::card;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::Inventory;
+use crate::parts::PartId;
 
 /// How bad a finding is.
 #[derive(
@@ -44,6 +41,18 @@ pub enum Severity {
     Critical,
 }
 
+impl Severity {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
 /// Something wrong or unusual, and the part that a technician would check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -56,7 +65,8 @@ pub struct Finding {
     pub component: String,
     /// Which part: slot, locator, serial, bay, kernel name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locator: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub locator: Option<PartId>,
     /// What was observed, with figures.
     pub evidence: String,
     /// What to do next.
@@ -64,6 +74,17 @@ pub struct Finding {
     /// The record of the source, for the evidence of a fault: the first message of the kernel log. Not reported.
     #[serde(skip)]
     pub raw: Option<String>,
+    /// What the memory controller's driver calls the part, which is printed nowhere. Not reported.
+    #[serde(skip)]
+    pub driver_label: Option<String>,
+}
+
+impl Finding {
+    /// The part as text, empty if the finding is about the machine.
+    #[must_use]
+    pub fn part(&self) -> String {
+        self.locator.as_ref().map(PartId::to_string).unwrap_or_default()
+    }
 }
 
 /// The hypervisor of a guest; `None` on bare metal, or if nothing shows one.

@@ -4,34 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{
     NIC_DUPLICATE_MAC, NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_MODULE_ALARM, NIC_NO_CARRIER,
-    NIC_SPEED,
+    NIC_SPEED, Row,
 };
 use super::{Finding, Severity, hypervisor, pci};
 use crate::collect::Inventory;
 use crate::identity::suspicion;
 use crate::network::Interface;
+use crate::parts::{self, PartId, PartKind};
 
-fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
+/// The physical ports, those of BMCs and virtual functions excepted.
+pub(crate) fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
     let all = inventory.network.iter().flat_map(|network| &network.interfaces);
     all.filter(|nic| nic.kind.as_deref() == Some("physical") && nic.vf_of.is_none())
         .filter(|nic| !nic.is_bmc_usb && !nic.is_representor)
-}
-
-fn locator(nic: &Interface) -> String {
-    match &nic.pci_address {
-        Some(address) => format!("{} ({address})", nic.name),
-        None => nic.name.clone(),
-    }
-}
-
-/// The locator of a physical port by its name.
-pub(super) fn named(inventory: &Inventory, name: &str) -> Option<String> {
-    physical(inventory).find(|nic| nic.name == name).map(locator)
-}
-
-/// The name and the locator of each physical port.
-pub(crate) fn locators(inventory: &Inventory) -> impl Iterator<Item = (&str, String)> {
-    physical(inventory).map(|nic| (nic.name.as_str(), locator(nic)))
 }
 
 /// Ports that are up without a link, unless they are unused: a live image sets all ports up.
@@ -44,9 +29,10 @@ pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
             && (nic.link_down_reason.as_deref() == Some("no cable")
                 || card(nic).is_some_and(|card| in_use.contains(&card)))
     };
-    let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false) && !is_unused(nic));
-    down.map(|nic| NIC_NO_CARRIER.finding(Some(locator(nic)), "the port is up but has no link"))
-        .collect()
+    of_ports(inventory, &NIC_NO_CARRIER, |nic| {
+        let is_down = nic.has_carrier == Some(false) && !is_unused(nic);
+        is_down.then(|| "the port is up but has no link".to_owned())
+    })
 }
 
 /// Cards with the same permanent address. The ports of one card may share theirs, and so may a virtual function and the
@@ -64,9 +50,11 @@ pub(super) fn duplicate_mac(inventory: &Inventory) -> Vec<Finding> {
     let finding = |(mac, mut ports): (&str, Vec<(&str, &Interface)>)| {
         ports.sort_by_key(|(card, nic)| (*card, &nic.name));
         ports.dedup_by_key(|(card, _)| *card);
-        let names: Vec<String> = ports.iter().map(|(_, nic)| locator(nic)).collect();
+        let names: Vec<String> =
+            ports.iter().map(|(_, nic)| parts::port(nic).to_string()).collect();
         let evidence = format!("all report the permanent MAC {mac}");
-        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(names.join(", ")), evidence))
+        let parts = PartId::called(PartKind::Other, names.join(", "));
+        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(parts), evidence))
     };
     by_mac.into_iter().filter_map(finding).collect()
 }
@@ -77,36 +65,41 @@ fn is_from_a_vendor(mac: &str) -> bool {
     !is_local && suspicion(mac).is_none()
 }
 
+/// A finding about each physical port that `observed` describes.
+fn of_ports(
+    inventory: &Inventory,
+    row: &Row,
+    observed: impl Fn(&Interface) -> Option<String>,
+) -> Vec<Finding> {
+    let finding = |nic| Some(row.finding(Some(parts::port(nic)), observed(nic)?));
+    physical(inventory).filter_map(finding).collect()
+}
+
 /// Links that run below the highest speed of the port.
 pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
-    let slow = |nic: &Interface| {
+    of_ports(inventory, &NIC_SPEED, |nic| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
         let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
-        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(locator(nic)), evidence))
-    };
-    physical(inventory).filter_map(slow).collect()
+        (speed > 0 && speed < max).then_some(evidence)
+    })
 }
 
 /// Links that cannot send and receive at the same time.
 pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
-    let half = |nic: &Interface| {
+    of_ports(inventory, &NIC_HALF_DUPLEX, |nic| {
         let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
         let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
-        let evidence = format!("the link runs at {speed} Mbit/s half duplex");
-        is_half.then(|| NIC_HALF_DUPLEX.finding(Some(locator(nic)), evidence))
-    };
-    physical(inventory).filter_map(half).collect()
+        is_half.then(|| format!("the link runs at {speed} Mbit/s half duplex"))
+    })
 }
 
 /// Modules beyond their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
 pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
-    let alarm = |nic: &Interface| {
+    of_ports(inventory, &NIC_MODULE_ALARM, |nic| {
         let alarms = &nic.module.as_ref()?.alarms;
         let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
-        let evidence = format!("the module reports {}", alarms.join(", "));
-        is_alarmed.then(|| NIC_MODULE_ALARM.finding(Some(locator(nic)), evidence))
-    };
-    physical(inventory).filter_map(alarm).collect()
+        is_alarmed.then(|| format!("the module reports {}", alarms.join(", ")))
+    })
 }
 
 /// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a
@@ -125,7 +118,7 @@ fn hidden_lldp(nic: &Interface) -> Finding {
     } else {
         "the card's firmware handles LLDP"
     };
-    let finding = NIC_FIRMWARE_LLDP.finding(Some(locator(nic)), evidence);
+    let finding = NIC_FIRMWARE_LLDP.finding(Some(parts::port(nic)), evidence);
     let flag = match nic.driver.as_deref() {
         Some("i40e") => Some("disable-fw-lldp on"),
         Some("ice") => Some("fw-lldp-agent off"),
@@ -143,42 +136,20 @@ fn hidden_lldp(nic: &Interface) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::network::Network;
 
-    fn inventory(nic: Interface) -> Inventory {
-        let network = Network { interfaces: vec![nic], ..Network::default() };
-        Inventory { network: Some(network), ..Inventory::default() }
-    }
-
-    fn nic() -> Interface {
-        Interface {
-            name: "eno1".to_owned(),
-            kind: Some("physical".to_owned()),
-            ..Interface::default()
-        }
-    }
-
-    #[test]
-    fn port_with_an_unknown_carrier_is_no_finding() {
-        assert!(no_carrier(&inventory(nic())).is_empty());
-        let down = Interface { has_carrier: Some(false), ..nic() };
-        assert_eq!(no_carrier(&inventory(down)).len(), 1);
+    fn inventory(ports: &[Value]) -> Inventory {
+        serde_json::from_value(json!({"network": {"interfaces": ports}})).unwrap()
     }
 
     #[test]
     fn same_address_on_two_cards_is_found_and_on_one_card_is_not() {
         let found = |mac: &str, addresses: [&str; 2]| {
-            let port = |address: &str| Interface {
-                permanent_mac: Some(mac.to_owned()),
-                pci_address: Some(address.to_owned()),
-                ..nic()
-            };
-            let network =
-                Network { interfaces: addresses.map(port).to_vec(), ..Network::default() };
-            let found =
-                duplicate_mac(&Inventory { network: Some(network), ..Inventory::default() });
-            found.into_iter().filter_map(|finding| finding.locator).collect::<Vec<_>>()
+            let port = |address: &str| json!({"name": "eno1", "kind": "physical", "permanent_mac": mac, "pci_address": address});
+            let found = duplicate_mac(&inventory(&addresses.map(port)));
+            found.iter().map(Finding::part).collect::<Vec<_>>()
         };
         let cards = ["0000:3b:00.0", "0000:5e:00.0"];
         let both = "eno1 (0000:3b:00.0), eno1 (0000:5e:00.0)";
@@ -191,34 +162,21 @@ mod tests {
 
     #[test]
     fn firmware_lldp_is_a_warning_only_if_a_neighbour_is_missing() {
-        let silent = Interface {
-            driver: Some("i40e".to_owned()),
-            has_carrier: Some(true),
-            has_firmware_lldp_agent: Some(true),
-            lldp: Some(Vec::new()),
-            ..nic()
-        };
-        let severity =
-            |nic: Interface| firmware_lldp(&inventory(nic)).first().map(|finding| finding.severity);
-        let advice = &firmware_lldp(&inventory(silent.clone()))[0].advice;
-        assert!(advice.contains("--set-priv-flags eno1 disable-fw-lldp on"), "{advice}");
-        let not_listened = Interface { lldp: None, ..silent.clone() };
-        let no_link = Interface { has_carrier: Some(false), ..silent.clone() };
-        let off = Interface { has_firmware_lldp_agent: Some(false), ..silent.clone() };
-        assert_eq!(severity(silent), Some(Severity::Warning));
-        assert_eq!(severity(not_listened), Some(Severity::Info));
-        assert_eq!(severity(no_link), Some(Severity::Info));
-        assert_eq!((severity(off), severity(nic())), (None, None));
-    }
-
-    #[test]
-    fn link_below_the_maximum_of_the_port_is_found() {
-        let with = |speed| Interface {
-            speed_mbit_s: Some(speed),
-            max_speed_mbit_s: Some(25_000),
-            ..nic()
-        };
-        assert_eq!(slow(&inventory(with(10_000))).len(), 1);
-        assert!(slow(&inventory(with(25_000))).is_empty());
+        let command = "--set-priv-flags eno1 disable-fw-lldp on";
+        for (agent, carrier, lldp, expected) in [
+            (json!(true), true, json!([]), Some(Severity::Warning)),
+            (json!(true), true, Value::Null, Some(Severity::Info)),
+            (json!(true), false, json!([]), Some(Severity::Info)),
+            (json!(false), true, json!([]), None),
+            (Value::Null, true, json!([]), None),
+        ] {
+            let port = json!({
+                "name": "eno1", "kind": "physical", "driver": "i40e", "has_carrier": carrier,
+                "has_firmware_lldp_agent": agent, "lldp": lldp,
+            });
+            let found = firmware_lldp(&inventory(&[port]));
+            assert_eq!(found.first().map(|finding| finding.severity), expected);
+            assert!(found.iter().all(|finding| finding.advice.contains(command)), "{found:?}");
+        }
     }
 }

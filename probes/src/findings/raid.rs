@@ -4,11 +4,12 @@
 use super::table::{
     DISK_RAID_DRIVE_ERRORS, DISK_RAID_DRIVE_FAILED, DISK_RAID_DRIVE_FAILING,
     DISK_RAID_DRIVE_FOREIGN, DISK_RAID_MEMORY_ERRORS, DISK_RAID_VOLUME_DEGRADED,
-    DISK_RAID_VOLUME_OFFLINE,
+    DISK_RAID_VOLUME_OFFLINE, Row,
 };
 use super::{Finding, Severity};
 use crate::block::{RaidController, RaidDrive, RaidVolume};
 use crate::collect::Inventory;
+use crate::parts;
 
 fn controllers(inventory: &Inventory) -> &[RaidController] {
     inventory.block.as_ref().map(|block| block.raid_controllers.as_slice()).unwrap_or_default()
@@ -18,21 +19,6 @@ fn controllers(inventory: &Inventory) -> &[RaidController] {
 fn drives(inventory: &Inventory) -> impl Iterator<Item = (&RaidController, &RaidDrive)> {
     let of = |controller| RaidController::drives(controller).map(move |drive| (controller, drive));
     controllers(inventory).iter().flat_map(of)
-}
-
-/// Slot and enclosure as they are printed, then serial number and controller.
-pub(crate) fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
-    let place = match (drive.enclosure, drive.slot) {
-        (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
-        (None, Some(slot)) => format!("slot {slot}"),
-        _ => match (drive.device_id, &drive.hctl) {
-            (Some(id), _) => format!("drive {id}"),
-            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
-        },
-    };
-    let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}, "));
-    let address = &controller.pci_address;
-    format!("{place} ({}RAID controller {address})", serial.unwrap_or_default())
 }
 
 /// Drives that the controller has taken out of service.
@@ -59,7 +45,7 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
         };
         let evidence = format!("the RAID controller reports the drive as {state}{member}");
         let finding =
-            DISK_RAID_DRIVE_FAILED.finding(Some(drive_locator(controller, drive)), evidence);
+            DISK_RAID_DRIVE_FAILED.finding(Some(parts::drive(controller, drive)), evidence);
         Some(Finding { severity, ..finding })
     };
     drives(inventory).filter_map(failed).collect()
@@ -73,34 +59,40 @@ fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
     drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))
 }
 
+/// A finding about each drive that `observed` describes.
+fn of_drives(
+    inventory: &Inventory,
+    row: &Row,
+    observed: impl Fn(&RaidDrive) -> Option<String>,
+) -> Vec<Finding> {
+    let finding = |(controller, drive): (&RaidController, &RaidDrive)| {
+        Some(row.finding(Some(parts::drive(controller, drive)), observed(drive)?))
+    };
+    drives(inventory).filter_map(finding).collect()
+}
+
 /// Drives that predicted their own failure.
 pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
-    let failing = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_FAILING, |drive| {
         let n = drive.predictive_failures.filter(|n| *n > 0)?;
-        let evidence = format!("the drive predicted its failure {n} times");
-        Some(DISK_RAID_DRIVE_FAILING.finding(Some(drive_locator(controller, drive)), evidence))
-    };
-    drives(inventory).filter_map(failing).collect()
+        Some(format!("the drive predicted its failure {n} times"))
+    })
 }
 
 /// Drives with media errors.
 pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
-    let bad = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_ERRORS, |drive| {
         let n = drive.media_errors.filter(|n| *n > 0)?;
-        let evidence = format!("the RAID controller counted {n} media errors");
-        Some(DISK_RAID_DRIVE_ERRORS.finding(Some(drive_locator(controller, drive)), evidence))
-    };
-    drives(inventory).filter_map(bad).collect()
+        Some(format!("the RAID controller counted {n} media errors"))
+    })
 }
 
 /// Drives that contain the configuration of another controller.
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
-    let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
+    of_drives(inventory, &DISK_RAID_DRIVE_FOREIGN, |drive| {
         let evidence = "the drive contains the configuration of another RAID controller";
-        DISK_RAID_DRIVE_FOREIGN.finding(Some(drive_locator(controller, drive)), evidence)
-    };
-    let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
-    all.map(foreign).collect()
+        (drive.is_foreign == Some(true)).then(|| evidence.to_owned())
+    })
 }
 
 fn volume_name(volume: &RaidVolume) -> String {
@@ -121,9 +113,7 @@ pub(super) fn volume(inventory: &Inventory) -> Vec<Finding> {
         let missing = volume.n_missing_drives.filter(|n| *n > 0);
         let missing = missing.map(|n| format!("; missing drives: {n}")).unwrap_or_default();
         let evidence = format!("the {}volume is {state}{missing}", level.unwrap_or_default());
-        let locator =
-            format!("{}, RAID controller {}", volume_name(volume), controller.pci_address);
-        Some(row.finding(Some(locator), evidence))
+        Some(row.finding(Some(parts::volume(controller, volume)), evidence))
     };
     let of = |controller| {
         let volumes = RaidController::volumes(controller);
@@ -137,8 +127,7 @@ pub(super) fn memory(inventory: &Inventory) -> Vec<Finding> {
     let bad = |controller: &RaidController| {
         let n = controller.memory_uncorrectable_errors.filter(|n| *n > 0)?;
         let evidence = format!("{n} uncorrectable errors of the controller's cache memory");
-        let locator = format!("RAID controller {}", controller.pci_address);
-        Some(DISK_RAID_MEMORY_ERRORS.finding(Some(locator), evidence))
+        Some(DISK_RAID_MEMORY_ERRORS.finding(Some(parts::raid_controller(controller)), evidence))
     };
     controllers(inventory).iter().filter_map(bad).collect()
 }
@@ -146,30 +135,22 @@ pub(super) fn memory(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Block;
+    use serde_json::json;
 
-    fn inventory(drive: RaidDrive, volume: RaidVolume) -> Inventory {
-        let controller = RaidController {
-            pci_address: "0000:18:00.0".to_owned(),
-            drives: Some(vec![drive]),
-            volumes: Some(vec![volume]),
-            ..RaidController::default()
-        };
-        let block = Block { raid_controllers: vec![controller], ..Block::default() };
-        Inventory { block: Some(block), ..Inventory::default() }
+    fn inventory(drive: &RaidDrive, volume: &RaidVolume) -> Inventory {
+        let controller =
+            json!({"pci_address": "0000:18:00.0", "drives": [drive], "volumes": [volume]});
+        serde_json::from_value(json!({"block": {"raid_controllers": [controller]}})).unwrap()
     }
 
     fn drive(state: &str) -> RaidDrive {
+        let place = json!({"device_id": 9, "enclosure": 32, "slot": 4, "state": state});
+        let drive: RaidDrive = serde_json::from_value(place).unwrap();
         RaidDrive {
-            device_id: Some(9),
-            enclosure: Some(32),
-            slot: Some(4),
-            state: Some(state.to_owned()),
-            serial: Some("WFK0A1B2".to_owned()),
             media_errors: Some(0),
             predictive_failures: Some(0),
             is_foreign: Some(false),
-            ..RaidDrive::default()
+            ..drive
         }
     }
 
@@ -178,64 +159,27 @@ mod tests {
     }
 
     #[test]
-    fn failed_drive_of_an_optimal_volume_is_critical_and_has_its_slot() {
-        let found = failed_drive(&inventory(drive("failed"), optimal()));
-        assert_eq!(found[0].severity, Severity::Critical);
-        assert_eq!(
-            found[0].locator.as_deref(),
-            Some("slot 4 of enclosure 32 (serial WFK0A1B2, RAID controller 0000:18:00.0)")
-        );
-        assert!(found[0].evidence.ends_with("failed, a member of volume 0"), "{found:?}");
+    fn healthy_and_unknown_drives_and_volumes_raise_nothing() {
+        let checks = [failed_drive, failing_drive, drive_errors, foreign_drive, volume, memory];
+        for drive in [drive("online"), drive("jbod"), drive("hot spare"), RaidDrive::default()] {
+            for volume in [optimal(), RaidVolume::default()] {
+                let inventory = inventory(&drive, &volume);
+                assert!(checks.iter().all(|check| check(&inventory).is_empty()));
+            }
+        }
     }
 
     #[test]
-    fn offline_drive_is_a_warning_unless_it_is_in_use() {
-        let degraded = || RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
-        let found = |drive, volume| failed_drive(&inventory(drive, volume));
-        assert_eq!(found(drive("offline"), degraded())[0].severity, Severity::Warning);
-        assert!(found(drive("offline"), optimal()).is_empty());
+    fn offline_drive_that_the_system_reads_is_in_use_and_one_without_a_volume_is_not() {
+        let found = |drive, volume| failed_drive(&inventory(drive, volume)).len();
+        let degraded = RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
         let passed_through = RaidDrive { disk: Some("sda".to_owned()), ..drive("offline") };
-        assert!(found(passed_through, degraded()).is_empty());
         let unused = RaidVolume { drives: Vec::new(), ..optimal() };
-        assert_eq!(found(drive("offline"), unused).len(), 1, "no volume shows that it works");
+        assert_eq!((found(&passed_through, &degraded), found(&drive("offline"), &unused)), (0, 1));
     }
 
     #[test]
-    fn predicted_failures_and_errors_are_warnings_and_foreign_drives_are_notes() {
-        let bad = RaidDrive {
-            predictive_failures: Some(3),
-            media_errors: Some(12),
-            is_foreign: Some(true),
-            ..drive("online")
-        };
-        let inventory = inventory(bad, optimal());
-        assert!(failing_drive(&inventory)[0].evidence.contains("3 times"));
-        assert!(drive_errors(&inventory)[0].evidence.contains("12 media errors"));
-        assert_eq!(foreign_drive(&inventory)[0].severity, Severity::Info);
-    }
-
-    #[test]
-    fn controller_whose_memory_loses_data_is_critical() {
-        let with = |n| {
-            let controller = RaidController {
-                pci_address: "0000:18:00.0".to_owned(),
-                memory_uncorrectable_errors: Some(n),
-                ..RaidController::default()
-            };
-            let block = Block { raid_controllers: vec![controller], ..Block::default() };
-            memory(&Inventory { block: Some(block), ..Inventory::default() })
-        };
-        let found = with(2);
-        assert_eq!(
-            (found[0].severity, found[0].locator.as_deref()),
-            (Severity::Critical, Some("RAID controller 0000:18:00.0"))
-        );
-        assert!(found[0].evidence.starts_with("2 uncorrectable errors"), "{found:?}");
-        assert!(with(0).is_empty());
-    }
-
-    #[test]
-    fn degraded_volume_is_a_warning_and_an_offline_one_is_critical() {
+    fn volume_has_its_level_its_disk_and_how_many_drives_are_missing() {
         let degraded = RaidVolume {
             state: Some("degraded".to_owned()),
             raid_level: Some("RAID 5".to_owned()),
@@ -243,24 +187,8 @@ mod tests {
             n_missing_drives: Some(1),
             ..RaidVolume::default()
         };
-        let found = volume(&inventory(drive("online"), degraded.clone()));
-        assert_eq!(found[0].evidence, "the RAID 5 volume is degraded; missing drives: 1");
-        assert_eq!(
-            found[0].locator.as_deref(),
-            Some("volume 0 (sda), RAID controller 0000:18:00.0")
-        );
-        let offline = RaidVolume { state: Some("offline".to_owned()), ..degraded };
-        assert_eq!(volume(&inventory(drive("online"), offline))[0].severity, Severity::Critical);
-    }
-
-    #[test]
-    fn healthy_and_unknown_drives_and_volumes_raise_nothing() {
-        let checks = [failed_drive, failing_drive, drive_errors, foreign_drive, volume, memory];
-        for drive in [drive("online"), drive("jbod"), drive("hot spare"), RaidDrive::default()] {
-            for volume in [optimal(), RaidVolume::default()] {
-                let inventory = inventory(drive.clone(), volume);
-                assert!(checks.iter().all(|check| check(&inventory).is_empty()));
-            }
-        }
+        let found = volume(&inventory(&drive("online"), &degraded)).remove(0);
+        assert_eq!(found.evidence, "the RAID 5 volume is degraded; missing drives: 1");
+        assert_eq!(found.part(), "volume 0 (sda), RAID controller 0000:18:00.0");
     }
 }

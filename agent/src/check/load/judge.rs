@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use probes::cpuset::CpuSet;
 use probes::findings::{Finding, row};
+use probes::parts::logical_cpu;
 
 /// How the process of one CPU ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,8 +115,8 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
 
 impl Verdict {
     fn add_cpu(&mut self, cpu: u32, evidence: String) {
-        let locator = Some(format!("logical CPU {cpu}"));
-        self.findings.extend(row("cpu.wrong_result").map(|row| row.finding(locator, evidence)));
+        let part = Some(logical_cpu(&cpu.to_string()));
+        self.findings.extend(row("cpu.wrong_result").map(|row| row.finding(part, evidence)));
     }
 }
 
@@ -197,9 +198,7 @@ mod tests {
     /// The findings as code, locator and evidence, and the CPUs that were not tested.
     fn judged(outcomes: &[Outcome]) -> (Vec<String>, Vec<String>) {
         let verdict = judge(outcomes);
-        let finding = |f: &Finding| {
-            format!("{} {}: {}", f.code, f.locator.as_deref().unwrap_or("-"), f.evidence)
-        };
+        let finding = |f: &Finding| format!("{} {}: {}", f.code, f.part(), f.evidence);
         let untested = verdict.untested.iter().map(|(why, cpus)| format!("{cpus}: {why}"));
         (verdict.findings.iter().map(finding).collect(), untested.collect())
     }
@@ -270,7 +269,7 @@ mod tests {
         let memory = format!("{word}done 9 0 4096 5\n");
         let (findings, _) = judged(&[good(0), outcome(1, &memory, End::Exited(0))]);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].starts_with("memory.wrong_content -: 5 words read back differently, first on CPU 1 at physical address 0x1000: "));
+        assert!(findings[0].starts_with("memory.wrong_content : 5 words read back differently, first on CPU 1 at physical address 0x1000: "));
         let both = format!("wrong 0x1 instead of 0x2; integer arithmetic\n{word}done 9 1 4096 5\n");
         let (findings, _) = judged(&[good(0), outcome(1, &both, End::Exited(0))]);
         assert!(findings.len() == 1 && findings[0].starts_with("cpu.wrong_result"), "{findings:?}");

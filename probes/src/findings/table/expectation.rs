@@ -2,18 +2,14 @@
 //! instruction.
 
 use super::super::Severity::{Critical, Warning};
-use super::{Row, row_table};
+use super::row_table;
 
 /// Where expectations come from.
 const SOURCE: &str = "The report, compared with the file of `--expect` or with `expect` in the VIM's instruction; see \
                       docs/expectations.md.";
 
 row_table! {
-    EXPECTATION_MISSING = Row {
-        code: "expectation.missing",
-        severity: Critical,
-        other_severity: Some(Warning),
-        component: "any",
+    EXPECTATION_MISSING = "expectation.missing" Critical or Warning of "any" {
         meaning: "The machine has fewer parts of a kind than expected. It is a warning if the expectations say \
                   severity: warning.",
         source: SOURCE,
@@ -21,11 +17,7 @@ row_table! {
         false_alarms: "A part fulfils one expectation only, and as many expectations as possible are fulfilled, so \
                        the order of the entries does not matter.",
     };
-    EXPECTATION_MISMATCH = Row {
-        code: "expectation.mismatch",
-        severity: Critical,
-        other_severity: Some(Warning),
-        component: "any",
+    EXPECTATION_MISMATCH = "expectation.mismatch" Critical or Warning of "any" {
         meaning: "A part has another value than expected, such as another size, firmware version or neighbour. It \
                   is a warning if the expectations say severity: warning.",
         source: SOURCE,
@@ -33,11 +25,7 @@ row_table! {
         false_alarms: "Of the parts that fulfil no expectation, the one that is nearest is named. An exact size may \
                        differ by 1 %.",
     };
-    EXPECTATION_UNKNOWN = Row {
-        code: "expectation.unknown",
-        severity: Warning,
-        other_severity: Some(Critical),
-        component: "any",
+    EXPECTATION_UNKNOWN = "expectation.unknown" Warning or Critical of "any" {
         meaning: "The report does not contain a value that is expected, so nobody can say whether the machine has \
                   it. It is critical if the expectations say severity: critical.",
         source: SOURCE,
@@ -45,11 +33,7 @@ row_table! {
                  --lldp-wait.",
         false_alarms: "A value that is not known is never treated as met, nor as other than expected.",
     };
-    EXPECTATION_SURPLUS = Row {
-        code: "expectation.surplus",
-        severity: Warning,
-        other_severity: Some(Critical),
-        component: "any",
+    EXPECTATION_SURPLUS = "expectation.surplus" Warning or Critical of "any" {
         meaning: "The machine has more parts of a kind than expected. It is critical if the expectations say \
                   severity: critical.",
         source: SOURCE,

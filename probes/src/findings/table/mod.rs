@@ -20,6 +20,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{Finding, Severity};
+use crate::parts::PartId;
 
 pub(super) use disk::*;
 pub(super) use memory::*;
@@ -28,14 +29,32 @@ pub(super) use platform::*;
 pub(super) use raid::*;
 
 /// The rows of one file, each a `static` by which the checks make their findings, and all of them as
-/// `ROWS`.
+/// `ROWS`: name, code, severity, the other severity, texts. Findings are of the component with which the code begins,
+/// unless `of` names another.
 macro_rules! row_table {
-    ($($name:ident = $row:expr;)*) => {
-        $(pub(in crate::findings) static $name: Row = $row;)*
-        pub(super) static ROWS: &[&Row] = &[$(&$name),*];
+    ($($name:ident = $code:literal $severity:ident $(or $other:ident)? $(of $component:literal)? {
+        $($text:tt)*
+    };)*) => {
+        $(pub(in crate::findings) static $name: super::Row = super::Row {
+            code: $code,
+            severity: $severity,
+            other_severity: [$(Some($other),)? None][0],
+            component: [$($component,)? super::first_word($code)][0],
+            $($text)*
+        };)*
+        pub(super) static ROWS: &[&super::Row] = &[$(&$name),*];
     };
 }
 use row_table;
+
+/// The part of a code before the first dot.
+const fn first_word(code: &'static str) -> &'static str {
+    let mut at = 0;
+    while code.as_bytes()[at] != b'.' {
+        at += 1;
+    }
+    code.split_at(at).0
+}
 
 /// What is known of one code.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -89,7 +108,7 @@ impl Row {
 
     /// A finding of this row, of its usual severity and with its advice.
     #[must_use]
-    pub fn finding(&self, locator: Option<String>, evidence: impl Into<String>) -> Finding {
+    pub fn finding(&self, locator: Option<PartId>, evidence: impl Into<String>) -> Finding {
         Finding {
             code: FindingCode(Cow::Borrowed(self.code)),
             severity: self.severity,
@@ -98,6 +117,7 @@ impl Row {
             evidence: evidence.into(),
             advice: self.advice.to_owned(),
             raw: None,
+            driver_label: None,
         }
     }
 }
@@ -187,10 +207,8 @@ mod tests {
 
     /// The table as `docs/findings.md`.
     fn document() -> String {
-        let severities = |row: &Row| {
-            let name = |severity: Severity| format!("{severity:?}").to_lowercase();
-            row.severities().map(name).collect::<Vec<_>>().join(" or ")
-        };
+        let severities =
+            |row: &Row| row.severities().map(Severity::as_str).collect::<Vec<_>>().join(" or ");
         let mut text = "# Findings\n\nEvery finding that `check`, `inspect` and `report` can make. \
             `run-coreos-installer explain CODE` prints the same text. This file is generated from \
             `probes/src/findings/table/`; do not edit it.\n\n\

@@ -1,0 +1,136 @@
+//! The parts of an inventory, as findings name them. Source: the slots, bays, addresses and names in the inventory.
+
+use std::collections::BTreeMap;
+
+pub use formats::part::{Detail, PartId, PartKind};
+
+use crate::block::{Disk, DiskBay, RaidController, RaidDrive, RaidVolume};
+use crate::collect::Inventory;
+use crate::cpuset::CpuSet;
+use crate::memory::{Dimm, Nvdimm};
+use crate::network::Interface;
+use crate::pci::PciDevice;
+
+/// A disk with its serial number and bay: what is printed on the label, and where the disk is.
+#[must_use]
+pub fn disk(disk: &Disk) -> PartId {
+    let serial = disk.serial.clone().map(Detail::Serial);
+    let bay = disk.bay.as_ref().and_then(DiskBay::name).map(Detail::Bay);
+    PartId::new(PartKind::Disk, &disk.name).with(serial.into_iter().chain(bay))
+}
+
+/// A drive of a RAID controller, by slot and enclosure as they are printed.
+#[must_use]
+pub fn drive(controller: &RaidController, drive: &RaidDrive) -> PartId {
+    let place = match (drive.enclosure, drive.slot) {
+        (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
+        (None, Some(slot)) => format!("slot {slot}"),
+        _ => match (drive.device_id, &drive.hctl) {
+            (Some(id), _) => format!("drive {id}"),
+            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
+        },
+    };
+    let serial = drive.serial.clone().map(Detail::Serial);
+    let address = controller.pci_address.clone();
+    PartId::new(PartKind::RaidDrive, format!("{address} {place}"))
+        .named(place)
+        .with(serial.into_iter().chain([Detail::Controller(address)]))
+}
+
+/// A volume of a RAID controller, with the disk that it is.
+#[must_use]
+pub fn volume(controller: &RaidController, volume: &RaidVolume) -> PartId {
+    let address = controller.pci_address.clone();
+    let disk = volume.disk.clone().map(Detail::Other);
+    PartId::new(PartKind::RaidVolume, format!("{address} {}", volume.id))
+        .named(format!("volume {}", volume.id))
+        .with(disk.into_iter().chain([Detail::Controller(address)]))
+}
+
+/// A RAID controller.
+#[must_use]
+pub fn raid_controller(controller: &RaidController) -> PartId {
+    let address = &controller.pci_address;
+    PartId::new(PartKind::RaidController, address).named(format!("RAID controller {address}"))
+}
+
+/// The slot of each DIMM as it is printed, with its bank where several slots share the name.
+#[must_use]
+pub fn dimms(dimms: &[Dimm]) -> Vec<Option<PartId>> {
+    let mut n_slots: BTreeMap<&str, usize> = BTreeMap::new();
+    for locator in dimms.iter().filter_map(|dimm| dimm.locator.as_deref()) {
+        *n_slots.entry(locator).or_default() += 1;
+    }
+    let slot = |dimm: &Dimm| {
+        let locator = dimm.locator.as_ref()?;
+        Some(match &dimm.bank_locator {
+            Some(bank) if n_slots.get(locator.as_str()) > Some(&1) => {
+                PartId::new(PartKind::Dimm, format!("{locator} ({bank})"))
+                    .named(locator)
+                    .with([Detail::Other(bank.clone())])
+            }
+            _ => PartId::called(PartKind::Dimm, locator),
+        })
+    };
+    dimms.iter().map(slot).collect()
+}
+
+/// A module of persistent memory.
+#[must_use]
+pub fn nvdimm(module: &Nvdimm) -> PartId {
+    let serial = module.serial.clone().map(Detail::Serial);
+    PartId::new(PartKind::Nvdimm, &module.name).with(serial)
+}
+
+/// A network port with its PCI address.
+#[must_use]
+pub fn port(nic: &Interface) -> PartId {
+    let address = nic.pci_address.clone().map(Detail::Address);
+    PartId::new(PartKind::Interface, &nic.name).with(address)
+}
+
+/// A PCI device by its slot, if that is known.
+#[must_use]
+pub fn device(device: &PciDevice) -> PartId {
+    let part = PartId::new(PartKind::Pci, &device.address);
+    match &device.slot {
+        Some(slot) => {
+            part.named(format!("slot {slot}")).with([Detail::Address(device.address.clone())])
+        }
+        None => part,
+    }
+}
+
+/// A logical CPU by its number. The text keeps it apart from sockets that are named `CPU 1`.
+#[must_use]
+pub fn logical_cpu(number: &str) -> PartId {
+    PartId::new(PartKind::LogicalCpu, number).named(format!("logical CPU {number}"))
+}
+
+/// A package by the kernel's order.
+#[must_use]
+pub fn package(index: usize) -> PartId {
+    PartId::new(PartKind::Package, index.to_string()).named(format!("package {index}"))
+}
+
+/// The socket of a logical CPU, if package and socket are certainly the same; else its package, or the CPU itself.
+#[must_use]
+pub fn socket_of(inventory: &Inventory, number: &str) -> PartId {
+    let (Some(cpu), Ok(one)) = (inventory.cpu.as_ref(), number.parse::<u32>()) else {
+        return logical_cpu(number);
+    };
+    let has_it = |cpus: &String| CpuSet::parse(cpus).is_ok_and(|set| set.contains(one));
+    let mut packages = cpu.packages.iter();
+    let index = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)));
+    let sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));
+    let sockets: Vec<_> = sockets.collect();
+    // The order of packages and of sockets need not be the same: only a single one is certain.
+    match (index, sockets.as_slice()) {
+        (Some(_), [only]) => match &only.locator {
+            Some(locator) => PartId::called(PartKind::Socket, locator),
+            None => logical_cpu(number),
+        },
+        (Some(index), _) => package(index),
+        (None, _) => logical_cpu(number),
+    }
+}
