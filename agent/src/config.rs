@@ -33,6 +33,9 @@ pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
 /// Options whose values of all sources count: a disk that one source protects must not lose this by another.
 const JOINED: [&str; 1] = ["protect"];
 
+/// The kernel argument in which the director of `OpenStack` gives a ramdisk the address of its inspector.
+const CALLBACK_URL: &str = "ipa-inspection-callback-url";
+
 /// The values of an option, and where they came from.
 type Found = (Vec<String>, Origin);
 
@@ -49,6 +52,8 @@ pub struct Sources {
     pub kernel: Vec<(String, String)>,
     /// Environment variables whose names start with `RCI_`.
     pub environment: BTreeMap<String, String>,
+    /// The address of the inspector on the kernel command line, if no other source has an address.
+    pub inspector: Option<String>,
 }
 
 /// Where the value of an option came from, the weakest first.
@@ -265,13 +270,27 @@ impl Sources {
         };
         let file_text = text.unwrap_or_default();
         let file = parse_file(&file_text, &file_name)?;
-        let kernel = of_kernel(&Machine::new(Arc::new(Source::live()), "config"));
+        let machine = Machine::new(Arc::new(Source::live()), "config");
+        let kernel = of_kernel(&machine);
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
-        Ok(Sources { file, file_name, file_text, kernel, environment })
+        let sources = Sources { file, file_name, file_text, kernel, environment, inspector: None };
+        Ok(sources.with_inspector(&command_line(&machine)))
+    }
+
+    /// Takes the inspector's address from the kernel command line if the back end is the inspector and has no address.
+    #[must_use]
+    pub fn with_inspector(mut self, line: &str) -> Sources {
+        let backend = self.find("backend").next().and_then(|(values, _)| values.first().cloned());
+        if backend.as_deref() == Some("inspector") && !self.names("vim") {
+            let mut arguments = formats::command_line::arguments(line);
+            let argument = arguments.find(|argument| argument.name == CALLBACK_URL);
+            self.inspector = argument.and_then(|argument| argument.value).map(str::to_owned);
+        }
+        self
     }
 
     /// Whether no source sets anything.
@@ -318,7 +337,10 @@ impl Sources {
         });
         let of_file = self.file.get(name).cloned();
         let of_file = of_file.map(|values| (values, Origin::File(self.file_name.clone())));
-        of_environment.into_iter().chain(arguments).chain(of_file)
+        let of_director = self.inspector.iter().filter(move |_| name == "vim");
+        let of_director = of_director
+            .map(|url| (vec![url.clone()], Origin::KernelArgument(CALLBACK_URL.to_owned())));
+        of_environment.into_iter().chain(arguments).chain(of_file).chain(of_director)
     }
 }
 
@@ -335,9 +357,14 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     ours.map(|(name, value)| (name.to_owned(), value.unwrap_or("true").to_owned())).collect()
 }
 
-/// The agent's arguments on the kernel command line; other arguments may hold any bytes.
+/// The agent's arguments on the kernel command line.
 fn of_kernel(machine: &Machine) -> Vec<(String, String)> {
-    kernel_arguments(&machine.text("proc/cmdline").unwrap_or_default())
+    kernel_arguments(&command_line(machine))
+}
+
+/// The kernel command line; other arguments may hold any bytes.
+fn command_line(machine: &Machine) -> String {
+    machine.text("proc/cmdline").unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ mod deploy;
 #[cfg(test)]
 mod inspect;
 #[cfg(test)]
+mod inspector;
+#[cfg(test)]
 mod server;
 
 #[cfg(test)]
@@ -26,3 +28,6 @@ mod image;
 #[path = "../job/machine.rs"]
 #[expect(dead_code, reason = "the job's tests use all of it")]
 mod machine;
+#[cfg(test)]
+#[path = "../skipped.rs"]
+mod skipped;

@@ -48,6 +48,55 @@ pub(crate) struct Options {
     pub(crate) callback_timeout_s: Option<u32>,
 }
 
+/// A request and its answer; `None` if there is none.
+pub(crate) fn request(
+    client: &ureq::Agent,
+    method: &str,
+    url: &str,
+    body: Option<&Value>,
+) -> Option<(u16, Value)> {
+    let request = ureq::http::Request::builder()
+        .method(method)
+        .uri(url)
+        .header("X-OpenStack-Ironic-API-Version", "1.95")
+        .header("Content-Type", "application/json");
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut response = client.run(request.body(body).unwrap()).ok()?;
+    let text = response.body_mut().read_to_string().ok()?;
+    Some((response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default()))
+}
+
+/// A client that leaves errors to the test.
+pub(crate) fn client() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).build().into()
+}
+
+/// A program that ends with the test, its output in `log`.
+pub(crate) fn start(program: &Path, configuration: &Path, log: &Path) -> Child {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    Command::new("setpriv")
+        .args(["--pdeathsig", "TERM"])
+        .arg(program)
+        .arg("--config-file")
+        .arg(configuration)
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// Ends it.
+pub(crate) fn end(child: &mut Child) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).ok();
+    let started = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if started.elapsed() > Duration::from_secs(20) {
+            child.kill().ok();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A running Ironic, ended when dropped.
 pub(crate) struct Ironic {
     folder: PathBuf,
@@ -69,24 +118,15 @@ impl Ironic {
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://127.0.0.1:{port}");
         fs::write(folder.join("ironic.conf"), config(&folder, port, &url, options)).unwrap();
-        let client = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let mut ironic = Self { folder, url, master: None, client };
+        let mut ironic = Self { folder, url, master: None, client: client() };
         ironic.up();
         ironic
     }
 
     /// Starts the processes and waits until the API responds.
     pub(crate) fn up(&mut self) {
-        let log = File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM"])
-            .arg(venv().join("bin/ironic"))
-            .arg("--config-file")
-            .arg(self.folder.join("ironic.conf"))
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let (program, configuration) = (venv().join("bin/ironic"), self.folder.join("ironic.conf"));
+        let child = start(&program, &configuration, &self.folder.join("log"));
         self.master = Some(child);
         if self.url.starts_with("https") {
             // Its certificate is not trusted here; the agent's first request waits as well.
@@ -102,14 +142,8 @@ impl Ironic {
 
     /// Ends the processes; the database stays.
     pub(crate) fn down(&mut self) {
-        let Some(mut master) = self.master.take() else { return };
-        kill(Pid::from_raw(i32::try_from(master.id()).unwrap()), Signal::SIGTERM).ok();
-        let started = Instant::now();
-        while matches!(master.try_wait(), Ok(None)) {
-            if started.elapsed() > Duration::from_secs(20) {
-                master.kill().ok();
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        if let Some(mut master) = self.master.take() {
+            end(&mut master);
         }
     }
 
@@ -132,16 +166,7 @@ impl Ironic {
     }
 
     fn try_api(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
-        let url = format!("{}/v1/{path}", self.url);
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(url)
-            .header("X-OpenStack-Ironic-API-Version", "1.95")
-            .header("Content-Type", "application/json");
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let mut response = self.client.run(request.body(body).unwrap()).ok()?;
-        let text = response.body_mut().read_to_string().ok()?;
-        Some((response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default()))
+        request(&self.client, method, &format!("{}/v1/{path}", self.url), body)
     }
 
     /// A request to the API.

@@ -25,6 +25,8 @@ mod files;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod inspector;
+#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod ironic;

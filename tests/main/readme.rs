@@ -327,7 +327,7 @@ fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
 #[test]
 fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
     let mut n_files = 0;
-    for name in ["docs/ironic.md", "docs/assisted.md"] {
+    for name in ["docs/ironic.md", "docs/inspector.md", "docs/assisted.md"] {
         let text = std::fs::read_to_string(repository().join(name)).unwrap();
         for block in text.split("```yaml\n# /etc/run-coreos-installer.yaml").skip(1) {
             // The rest of the first line, and the file up to the end of the block.

@@ -17,6 +17,8 @@ pub enum Backend {
     Ironic,
     /// Ironic, as the node's agent: inspects, cleans, installs
     IronicAgent,
+    /// ironic-inspector, which only inspects this machine
+    Inspector,
     /// assisted-service, as the agent of a host
     Assisted,
 }
@@ -29,6 +31,8 @@ pub enum Recipient {
     Vim,
     /// Ironic, as inspection data
     Ironic,
+    /// ironic-inspector, as the data of its ramdisk
+    Inspector,
 }
 
 /// Options of `install` with a back end for Ironic.

@@ -18,6 +18,7 @@ use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::expect;
 use crate::export;
+use crate::inspector;
 use crate::install::blocking::Policy;
 use crate::ironic;
 use crate::ironic::api::Api;
@@ -57,7 +58,9 @@ pub(super) fn install(
         let supervise = match backend {
             // An agent that is gone cannot say that its step failed, so it is started again.
             Backend::IronicAgent => supervise::keep_alive,
-            Backend::Vim | Backend::Ironic | Backend::Assisted => supervise::supervise,
+            Backend::Vim | Backend::Ironic | Backend::Inspector | Backend::Assisted => {
+                supervise::supervise
+            }
         };
         if let Some(status) = supervise(&settings, &stop) {
             return status;
@@ -94,6 +97,10 @@ pub(super) fn install(
             job::run_with(&settings, &mut collect, clock, stop.clone()).exit_status
         }
         Backend::Assisted => serve_assisted(options, &settings, &mut collect, &stop),
+        Backend::Inspector => {
+            let clock: Arc<dyn Clock> = Arc::new(RealClock);
+            inspector::run(&settings, &mut || inspector::document(&collect()), &clock, &stop)
+        }
         Backend::Ironic | Backend::IronicAgent => {
             serve_ironic(options, &settings, &mut collect, &stop)
         }
@@ -277,8 +284,14 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
     if settings.url.is_none() {
         bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
     }
-    if options.to == Recipient::Ironic {
-        return send_inspection(&settings, options);
+    match options.to {
+        Recipient::Vim => {}
+        Recipient::Ironic => return send_inspection(&settings, options),
+        Recipient::Inspector => {
+            let source = super::source(&options.source)?;
+            let report = super::read(&source, &options.source, Duration::ZERO)?;
+            return inspector::send(&settings, &inspector::document(&report));
+        }
     }
     // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;

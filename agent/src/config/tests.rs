@@ -15,7 +15,28 @@ fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
         file_text: file.to_owned(),
         kernel: kernel_arguments(kernel),
         environment: environment.iter().map(pair).collect(),
+        inspector: None,
     }
+}
+
+#[test]
+fn address_of_the_inspector_comes_from_the_director_unless_another_source_has_one() {
+    let url = "http://192.0.2.1:5050/v1/continue";
+    let line = format!("ipa-inspection-callback-url={url} BOOTIF=02:00:00:00:00:01");
+    let of = |file: &str, kernel: &str| {
+        let sources = sources(file, kernel, &[]).with_inspector(&format!("{line} {kernel}"));
+        vim_of("report", &sources)
+    };
+    let by_director = (Some(url.into()), Origin::KernelArgument(CALLBACK_URL.into()));
+    assert_eq!(of("backend: inspector", ""), by_director);
+    assert_eq!(of("", "rci.backend=inspector"), by_director);
+    assert_eq!(of("backend: inspector\nvim: file", "").0.as_deref(), Some("file"));
+    for other in ["", "backend: ironic-agent"] {
+        assert_eq!(of(other, ""), (None, Origin::Default), "{other}");
+    }
+    let unit = sources("backend: inspector", "", &[]).with_inspector(&line);
+    let configuration = configure(&words(""), &unit, true).unwrap();
+    assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
 }
 
 fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {

@@ -74,10 +74,6 @@ fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Resu
     let written =
         |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
     match (backend, infra_env_id) {
-        (Backend::Vim | Backend::Ironic | Backend::IronicAgent, Some(_)) => {
-            bail!("{} needs {} assisted", written("infra-env-id"), written("backend"))
-        }
-        (Backend::Vim | Backend::Ironic | Backend::IronicAgent, None) => Ok(()),
         (Backend::Assisted, _) if options.vim.vim.is_none() => bail!(
             "{} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM=",
             written("backend")
@@ -92,6 +88,8 @@ fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Resu
             written("infra-env-id"),
             clean::quoted(id.as_deref().unwrap_or_default(), 64)
         ),
+        (_, Some(_)) => bail!("{} needs {} assisted", written("infra-env-id"), written("backend")),
+        (_, None) => Ok(()),
     }
 }
 
