@@ -9,9 +9,9 @@ use tracing::warn;
 
 use super::progress::Report;
 use crate::clean;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Failed, Why, is_transient};
-use crate::vim::{Client, Method, Response};
+use crate::http::client::GaveUp;
+use crate::http::retry::{Failed, Why, is_transient};
+use crate::http::{Client, Method, Response};
 
 /// The path of the API at the service.
 const BASE_PATH: &str = "/api/assisted-install";

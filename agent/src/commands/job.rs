@@ -18,6 +18,9 @@ use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::expect;
 use crate::export;
+use crate::http::transport::ProxySettings;
+use crate::http::url::{Url, Zones};
+use crate::http::{Client, TokenHeader, VimSettings};
 use crate::install::blocking::Policy;
 use crate::ironic;
 use crate::ironic::api::Api;
@@ -28,9 +31,6 @@ use crate::machine_name::machine_name;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
-use crate::vim::transport::ProxySettings;
-use crate::vim::url::{Url, Zones};
-use crate::vim::{Client, TokenHeader, VimSettings};
 
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);

@@ -17,8 +17,8 @@ use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::api::{Code, Finding, Install, Verify};
 use crate::clean;
+use crate::http::Client;
 use crate::secret;
-use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
 const MAX_KARG_BYTES: usize = 1024;

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::clean;
 use crate::clock::Clock;
+use crate::http::retry::{Failed, Why, is_transient};
+use crate::http::url::Url;
+use crate::http::{Client, Response, VimSettings};
 use crate::signals::Stop;
-use crate::vim::retry::{Failed, Why, is_transient};
-use crate::vim::url::Url;
-use crate::vim::{Client, Response, VimSettings};
 
 /// The longest text of Ironic that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;

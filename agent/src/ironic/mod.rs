@@ -42,11 +42,11 @@ use crate::api::{Code, Outcome};
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::VimSettings;
 use crate::install::{Failure, settle};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
-use crate::vim::VimSettings;
 
 /// How often the main thread checks for a signal.
 const POLL: Duration = Duration::from_millis(100);

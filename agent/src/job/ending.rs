@@ -10,8 +10,8 @@ use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
+use crate::http::client::GaveUp;
 use crate::install::Failure;
-use crate::vim::client::GaveUp;
 
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;

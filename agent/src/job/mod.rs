@@ -41,12 +41,13 @@ use tracing::error;
 use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::{Client, VimSettings};
 use crate::install::System;
 use crate::install::blocking::Policy;
 use crate::install::watchdog::Patience;
 use crate::signals::Stop;
+use crate::vim::Events;
 use crate::vim::events::Observer;
-use crate::vim::{Client, Events, VimSettings};
 
 pub use load::WaitingLoad;
 pub use neighbours::Listener;

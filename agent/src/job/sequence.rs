@@ -20,13 +20,14 @@ use crate::api::{
 };
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
+use crate::http::retry::{Backoff, RetryAfter};
 use crate::install::Failure;
 use crate::install::readable::Unreadable;
 use crate::install::seen::Seen;
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::vim::retry::{Backoff, RetryAfter};
-use crate::vim::{Answer, Client, Events};
+use crate::vim::{Answer, Events};
 use crate::{checkpoint, clean, uuid};
 
 /// How long to wait if the action `wait` does not say.

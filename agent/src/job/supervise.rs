@@ -21,9 +21,9 @@ use crate::api::{API_VERSION, Code, DiskState, JobResult, Neighbours, Outcome, S
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
 use crate::signals::Stop;
 use crate::uuid;
-use crate::vim::Client;
 use crate::vim::delivery::Delivery;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn crash_before_the_node_is_known_leaves_a_result_where_there_is_no_vim() {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
-        let mut settings = JobSettings::new(crate::vim::VimSettings::new(""));
+        let mut settings = JobSettings::new(crate::http::VimSettings::new(""));
         settings.offline = Some(crate::job::Offline {
             instruction: Vec::new(),
             result: file.clone(),

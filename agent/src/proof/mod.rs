@@ -233,7 +233,7 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
             Err(error) => Err(format!("{STAMP}: {error}")),
         },
     ));
-    let digest = files.read("/ignition/config.ign", crate::vim::client::MAX_IGNITION_BYTES);
+    let digest = files.read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
     let digest = digest.map(|bytes| formats::digest::sha512(&bytes));
     checks.push(check(
         CheckName::IgnitionDigest,

@@ -1,37 +1,26 @@
 //! The requests of VIM API v1. Each is repeated until it succeeds, its deadline passes or a signal ends the agent.
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use probes::findings::Finding;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
-use super::exchange::{Ask, Body, Reply, check_accepted};
-use super::refusal::refusal;
-use super::retry::{Backoff, Failed, RetryAfter, Why};
-use super::token::Token;
-use super::transport::{self, Timeouts, VimSettings};
-use super::url::{Url, Zones};
 use crate::api::{
     API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, JobResult,
     NeighbourReport, Neighbours, is_node_id,
 };
 use crate::clean;
-use crate::clock::Clock;
-use crate::secret;
-use crate::signals::Stop;
+use crate::http::Client;
+use crate::http::client::{GaveUp, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
+use crate::http::exchange::{Ask, Body, Reply};
+use crate::http::refusal::refusal;
+use crate::http::retry::{Failed, RetryAfter, Why};
+use crate::http::url::Url;
 use crate::uuid;
-
-/// Largest instruction or other response of the API, in bytes.
-pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
-/// Largest Ignition config, in bytes; the check of configs accepts no larger one.
-pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,85 +42,7 @@ pub enum Answer {
     NotKnown(Failed),
 }
 
-/// Why a request was given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GaveUp {
-    /// The deadline passed; the last failure.
-    Deadline(Failed),
-    /// The VIM refused it repeatedly; the last failure.
-    Refused(Failed),
-    /// A signal ended the agent.
-    Stopped,
-}
-
-impl std::fmt::Display for GaveUp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Deadline(failed) => {
-                write!(f, "{}; the time limit has passed", failed.message)
-            }
-            Self::Refused(failed) => f.write_str(&failed.message),
-            Self::Stopped => f.write_str("interrupted by a signal"),
-        }
-    }
-}
-
-/// A client of one VIM, or of none: then it only fetches files.
-#[derive(Debug)]
-pub struct Client {
-    pub(super) base: Option<Url>,
-    pub(super) zones: Zones,
-    pub(super) agent: ureq::Agent,
-    pub(super) token: Option<Token>,
-    pub(super) timeouts: Timeouts,
-    pub(super) deadline: Option<Duration>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) stop: Stop,
-    pub(super) skew: Mutex<Option<Finding>>,
-    /// When the client was made: `deadline` counts from then.
-    started: Instant,
-}
-
 impl Client {
-    /// Makes a client without sending anything.
-    ///
-    /// # Errors
-    /// The address is malformed, plain HTTP is not allowed, or a file cannot be read.
-    pub fn new(settings: &VimSettings, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Self> {
-        let zones = Zones::default();
-        let base = settings.url.as_deref().map(|url| Url::parse(url, &zones)).transpose()?;
-        if let Some(base) = &base {
-            ensure!(
-                base.is_https() || settings.allow_plain_http,
-                "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
-                 --allow-plain-http",
-                base.shown()
-            );
-        }
-        let (agent, token) = transport::agent(settings, &zones)?;
-        let started = clock.now();
-        Ok(Self {
-            started,
-            base,
-            zones,
-            agent,
-            token,
-            timeouts: settings.timeouts,
-            deadline: settings.deadline,
-            clock,
-            stop,
-            skew: Mutex::new(None),
-        })
-    }
-
-    /// How much of `--give-up-after` is left; `None` without a limit. One clock runs over the whole job, so that a VIM
-    /// that answers now and then does not restart it.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        let spent = self.clock.now().saturating_duration_since(self.started);
-        self.deadline.map(|deadline| deadline.saturating_sub(spent))
-    }
-
     /// The address of `path` at the VIM.
     pub(super) fn api(&self, path: &str) -> Result<Url, Failed> {
         self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
@@ -199,74 +110,6 @@ impl Client {
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
-    /// The finding of a clock that differs from the VIM's, by its last response.
-    #[must_use]
-    pub fn clock_skew(&self) -> Option<Finding> {
-        self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What ends its waits.
-    #[must_use]
-    pub fn stop(&self) -> &Stop {
-        &self.stop
-    }
-
-    /// How long an image may send nothing until that is reported.
-    #[must_use]
-    pub fn stall_notice(&self) -> Duration {
-        self.timeouts.stall_notice
-    }
-
-    /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
-    pub(crate) fn until_success<T>(
-        &self,
-        what: &str,
-        limit: Option<Duration>,
-        mut attempt: impl FnMut() -> Result<T, Failed>,
-    ) -> Result<T, GaveUp> {
-        let started = self.clock.now();
-        let mut backoff = Backoff::default();
-        loop {
-            // After a signal one attempt is still made, so that the VIM learns how the job ended.
-            let failed = match attempt() {
-                Ok(value) => return Ok(value),
-                Err(failed) => failed,
-            };
-            if self.stop.is_stopped() {
-                return Err(GaveUp::Stopped);
-            }
-            let wait = backoff.wait(&failed, self.clock.as_ref());
-            let spent = self.clock.now().saturating_duration_since(started);
-            let left = limit.map(|limit| limit.saturating_sub(spent));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(GaveUp::Deadline(failed));
-            }
-            // The last attempt is made when the limit passes, however long the server asks to wait.
-            let wait = left.map_or(wait, |left| wait.min(left));
-            warn!(
-                "{what}: {}; failed tries: {}, next try in {} s",
-                failed.message,
-                backoff.n_failed(),
-                wait.as_secs_f32().ceil()
-            );
-            self.clock.sleep(wait, &self.stop);
-            if self.stop.is_stopped() {
-                return Err(GaveUp::Stopped);
-            }
-        }
-    }
-
-    pub(super) fn parse_url(&self, text: &str) -> anyhow::Result<Url> {
-        secret::conceal_address(text);
-        let url = Url::parse(text, &self.zones)?;
-        ensure!(
-            url.is_https() || !self.agent.config().https_only(),
-            "{} is plain HTTP, which is not allowed; use https://, or allow it with --allow-plain-http",
-            url.shown()
-        );
-        Ok(url)
-    }
-
     /// Parses the response to a report or to a request for the instruction.
     fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
@@ -326,6 +169,19 @@ fn resembles_instruction(body: &[u8]) -> bool {
         }
         // Duplicate keys and deep nesting; an array is accepted as keys in their order.
         Err(error) => error.is_data() && body.trim_ascii_start().starts_with(b"{"),
+    }
+}
+
+/// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
+pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
+    let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
+    match reply.status {
+        200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
+            let message = format!("{} gave no valid answer", url.shown());
+            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
+        }
+        200..=299 => Ok(()),
+        _ => Err(refusal(reply, url)),
     }
 }
 

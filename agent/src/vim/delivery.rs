@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::client::{Answer, Client, GaveUp, MAX_ANSWER_BYTES, json, report_body};
-use super::exchange::{Ask, Body, check_accepted};
-use super::retry::{Failed, Why};
+use super::client::{Answer, check_accepted, json, report_body};
 use crate::api::JobResult;
+use crate::http::Client;
+use crate::http::client::{GaveUp, MAX_ANSWER_BYTES};
+use crate::http::exchange::{Ask, Body};
+use crate::http::retry::{Failed, Why};
 use crate::uuid;
 
 /// How often to post a result that the VIM refuses.

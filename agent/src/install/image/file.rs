@@ -12,7 +12,7 @@ use probes::block::Disk;
 use super::super::{Failure, System};
 use super::head::Head;
 use crate::api::Code;
-use crate::vim::fetch::IMAGE_HEAD_BYTES;
+use crate::http::fetch::IMAGE_HEAD_BYTES;
 
 /// Opens an image for reading; returns its size in bytes.
 ///

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::Failure;
 use super::super::failure::advice;
 use crate::api::{Code, StreamSource};
-use crate::vim::Client;
+use crate::http::Client;
 
 /// The largest document, in bytes; Fedora's has 50 KiB.
 const MAX_BYTES: u64 = 4 << 20;

@@ -13,9 +13,9 @@ use super::failure::advice;
 use super::{Failure, System, describe};
 use crate::api::{Code, ImageSource, WrittenImage};
 use crate::clean;
+use crate::http::Client;
 use crate::secret::redact;
 use crate::stream_facts::StreamFacts;
-use crate::vim::Client;
 
 pub use decode::Format;
 pub(super) use decode::decoder;

@@ -26,9 +26,9 @@ use self::tee::Tee;
 use super::Failure;
 use super::image::Image;
 use crate::api::{Code, Verify};
+use crate::http::Client;
 use crate::stream_facts::StreamFacts;
 use crate::uuid;
-use crate::vim::Client;
 
 pub use self::meter::Update;
 pub use self::source::Fault;
@@ -246,8 +246,8 @@ mod tests {
     use super::super::image::{Head, Source};
     use super::*;
     use crate::clock::RealClock;
+    use crate::http::VimSettings;
     use crate::signals::Stop;
-    use crate::vim::VimSettings;
 
     #[test]
     fn only_the_unguessable_path_is_served_and_only_for_reading() {

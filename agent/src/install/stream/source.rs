@@ -7,8 +7,8 @@ use super::super::Failure;
 use super::super::failure::advice;
 use super::super::image::{self, Source};
 use crate::api::Code;
-use crate::vim::Client;
-use crate::vim::download::{Broken, Cause, Download};
+use crate::http::Client;
+use crate::http::download::{Broken, Cause, Download};
 
 /// Why a stream broke, and whether reading the image once more may help.
 #[derive(Debug, Clone, PartialEq, Eq)]

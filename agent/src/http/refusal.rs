@@ -7,7 +7,7 @@ use crate::api::Problem;
 use crate::clean;
 
 /// The failure of a request with an error status, and what to do about it.
-pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
+pub(crate) fn refusal(reply: &Reply, url: &Url) -> Failed {
     let status = reply.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
     let mut message = format!("{} responded {status}", url.shown());
@@ -33,7 +33,7 @@ pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vim::url::Zones;
+    use crate::http::url::Zones;
 
     #[test]
     fn server_without_the_method_gets_the_advice_to_check_the_address() {

@@ -16,7 +16,7 @@ use super::refusal::refusal;
 use super::retry::{Failed, RetryAfter};
 use super::token::{Token, TokenHeader};
 use super::url::Url;
-use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
+use crate::api::IGNITION_MEDIA_TYPE;
 
 /// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
@@ -33,34 +33,34 @@ const IRONIC_VERSION: &str = "X-OpenStack-Ironic-API-Version";
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A whole response.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) content_type: String,
-    pub(super) location: Option<String>,
-    pub(super) retry_after: Option<RetryAfter>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) location: Option<String>,
+    pub(crate) retry_after: Option<RetryAfter>,
+    pub(crate) body: Vec<u8>,
     /// Whether the body was longer than the limit.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
     /// Size of the whole file; the body may be a part of it.
-    pub(super) total_bytes: Option<u64>,
+    pub(crate) total_bytes: Option<u64>,
     /// The server's time of day.
-    pub(super) date: Option<SystemTime>,
+    pub(crate) date: Option<SystemTime>,
 }
 
 /// A request body and its headers.
-pub(super) struct Body<'a> {
-    pub(super) bytes: Arc<Vec<u8>>,
-    pub(super) encoding: Option<&'static str>,
-    pub(super) key: Option<&'a str>,
+pub(crate) struct Body<'a> {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    pub(crate) encoding: Option<&'static str>,
+    pub(crate) key: Option<&'a str>,
     /// The version of Ironic's API, if it is a request to Ironic.
-    pub(super) version: Option<&'static str>,
+    pub(crate) version: Option<&'static str>,
     /// Whether it is the last message of a job, worth a wait after a signal.
-    pub(super) is_farewell: bool,
+    pub(crate) is_farewell: bool,
 }
 
 /// The kind of a request.
 #[derive(Clone, Copy)]
-pub(super) enum Ask<'a> {
+pub(crate) enum Ask<'a> {
     /// GET of the API. Redirects are not followed, since only the VIM itself is obeyed.
     Api,
     /// GET of Ironic's API in this version. Redirects are not followed.
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// The request runs on a thread of its own. It is abandoned after a signal, and when its whole time has passed:
     /// a server that sends a byte now and then resets every time limit of a single read.
-    pub(super) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
+    pub(crate) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
         let sent_at = self.clock.time_of_day();
         let work = self.prepare(url, ask, max_bytes);
         let answer = guard::ask("request", STACK_BYTES, work)
@@ -288,7 +288,7 @@ fn header<'a>(head: &'a ureq::http::response::Parts, name: &str) -> Option<&'a s
 }
 
 /// Size of the whole file, whether the response contains all or a part of it; `None` if the server does not say.
-pub(super) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Option<u64> {
+pub(crate) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Option<u64> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
         206 => header("content-range")?.rsplit_once('/')?.1.trim().parse().ok(),
@@ -347,17 +347,4 @@ fn read_all(
     };
     bytes.shrink_to_fit();
     Ok(Raw { head, body: bytes, is_cut })
-}
-
-/// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
-pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
-    let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
-    match reply.status {
-        200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
-            let message = format!("{} gave no valid answer", url.shown());
-            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
-        }
-        200..=299 => Ok(()),
-        _ => Err(refusal(reply, url)),
-    }
 }
