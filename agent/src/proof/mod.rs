@@ -10,6 +10,7 @@ mod boot;
 mod content;
 pub mod disk;
 pub mod esp;
+mod fat;
 mod filesystems;
 pub mod gpt;
 mod initramfs;
