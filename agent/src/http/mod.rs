@@ -1,4 +1,4 @@
-//! The HTTP client of every engine: TLS, retries, addresses, downloads.
+//! The HTTP client of every engine: TLS, retries, addresses, downloads. [`server`] is the other side.
 //!
 //! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
 //! limited, see [`transport`]. Waits between attempts are in [`retry`].
@@ -11,6 +11,7 @@ pub mod fetch;
 pub(crate) mod refusal;
 mod request;
 pub mod retry;
+pub(crate) mod server;
 mod token;
 pub mod transport;
 mod unreachable;

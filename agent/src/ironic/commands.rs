@@ -10,13 +10,14 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::http::{Answer, Handler, Head, Permit};
+use super::http::{Answer, Handler, Permit};
 use super::journal::{Journal, Record, Status};
 use super::steps::{Kind, MAX_DETAILS_CHARS, Order, error, offered};
 use super::{logs, steps};
 use crate::api::strict_json;
 use crate::ask::ask_within;
 use crate::clean;
+use crate::http::server::Head;
 use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::uuid;

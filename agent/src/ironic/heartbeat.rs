@@ -232,7 +232,7 @@ impl Contact {
             "callback_url": session.callback_url,
             "agent_token": session.token.expose(),
             "agent_version": env!("CARGO_PKG_VERSION"),
-            "agent_verify_ca": session.certificate.pem(),
+            "agent_verify_ca": session.certificate.pem,
         });
         let body = Arc::new(body.to_string().into_bytes());
         let timeout = Duration::from_secs(session.heartbeat_timeout_s);

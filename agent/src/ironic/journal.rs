@@ -9,8 +9,6 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -191,8 +189,8 @@ impl Journal {
                 "token": session.token.expose(),
                 "heartbeat_timeout_s": session.heartbeat_timeout_s,
                 "callback_url": session.callback_url,
-                "certificate": STANDARD.encode(&session.certificate.der),
-                "key": STANDARD.encode(&session.certificate.key),
+                "certificate": session.certificate.pem,
+                "key": session.certificate.key,
             })
         });
         let commands: Vec<Value> = self.records.iter().map(Record::as_json).collect();
@@ -210,13 +208,12 @@ impl Journal {
 fn session(value: &Value) -> Option<Session> {
     let session = value.get("session")?;
     let text = |key: &str| session.get(key)?.as_str().map(str::to_owned);
-    let bytes = |key: &str| STANDARD.decode(text(key)?).ok();
     Some(Session {
         node_uuid: text("node_uuid")?,
         token: Secret::new(text("token")?),
         heartbeat_timeout_s: session.get("heartbeat_timeout_s")?.as_u64()?,
         callback_url: text("callback_url")?,
-        certificate: Certificate { der: bytes("certificate")?, key: bytes("key")? },
+        certificate: Certificate { pem: text("certificate")?, key: text("key")? },
     })
 }
 
