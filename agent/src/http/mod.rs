@@ -6,7 +6,7 @@
 pub mod client;
 pub mod clock_skew;
 pub mod download;
-pub(crate) mod exchange;
+mod exchange;
 pub mod fetch;
 pub(crate) mod refusal;
 mod request;
@@ -18,6 +18,6 @@ mod unreachable;
 pub mod url;
 
 pub use client::Client;
-pub use request::{Method, Response};
+pub use request::{Request, Response};
 pub use token::TokenHeader;
 pub use transport::VimSettings;

@@ -1,111 +1,92 @@
-//! Single requests to a server with another API than the VIM's: Ironic and assisted-service. The response is returned as
-//! it is.
+//! A request before it has an address, and the whole response to it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::client::{Client, MAX_ANSWER_BYTES};
-use super::exchange::{Ask, Body};
-use super::retry::{Failed, RetryAfter, Why};
-use super::url::Url;
+use ureq::http::Method;
 
-/// What a server responded.
+use super::retry::RetryAfter;
+use crate::api::JSON_MEDIA_TYPE;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Option<Arc<Vec<u8>>>,
+    pub(super) is_source: bool,
+    pub(super) is_start: bool,
+    pub(super) is_farewell: bool,
+}
+
+impl Request {
+    fn new(method: Method, body: Option<Arc<Vec<u8>>>) -> Self {
+        let json = body.as_ref().map(|_| ("Content-Type", JSON_MEDIA_TYPE.to_owned()));
+        let headers = json.into_iter().collect();
+        Self { method, headers, body, is_source: false, is_start: false, is_farewell: false }
+    }
+
+    /// GET of an API. Redirects are not followed, since only the server itself is obeyed.
+    #[must_use]
+    pub fn get() -> Self {
+        Self::new(Method::GET, None)
+    }
+
+    /// POST of JSON. Redirects are not followed.
+    #[must_use]
+    pub fn post(body: impl Into<Arc<Vec<u8>>>) -> Self {
+        Self::new(Method::POST, Some(body.into()))
+    }
+
+    /// PUT of JSON. Redirects are not followed.
+    #[must_use]
+    pub fn put(body: impl Into<Arc<Vec<u8>>>) -> Self {
+        Self::new(Method::PUT, Some(body.into()))
+    }
+
+    /// GET of a file that an instruction names. Redirects are followed, without the token.
+    pub(super) fn source() -> Self {
+        Self { is_source: true, ..Self::get() }
+    }
+
+    /// The same for the first bytes of a file.
+    pub(super) fn start(n_bytes: u64) -> Self {
+        let request = Self { is_start: true, ..Self::source() };
+        request.with("Range", format!("bytes=0-{}", n_bytes - 1))
+    }
+
+    /// The same with a header, which replaces another of this name.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The same as the last message of a job: after a signal its response is waited for a little longer, if it has a body.
+    #[must_use]
+    pub fn farewell(self) -> Self {
+        Self { is_farewell: self.body.is_some(), ..self }
+    }
+}
+
+/// A whole response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// The body; at most 1 MiB.
+    /// The header `Content-Type`, in lower case.
+    pub content_type: String,
+    /// The header `Location`.
+    pub location: Option<String>,
+    /// The body, or its beginning.
     pub body: Vec<u8>,
+    /// Whether the body was longer than the limit.
+    pub is_cut: bool,
+    /// Size of the whole file; the body may be a part of it.
+    pub total_bytes: Option<u64>,
     /// The server's time of day.
     pub date: Option<SystemTime>,
     /// How long the server asks to wait.
     pub retry_after: Option<RetryAfter>,
-}
-
-/// The method of a request, with its body.
-#[derive(Debug, Clone)]
-pub enum Method<'a> {
-    /// GET.
-    Get,
-    /// POST of JSON.
-    Post(Vec<u8>),
-    /// PUT of JSON.
-    Put(Vec<u8>),
-    /// POST of a body of this content type.
-    Upload(&'a str, Vec<u8>),
-}
-
-impl Client {
-    /// The address of the server; `None` if there is none.
-    #[must_use]
-    pub fn base(&self) -> Option<&Url> {
-        self.base.as_ref()
-    }
-
-    /// The address of `path` at the server, for messages and downloads.
-    #[must_use]
-    pub fn address_of(&self, path: &str) -> Option<String> {
-        self.base.as_ref().map(|base| base.join(path).to_string())
-    }
-
-    /// Sends one request, without retrying: a POST if there is a body, otherwise a GET. `version` is that of Ironic's
-    /// API. The body is never compressed, because Ironic does not decompress it.
-    ///
-    /// # Errors
-    /// There was no response.
-    pub fn call(
-        &self,
-        path: &str,
-        version: Option<&'static str>,
-        body: Option<&Arc<Vec<u8>>>,
-    ) -> Result<Response, Failed> {
-        let post =
-            body.map(|bytes| Body { version, is_farewell: false, ..plain(Arc::clone(bytes)) });
-        let ask = match (&post, version) {
-            (Some(body), _) => Ask::Post(body),
-            (None, Some(version)) => Ask::Versioned(version),
-            (None, None) => Ask::Api,
-        };
-        self.send_to(path, ask)
-    }
-
-    /// Sends one request to `path` at the server, without retrying. After a signal the response to a POST or PUT is
-    /// waited for a little longer.
-    ///
-    /// # Errors
-    /// There was no response.
-    pub fn exchange(&self, path: &str, method: Method<'_>) -> Result<Response, Failed> {
-        let body = |bytes| plain(Arc::new(bytes));
-        match method {
-            Method::Get => self.send_to(path, Ask::Api),
-            Method::Post(bytes) => self.send_to(path, Ask::Post(&body(bytes))),
-            Method::Put(bytes) => self.send_to(path, Ask::Put(&body(bytes))),
-            Method::Upload(content_type, bytes) => {
-                self.send_to(path, Ask::Upload(&body(bytes), content_type))
-            }
-        }
-    }
-
-    fn send_to(&self, path: &str, ask: Ask<'_>) -> Result<Response, Failed> {
-        let url = self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
-            why: Why::Refused,
-            ..Failed::network("no server is configured".into())
-        })?;
-        let reply = self.send(&url, ask, MAX_ANSWER_BYTES)?;
-        let (status, retry_after) = (reply.status, reply.retry_after);
-        if reply.is_cut {
-            let message = format!(
-                "the response of {} is too large, expected at most {MAX_ANSWER_BYTES} bytes",
-                url.shown()
-            );
-            let (status, may_have_arrived) = (Some(status), true);
-            return Err(Failed { status, may_have_arrived, ..Failed::unavailable(message) });
-        }
-        Ok(Response { status, body: reply.body, date: reply.date, retry_after })
-    }
-}
-
-/// A body that is neither compressed nor repeated.
-fn plain(bytes: Arc<Vec<u8>>) -> Body<'static> {
-    Body { bytes, encoding: None, key: None, version: None, is_farewell: true }
 }

@@ -1,7 +1,6 @@
 //! The requests of VIM API v1. Each is repeated until it succeeds, its deadline passes or a signal ends the agent.
 
 use std::io::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -14,13 +13,15 @@ use crate::api::{
     NeighbourReport, Neighbours, is_node_id,
 };
 use crate::clean;
-use crate::http::Client;
 use crate::http::client::{GaveUp, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
-use crate::http::exchange::{Ask, Body, Reply};
 use crate::http::refusal::refusal;
 use crate::http::retry::{Failed, RetryAfter, Why};
 use crate::http::url::Url;
+use crate::http::{Client, Request, Response};
 use crate::uuid;
+
+/// The header by which the VIM recognises a request that is repeated.
+pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +58,13 @@ impl Client {
     /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.api("/v1/reports").map_err(GaveUp::Refused)?;
-        let key = uuid::random();
-        let body = Body { key: Some(&key), ..report_body(report) };
-        self.until_success("posting the report", self.time_left(), || self.try_report(&url, &body))
+        let request = report_request(report);
+        let attempt = || self.try_report(&url, &request);
+        self.until_success("posting the report", self.time_left(), attempt)
     }
 
-    pub(super) fn try_report(&self, url: &Url, body: &Body<'_>) -> Result<Answer, Failed> {
-        self.answer(self.send(url, Ask::Post(body), MAX_ANSWER_BYTES)?, url)
+    pub(super) fn try_report(&self, url: &Url, request: &Request) -> Result<Answer, Failed> {
+        self.answer(self.send(url, request, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Requests the instruction at `location`, or at the path that the API defines.
@@ -78,7 +79,7 @@ impl Client {
             }
         };
         self.until_success("asking for the instruction", self.time_left(), || {
-            let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
+            let reply = self.send(&url, &Request::get(), MAX_IGNITION_BYTES)?;
             match reply.status {
                 404 => Ok(Answer::NotKnown(refusal(&reply, &url))),
                 _ => self.answer(reply, &url),
@@ -94,9 +95,7 @@ impl Client {
         let url = self.api(&format!("/v1/nodes/{node_id}/neighbours"))?;
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
-        let bytes = Arc::new(json(&report, "the neighbours")?);
-        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
-        check_accepted(&self.send(&url, Ask::Put(&body), MAX_ANSWER_BYTES)?, &url)
+        self.deliver(&url, &Request::put(json(&report, "the neighbours")?))
     }
 
     /// Posts events, without retrying.
@@ -105,13 +104,16 @@ impl Client {
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.api(&format!("/v1/nodes/{node_id}/events"))?;
-        let bytes = Arc::new(json(events, "the events")?);
-        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
-        check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
+        self.deliver(&url, &Request::post(json(events, "the events")?))
+    }
+
+    /// Sends a body that the VIM only accepts or refuses.
+    pub(super) fn deliver(&self, url: &Url, request: &Request) -> Result<(), Failed> {
+        check_accepted(&self.send(url, request, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Parses the response to a report or to a request for the instruction.
-    fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
+    fn answer(&self, reply: Response, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
         let invalid = |what: &str| {
             let message = format!("{} gave no valid answer: {what}", url.shown());
@@ -173,7 +175,7 @@ fn resembles_instruction(body: &[u8]) -> bool {
 }
 
 /// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
-pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
+fn check_accepted(reply: &Response, url: &Url) -> Result<(), Failed> {
     let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
     match reply.status {
         200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
@@ -185,13 +187,14 @@ pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
     }
 }
 
-/// A report as a body, compressed.
-pub(super) fn report_body(report: &[u8]) -> Body<'static> {
+/// The POST of a report, compressed, with a key of its own.
+pub(super) fn report_request(report: &[u8]) -> Request {
     // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
-    let compressed = gzip(report).ok();
-    let encoding = compressed.is_some().then_some("gzip");
-    let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
-    Body { bytes, encoding, key: None, version: None, is_farewell: false }
+    let request = match gzip(report) {
+        Ok(compressed) => Request::post(compressed).with("Content-Encoding", "gzip"),
+        Err(_) => Request::post(report.to_vec()),
+    };
+    request.with(IDEMPOTENCY_KEY, uuid::random())
 }
 
 /// A result as it is posted.
