@@ -403,15 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn a_key_gives_the_kept_answer_only_for_the_same_body() {
-        let store = store();
-        store.keep("postReport", "k", "digest", &json!(1)).unwrap();
-        assert!(matches!(store.kept("postReport", "k", "digest"), Ok(Kept::Answer(a)) if a == 1));
-        assert!(matches!(store.kept("postReport", "k", "other"), Ok(Kept::OtherBody)));
-        assert!(matches!(store.kept("postResult", "k", "digest"), Ok(Kept::Nothing)));
-    }
-
-    #[test]
     fn neighbours_supplement_the_last_report() {
         let store = store();
         assert!(!store.add_neighbours("n", &json!({})).unwrap());
