@@ -6,6 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
+use serde::{Deserialize, Serialize};
 
 /// How long before now the certificate is valid: the clocks of conductors differ.
 const BACKDATED: Duration = Duration::from_hours(24);
@@ -16,7 +17,7 @@ const VALID: Duration = Duration::from_hours(30 * 24);
 const LAST_S: u64 = 253_402_300_799;
 
 /// A certificate and its private key, both in PEM.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
     /// The certificate.
     pub pem: String,

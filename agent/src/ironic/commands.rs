@@ -199,7 +199,7 @@ impl Commands {
             };
             let left = limit.saturating_sub(started.elapsed());
             if record.status != Status::Running || left.is_zero() {
-                return Answer::ok(record.as_json());
+                return Answer::ok(json!(record));
             }
             let waited = self.ended.wait_timeout(journal, left);
             journal = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -207,8 +207,7 @@ impl Commands {
     }
 
     fn list(&self) -> Answer {
-        let commands: Vec<Value> = self.journal().records.iter().map(Record::as_json).collect();
-        Answer::ok(json!({"commands": commands}))
+        Answer::ok(json!({"commands": self.journal().records}))
     }
 
     fn status(&self) -> Answer {

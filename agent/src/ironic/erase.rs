@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use formats::guid::Guid;
@@ -45,6 +45,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) protect: &'a [String],
     /// The disks that the configuration names.
     pub(super) clean_disks: &'a [String],
+    /// The erasures that have not ended.
+    pub(super) running: &'a Running,
 }
 
 /// Erases the disks that are named. Returns which ones were erased and which were not meant.
@@ -122,7 +124,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
     if takedown::is_needed(disk) {
         takedown::take_down(disk, around.system, &mut Vec::new())?;
     }
-    wipe(&target)?;
+    wipe(&target, around.running)?;
     let text = describe(disk);
     is_blank(disk, around.system)?;
     info!("erased the metadata of {text}");
@@ -130,7 +132,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
 }
 
 /// Overwrites the ends of the disk and of its partitions, and the partition tables.
-fn wipe(target: &Target) -> Result<(), Failure> {
+fn wipe(target: &Target, running: &Running) -> Result<(), Failure> {
     let disk = target.disk();
     let failed = |why: String| {
         Failure::new(Code::TargetIo, format!("erasing {}: {why}", describe(disk)))
@@ -150,57 +152,45 @@ fn wipe(target: &Target) -> Result<(), Failure> {
         wipe_ends(&file, 0, size_bytes)
     };
     // A disk that does not respond must not keep the agent from reporting that.
-    let erased = counted(LIMIT, target.system().stop(), work);
+    let erased = running.count(LIMIT, target.system().stop(), work);
     erased.map_err(|why| failed(why.to_string()))?.map_err(failed)
 }
 
-/// Erasures that have not ended, also those whose time limit has passed: nothing can end a write to a disk that does not
-/// respond, and it may be carried out later, over an install.
-static N_RUNNING: AtomicUsize = AtomicUsize::new(0);
-
-/// Does `work` within a limit; until it has ended, [`check_none_runs`] fails.
-fn counted<T: Send + 'static>(
-    limit: Duration,
-    stop: &Stop,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unanswered> {
-    let running = Running::start();
-    ask_within("erase", limit, stop, move || {
-        let done = work();
-        drop(running);
-        done
-    })
-}
-
-/// Counts an erasure until it is dropped, also by a panic or because no thread could be started.
-struct Running;
+/// Counts the erasures that have not ended, also those whose time limit has passed: nothing can end a write to a disk that
+/// does not respond, and it may be carried out later, over an install. Each erasure holds a clone until it ends.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Running(Arc<()>);
 
 impl Running {
-    fn start() -> Self {
-        N_RUNNING.fetch_add(1, Ordering::SeqCst);
-        Self
+    /// Does `work` within a limit; until it has ended, [`Self::check_none`] fails.
+    fn count<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        stop: &Stop,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let running = self.clone();
+        ask_within("erase", limit, stop, move || {
+            let done = work();
+            drop(running);
+            done
+        })
     }
-}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        N_RUNNING.fetch_sub(1, Ordering::SeqCst);
+    /// Checks that no erasure of an earlier step may still write.
+    ///
+    /// # Errors
+    /// One that was given up has not ended.
+    pub(super) fn check_none(&self) -> Result<(), Failure> {
+        if Arc::strong_count(&self.0) == 1 {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::DiskBusy,
+            "a disk that was to be erased does not respond, and may still be written",
+        )
+        .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
     }
-}
-
-/// Checks that no erasure of an earlier step may still write.
-///
-/// # Errors
-/// One that was given up has not ended.
-pub(super) fn check_none_runs() -> Result<(), Failure> {
-    if N_RUNNING.load(Ordering::SeqCst) == 0 {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Code::DiskBusy,
-        "a disk that was to be erased does not respond, and may still be written",
-    )
-    .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
 }
 
 /// Start and length of a partition in bytes.
@@ -295,14 +285,15 @@ mod tests {
 
     #[test]
     fn nothing_begins_before_an_erasure_that_was_given_up_has_ended() {
+        let running = Running::default();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let limit = Duration::from_millis(50);
-        let late = counted(limit, &Stop::default(), move || ended.recv().ok());
+        let late = running.count(limit, &Stop::default(), move || ended.recv().ok());
         assert_eq!(late, Err(Unanswered::Late(limit)));
-        assert_eq!(check_none_runs().unwrap_err().code, Code::DiskBusy);
+        assert_eq!(running.check_none().unwrap_err().code, Code::DiskBusy);
         end.send(()).unwrap();
         let started = std::time::Instant::now();
-        while check_none_runs().is_err() {
+        while running.check_none().is_err() {
             assert!(started.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -120,6 +120,8 @@ struct Agent<'a> {
     wake: Arc<Wake>,
     clock: Arc<dyn Clock>,
     stop: Stop,
+    /// The erasures that have not ended.
+    erasures: erase::Running,
     /// What is known of the disks at the end.
     exit_status: ExitStatus,
 }
@@ -186,6 +188,7 @@ pub fn run(
         wake,
         clock: Arc::clone(clock),
         stop: stop.clone(),
+        erasures: erase::Running::default(),
         exit_status: ExitStatus::Untouched,
     };
     agent.work(&work, &is_over)
@@ -309,7 +312,7 @@ impl Agent<'_> {
             return Err(format!("{}: {why}", Code::InstructionInvalid));
         }
         // An erasure that timed out may still write.
-        erase::check_none_runs().map_err(|failure| steps::details(&failure))?;
+        self.erasures.check_none().map_err(|failure| steps::details(&failure))?;
         match (order.kind, order.name()) {
             (Kind::Deploy, INSTALL) => self.install(order),
             (Kind::Clean, ERASE) => self.erase(order),
@@ -369,6 +372,7 @@ impl Agent<'_> {
             reported: &surveyed.collected.disks,
             protect: &self.job.protect,
             clean_disks: &self.settings.clean_disks,
+            running: &self.erasures,
         };
         erase::erase(order, &around).map_err(|failure| failed(&failure))
     }
