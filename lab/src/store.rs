@@ -137,11 +137,22 @@ impl Store {
 
     /// Stores a report.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
-        self.touch(node)?;
-        let sql = "INSERT INTO reports (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()])?;
+        self.add("reports", node, body)?;
         self.report_changed(node);
         Ok(())
+    }
+
+    /// Stores a result.
+    pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
+        self.add("results", node, body)?;
+        self.changed();
+        Ok(())
+    }
+
+    fn add(&self, table: &str, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
+        let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
+        self.lock().execute(&sql, params![node, now(), body.to_string()]).map(drop)
     }
 
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
@@ -162,15 +173,6 @@ impl Store {
         drop(connection);
         self.report_changed(node);
         Ok(true)
-    }
-
-    /// Stores a result.
-    pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
-        self.touch(node)?;
-        let sql = "INSERT INTO results (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()])?;
-        self.changed();
-        Ok(())
     }
 
     /// Stores events; ignores repeated ones, whose sequence and time are already stored.

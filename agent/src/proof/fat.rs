@@ -99,6 +99,7 @@ mod tests {
             bytes[17..21].fill(0);
             bytes[22..24].fill(0);
             bytes[32..40].fill(0xff);
+            bytes[40..44].fill(0);
         });
         let error = error.unwrap_err();
         assert!(
