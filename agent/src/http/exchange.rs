@@ -144,20 +144,18 @@ impl Client {
             builder = builder.header(*name, value);
         }
         let (builder, body) = (authorized(builder, token), request.body.clone());
-        let send = move || match body {
-            Some(bytes) => {
-                let request = agent.configure_request(builder.body(&bytes[..])?);
-                agent.run(request.timeout_per_read(None).build())
-            }
-            None => {
+        let send = move || {
+            let Some(bytes) = body else {
                 let request = agent
                     .configure_request(builder.body(())?)
                     .max_redirects(max_redirects)
                     .timeout_recv_body(Some(timeouts.ignition))
                     // A VIM may think for longer than the longest pause in a download.
                     .timeout_per_read(is_source.then_some(timeouts.idle));
-                agent.run(request.build())
-            }
+                return agent.run(request.build());
+            };
+            let request = agent.configure_request(builder.body(&bytes[..])?);
+            agent.run(request.timeout_per_read(None).build())
         };
         move || {
             let response = send().map_err(Broken::NoResponse)?;

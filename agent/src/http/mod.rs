@@ -1,4 +1,4 @@
-//! The HTTP client of every engine: TLS, retries, addresses, downloads. [`server`] is the other side.
+//! The HTTP client of every engine: TLS, retries, addresses, downloads. `server` is the other side.
 //!
 //! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
 //! limited, see [`transport`]. Waits between attempts are in [`retry`].
