@@ -21,8 +21,8 @@ use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
 use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
+use crate::http::url::has_possible_port;
 use crate::secret::redact_setting;
-use crate::vim::url::has_possible_port;
 
 /// What an address of the agent's own begins with.
 const SCHEMES: [&str; 3] = ["http://", "https://", "socks"];

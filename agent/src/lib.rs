@@ -23,6 +23,7 @@ pub mod text;
 
 pub mod api;
 pub mod archive;
+pub mod http;
 pub mod inspector;
 pub mod ironic;
 pub mod vim;

@@ -6,10 +6,9 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::faults::Fault;
-use crate::http::{Answer, Refusal, header, json_answer, no_content, query};
+use crate::http::{Answer, Refusal, Request, header, json_answer, no_content, query};
 use crate::lab::Lab;
 use crate::orders::{AnswerMode, scope_of};
-use crate::server::Request;
 use crate::store::{Document, Node};
 
 /// Answers a request below `/lab`; `parts` are the path's parts after it.
@@ -262,17 +261,5 @@ mod tests {
         let refusal = answer(&closed, &from(false), &["nodes"]).await.unwrap_err();
         assert_eq!(refusal.status, StatusCode::FORBIDDEN);
         assert!(answer(&lab(&["--open-admin"]), &from(false), &["nodes"]).await.is_ok());
-    }
-
-    #[test]
-    fn an_instruction_is_checked_with_its_templates_filled() {
-        let lab = lab(&[]);
-        let fits = r#"{"action": "install", "install": {
-            "ignition": {"url": "{{base}}/ignition/default", "hash": "sha512-{{sha512:/files/c.ign}}"}}}"#;
-        assert_eq!(setting_faults(&lab, "instruction", fits), Vec::<String>::new());
-        let faults = setting_faults(&lab, "instruction", r#"{"action": "explode"}"#);
-        assert!(faults[0].starts_with("instruction at /action: found \"explode\""), "{faults:?}");
-        assert!(!setting_faults(&lab, "ignition", "{}").is_empty());
-        assert!(!setting_faults(&lab, "answer", r#"{"mode": "soon"}"#).is_empty());
     }
 }

@@ -4,10 +4,9 @@ use formats::hex::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::http::{Answer, Refusal, gunzip, header, no_content};
+use crate::http::{Answer, Refusal, Request, gunzip, header, no_content};
 use crate::lab::Lab;
 use crate::orders::{Order, known_name, order, renamed};
-use crate::server::Request;
 use crate::store::Kept;
 
 /// Answers a request below `/v1`.

@@ -1,17 +1,17 @@
 //! Carries out faults: the broken answer to a request.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use hyper::header::{CONTENT_LENGTH, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::CONTENT_LENGTH;
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::faults::{Fault, Kind};
-use crate::http::{Answer, Refusal, answer, full};
-use crate::socket::Control;
+use crate::http::{Answer, Refusal, answer, full, retry_after, set_header};
+use crate::socket::{Broken, Control};
 use crate::stream::{Change, End, changed, zeros};
 
 /// Whether the fault changes the real answer, so that the request must be carried out.
@@ -31,17 +31,23 @@ pub(crate) fn needs_answer(fault: &Fault) -> bool {
 }
 
 /// The fault's answer to a request that is not carried out or whose answer is discarded.
-pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> Answer {
-    match fault.kind {
+///
+/// # Errors
+/// The connection ends without an answer.
+pub(crate) async fn instead(
+    fault: &Fault,
+    path: &str,
+    control: &Control,
+) -> Result<Answer, Broken> {
+    Ok(match fault.kind {
         Kind::Reset => {
             control.reset();
-            Response::new(full(""))
+            return Err(Broken);
         }
         Kind::Hang => std::future::pending().await,
         Kind::Huge => {
             let mut huge = Response::new(zeros(fault.bytes.unwrap_or(1 << 30)));
-            let json = HeaderValue::from_static("application/json");
-            huge.headers_mut().insert("content-type", json);
+            set_header(&mut huge, "content-type", "application/json");
             huge
         }
         Kind::RedirectLoop => redirect(path),
@@ -55,7 +61,7 @@ pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> Ans
             answer(status.unwrap_or(StatusCode::OK), content_type, body)
         }
         _ => error_status(fault),
-    }
+    })
 }
 
 fn error_status(fault: &Fault) -> Answer {
@@ -63,41 +69,31 @@ fn error_status(fault: &Fault) -> Answer {
     let refusal =
         Refusal::new(status, "FAULT", format!("a fault of the lab VIM asked for status {status}"));
     let mut answer = refusal.answer();
-    let value = fault.retry_after.as_deref().map(retry_after);
-    if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-        answer.headers_mut().insert(RETRY_AFTER, value);
+    if let Some(text) = &fault.retry_after {
+        set_header(&mut answer, "retry-after", &retry_after(text));
     }
     answer
 }
 
-/// `date:SECONDS` becomes an HTTP date that far from now; other text is unchanged.
-pub(crate) fn retry_after(text: &str) -> String {
-    match text.strip_prefix("date:").and_then(|seconds| seconds.parse().ok()) {
-        Some(seconds) => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
-        None => text.to_owned(),
-    }
-}
-
 fn redirect(path: &str) -> Answer {
     let mut redirect = answer(StatusCode::FOUND, "text/plain", "again\n");
-    if let Ok(path) = HeaderValue::from_str(path) {
-        redirect.headers_mut().insert(LOCATION, path);
-    }
+    set_header(&mut redirect, "location", path);
     redirect
 }
 
 /// The real answer, changed by the fault.
+///
+/// # Errors
+/// The connection ends without an answer.
 pub(crate) async fn spoil(
     fault: &Fault,
     path: &str,
     mut answer: Answer,
     control: Arc<Control>,
-) -> Answer {
+) -> Result<Answer, Broken> {
     let n_bytes = answer.body().size_hint().exact().unwrap_or(0);
-    if let Ok(value) = HeaderValue::from_str(&n_bytes.to_string())
-        && n_bytes > 0
-    {
-        answer.headers_mut().insert(CONTENT_LENGTH, value);
+    if n_bytes > 0 {
+        set_header(&mut answer, "content-length", &n_bytes.to_string());
     }
     let bytes = fault.bytes;
     let pause = Duration::from_millis(fault.delay_ms.unwrap_or(200));
@@ -105,10 +101,10 @@ pub(crate) async fn spoil(
     let change = match fault.kind {
         Kind::Delay => {
             tokio::time::sleep(Duration::from_millis(fault.delay_ms.unwrap_or(1000))).await;
-            return answer;
+            return Ok(answer);
         }
-        Kind::WrongHash => return wrong_hash(answer, "ignition").await,
-        Kind::WrongImageHash => return wrong_hash(answer, "image").await,
+        Kind::WrongHash => return Ok(wrong_hash(answer, "ignition").await),
+        Kind::WrongImageHash => return Ok(wrong_hash(answer, "image").await),
         Kind::Drip => {
             let bytes = usize::try_from(bytes.unwrap_or(16)).unwrap_or(usize::MAX);
             Change::Drip { bytes, pause }
@@ -120,7 +116,7 @@ pub(crate) async fn spoil(
         _ => return instead(fault, path, &control).await,
     };
     let (parts, body) = answer.into_parts();
-    Response::from_parts(parts, changed(body, change, control))
+    Ok(Response::from_parts(parts, changed(body, change, control)))
 }
 
 /// Changes the last digit of the hash; adds a wrong hash where there was none.
@@ -154,11 +150,5 @@ mod tests {
         assert_eq!(other_hash(Some("sha256-ab")), "sha256-a0");
         assert_eq!(other_hash(Some("sha256-a0")), "sha256-a1");
         assert_eq!(other_hash(None).len(), 7 + 64);
-    }
-
-    #[test]
-    fn retry_after_has_both_its_forms() {
-        assert_eq!(retry_after("2"), "2");
-        assert!(retry_after("date:2").ends_with(" GMT"));
     }
 }

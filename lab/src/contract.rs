@@ -370,6 +370,3 @@ fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
         .map_err(|error| anyhow!("a schema: {error}"))?;
     Ok(Schema { name: name.unwrap_or_default().to_owned(), root, validator })
 }
-
-#[cfg(test)]
-mod tests;

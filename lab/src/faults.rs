@@ -225,32 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_with_an_unknown_word_is_refused_with_it() {
-        for (bad, word) in [
-            ("reports", "expected ROUTE=KIND"),
-            ("reports=explode", "explode"),
-            ("reports=status,often=3", "often"),
-            ("reports=status,times", "\"times\""),
-        ] {
-            let error = bad.parse::<Fault>().unwrap_err();
-            assert!(error.contains(word), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_plan_is_worked_off_in_order_and_only_by_its_route() {
-        let plan: Vec<Fault> = ["reports=status,times=2,skip=1", "reports=hang", "files=reset"]
-            .map(|text| text.parse().unwrap())
-            .into();
-        let faults = Faults::new(plan);
-        let take = |path| faults.take(&Method::POST, path).map(|fault| fault.kind);
-        let kinds: Vec<_> = (0..5).map(|_| take("/v1/reports")).collect();
-        assert_eq!(kinds, [None, Some(Kind::Status), Some(Kind::Status), Some(Kind::Hang), None]);
-        assert_eq!(take("/files/a/b"), Some(Kind::Reset));
-        assert_eq!(faults.left(), []);
-    }
-
-    #[test]
     fn a_star_is_one_part_of_the_path() {
         assert!(path_matches("/v1/nodes/*/events", "/v1/nodes/n/events"));
         assert!(!path_matches("/v1/nodes/*/events", "/v1/nodes/n/m/events"));

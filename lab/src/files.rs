@@ -12,11 +12,10 @@ use bytes::Bytes;
 use flate2::write::GzEncoder;
 use formats::hex::hex;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use sha2::{Digest, Sha256, Sha512};
 
 use crate::cli::Options;
-use crate::http::{Answer, Refusal, answer};
+use crate::http::{Answer, Refusal, answer, set_header};
 use crate::stream;
 
 /// Files that are served besides the API.
@@ -140,9 +139,7 @@ impl Shelf {
         let (n_bytes, body) = stream::file(&path).await.map_err(|_| missing())?;
         let mut answer = answer(StatusCode::OK, binary, Bytes::new());
         *answer.body_mut() = body;
-        if let Ok(value) = HeaderValue::from_str(&n_bytes.to_string()) {
-            answer.headers_mut().insert(CONTENT_LENGTH, value);
-        }
+        set_header(&mut answer, "content-length", &n_bytes.to_string());
         Ok(answer)
     }
 
@@ -210,29 +207,5 @@ fn digest_of<D: Digest>(mut file: File) -> io::Result<String> {
             0 => return Ok(hex(&digest.finalize())),
             n_bytes => digest.update(&block[..n_bytes]),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_files_below_the_folder_are_found() {
-        let dir = std::env::temp_dir().join(format!("lab-vim-shelf-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("root/sub")).unwrap();
-        std::fs::write(dir.join("secret"), "s").unwrap();
-        std::fs::write(dir.join("root/sub/a"), "abc").unwrap();
-        let _ = std::os::unix::fs::symlink("../secret", dir.join("root/link"));
-        let root = Some(dir.join("root").canonicalize().unwrap());
-        let shelf = Shelf { root, ..Shelf::default() };
-        assert!(shelf.file("sub/a").is_some());
-        for bad in ["../secret", "/etc/passwd", "sub/../../secret", "link", "sub", "", "a\0b", "."]
-        {
-            assert_eq!(shelf.file(bad), None, "{bad:?}");
-        }
-        let digest = shelf.digest("/files/sub/a", Hash::Sha256).unwrap();
-        assert!(digest.starts_with("ba7816bf8f01cfea"), "{digest}");
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -85,25 +85,3 @@ pub(crate) fn body(bytes: &[u8]) -> Value {
 pub(crate) fn line(text: &str) {
     let _ = write!(std::io::stderr(), "{}", compare::line(text));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_not_in_the_log() {
-        let mut map = HeaderMap::new();
-        map.insert("authorization", "Bearer secret".parse().unwrap());
-        map.insert("idempotency-key", "k".parse().unwrap());
-        assert_eq!(headers(&map), json!({"authorization": "<not shown>", "idempotency-key": "k"}));
-    }
-
-    #[test]
-    fn a_request_is_seen_from_its_beginning_and_completed_later() {
-        let journal = Journal::default();
-        let n = journal.begin(json!({"path": "/"}));
-        assert_eq!(journal.list(), json!([{"path": "/", "n": 1}]));
-        journal.add(n, json!({"status": 200}));
-        assert_eq!(journal.list(), json!([{"path": "/", "n": 1, "status": 200}]));
-    }
-}

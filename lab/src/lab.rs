@@ -4,15 +4,42 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 
 use crate::cli::{AfterInstall, Options};
 use crate::contract::Contract;
 use crate::faults::Faults;
 use crate::files::Shelf;
+use crate::http::Refusal;
 use crate::journal::Journal;
-use crate::page::{MAX_VIEWERS, Pages};
 use crate::store::Store;
+
+/// Most pages that are kept up to date at a time.
+pub(crate) const MAX_VIEWERS: usize = 200;
+
+/// A page of all nodes with what it was made of.
+#[derive(Debug, Default)]
+pub(crate) struct Made(Mutex<Option<(String, Bytes)>>);
+
+impl Made {
+    /// The page of `key`, made if the last one had another. Nobody else makes it meanwhile: each takes time and memory.
+    pub(crate) fn page(
+        &self,
+        key: String,
+        make: impl FnOnce() -> Result<String, Refusal>,
+    ) -> Result<Bytes, Refusal> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, page)) = &*last
+            && *known == key
+        {
+            return Ok(page.clone());
+        }
+        let page = Bytes::from(make()?);
+        *last = Some((key, page.clone()));
+        Ok(page)
+    }
+}
 
 /// Everything that the answers depend on.
 #[derive(Debug)]
@@ -45,8 +72,10 @@ pub(crate) struct Lab {
     pub(crate) ca_pem: Option<String>,
     /// What a form of this VIM's pages contains, and a form of another site does not.
     pub(crate) form_token: String,
-    /// The pages of all nodes as they were sent last.
-    pub(crate) pages: Pages,
+    /// The page of all nodes as it was sent last: many viewers fetch it after each change.
+    pub(crate) fleet: Made,
+    /// The same for the page of models.
+    pub(crate) models: Made,
     /// A place for each page that is kept up to date.
     pub(crate) viewers: Arc<Semaphore>,
     polls: Mutex<BTreeMap<String, u32>>,
@@ -79,7 +108,8 @@ impl Lab {
             ca_pem,
             // The standard library seeds it from the system's random numbers.
             form_token: format!("{:016x}", RandomState::new().hash_one(std::process::id())),
-            pages: Pages::default(),
+            fleet: Made::default(),
+            models: Made::default(),
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             polls: Mutex::default(),
             changes: watch::Sender::new(0),

@@ -10,10 +10,9 @@ use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::files::Shelf;
-use crate::http::{Answer, Refusal, answer, query};
+use crate::http::{Answer, Refusal, Request, answer, query};
 use crate::lab::Lab;
 use crate::orders;
-use crate::server::Request;
 use crate::store::Node;
 
 /// Scripts are short; a larger file is not one.

@@ -2,15 +2,13 @@
 
 use formats::hex::hex;
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::broken::retry_after;
 use crate::cli::{AfterInstall, Mode};
 use crate::files::Hash;
-use crate::http::{Answer, Refusal, answer};
+use crate::http::{Answer, Refusal, answer, retry_after, set_header};
 use crate::lab::Lab;
 use crate::store::Node;
 
@@ -65,8 +63,8 @@ impl Order {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
         let mut answer = answer(status, &self.content_type, self.body);
         for (name, value) in [("retry-after", self.retry_after), ("location", self.location)] {
-            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-                answer.headers_mut().insert(name, value);
+            if let Some(value) = value {
+                set_header(&mut answer, name, &value);
             }
         }
         answer

@@ -12,35 +12,15 @@ use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::http::{Answer, Refusal, header, percent_decoded, read_body};
+use crate::faults::{Fault, Kind};
+use crate::http::{Answer, Refusal, Request, header, percent_decoded, read_body, set_header};
 use crate::lab::Lab;
-use crate::socket::{Connection, Control};
+use crate::socket::{Broken, Control};
 use crate::store::now;
 use crate::{admin, api, broken, contract, journal, netboot, orders, page};
-
-/// A request with its body read.
-#[derive(Debug)]
-pub(crate) struct Request {
-    /// GET, POST, …
-    pub(crate) method: Method,
-    /// The path as received, percent-encoded.
-    pub(crate) path: String,
-    /// The query as received.
-    pub(crate) query: Option<String>,
-    /// The headers.
-    pub(crate) headers: HeaderMap,
-    /// The body as received; empty where none is expected.
-    pub(crate) body: Bytes,
-    /// Address at which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
-    pub(crate) base: String,
-    /// Whether the client is on this machine.
-    pub(crate) is_local: bool,
-    /// Whether the client presented a certificate of our CA.
-    pub(crate) has_client_certificate: bool,
-}
 
 /// The client's end of a connection.
 #[derive(Debug, Clone)]
@@ -60,8 +40,7 @@ pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsA
                 let lab = Arc::clone(&lab);
                 let tls = tls.clone();
                 let local = stream.local_addr().unwrap_or(remote);
-                let control = Arc::new(Control::default());
-                let stream = Connection::new(stream, Arc::clone(&control));
+                let control = Arc::new(Control::of(&stream));
                 let peer =
                     Peer { remote, local, is_tls: tls.is_some(), has_certificate: false, control };
                 tokio::spawn(connection(lab, stream, peer, tls));
@@ -75,7 +54,7 @@ pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsA
     }
 }
 
-async fn connection(lab: Arc<Lab>, stream: Connection, mut peer: Peer, tls: Option<TlsAcceptor>) {
+async fn connection(lab: Arc<Lab>, stream: TcpStream, mut peer: Peer, tls: Option<TlsAcceptor>) {
     let Some(tls) = tls else { return talk(lab, stream, peer).await };
     let limit = std::time::Duration::from_secs(15);
     match tokio::time::timeout(limit, tls.accept(stream)).await {
@@ -98,7 +77,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) {
     let service = service_fn(|request| {
         let (lab, peer) = (Arc::clone(&lab), peer.clone());
-        async move { Ok::<_, std::convert::Infallible>(handle(&lab, &peer, request).await) }
+        async move { handle(&lab, &peer, request).await }
     });
     let http = hyper::server::conn::http1::Builder::new();
     // An error here means that the client went away, or that a fault broke the connection.
@@ -106,7 +85,11 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 }
 
 /// One request: log, fault, answer.
-async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>) -> Answer {
+async fn handle(
+    lab: &Arc<Lab>,
+    peer: &Peer,
+    incoming: hyper::Request<Incoming>,
+) -> Result<Answer, Broken> {
     let start = Instant::now();
     let (parts, body) = incoming.into_parts();
     let path = parts.uri.path().to_owned();
@@ -128,23 +111,25 @@ async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>)
         has_client_certificate: peer.has_certificate,
         path,
     };
-    let (mut answer, code, path) = answer(lab, peer, n, head, body, fault.as_ref()).await;
-    let status = answer.status();
-    if method == Method::HEAD && status.is_success() {
-        let n_bytes = hyper::body::Body::size_hint(answer.body()).exact();
-        if let Some(value) = n_bytes.and_then(|n| n.to_string().parse().ok()) {
-            answer.headers_mut().insert("content-length", value);
-        }
+    let path = head.path.clone();
+    let (mut answer, code) = answer(lab, peer, n, head, body, fault.as_ref()).await;
+    // A connection that is reset without an answer is in the log like one whose answer was lost.
+    let status = answer.as_ref().map_or(StatusCode::OK, hyper::Response::status).as_u16();
+    if let Ok(answer) = &mut answer
+        && method == Method::HEAD
+        && answer.status().is_success()
+        && let Some(n_bytes) = hyper::body::Body::size_hint(answer.body()).exact()
+    {
+        set_header(answer, "content-length", &n_bytes.to_string());
     }
     let ms = start.elapsed().as_millis();
-    lab.journal.add(n, json!({"status": status.as_u16(), "duration_ms": ms, "problem": code}));
+    lab.journal.add(n, json!({"status": status, "duration_ms": ms, "problem": code}));
     let fault = fault.map_or_else(String::new, |fault| format!(" fault={:?}", fault.kind));
     let remote = peer.remote.ip().to_canonical();
     let answered_at = now();
     let problem = code.map_or_else(String::new, |code| format!(" {code}"));
     journal::line(&format!(
-        "{answered_at} {remote} {method} {path} {} {ms} ms{problem}{fault}",
-        status.as_u16()
+        "{answered_at} {remote} {method} {path} {status} {ms} ms{problem}{fault}"
     ));
     answer
 }
@@ -156,36 +141,29 @@ async fn answer(
     n: u64,
     mut request: Request,
     body: Incoming,
-    fault: Option<&crate::faults::Fault>,
-) -> (Answer, Option<String>, String) {
-    let path = request.path.clone();
+    fault: Option<&Fault>,
+) -> (Result<Answer, Broken>, Option<String>) {
+    let instead = fault.filter(|fault| !broken::needs_answer(fault));
     let has_body = !matches!(request.method, Method::GET | Method::HEAD);
-    if has_body && !fault.is_some_and(|fault| !broken::needs_answer(fault) && is_rude(fault)) {
+    // These two act before the body is read.
+    let is_rude = instead.is_some_and(|fault| matches!(fault.kind, Kind::Reset | Kind::Hang));
+    if has_body && !is_rude {
         match read_body(body, lab.max_body_bytes).await {
             Ok(bytes) => request.body = bytes,
-            Err(refusal) => return (refusal.answer(), Some(said(&refusal)), path),
+            Err(refusal) => return (Ok(refusal.answer()), Some(said(&refusal))),
         }
         lab.journal.add(n, journal::body(&request.body));
     }
-    if let Some(fault) = fault.filter(|fault| !broken::needs_answer(fault)) {
-        return (broken::instead(fault, &path, &peer.control).await, None, path);
+    if let Some(fault) = instead {
+        return (broken::instead(fault, &request.path, &peer.control).await, None);
     }
     let (answer, said) = match route(lab, &request).await {
         Ok(answer) => (answer, None),
         Err(refusal) => (refusal.answer(), Some(said(&refusal))),
     };
-    match fault {
-        Some(fault) => {
-            let control = Arc::clone(&peer.control);
-            (broken::spoil(fault, &path, answer, control).await, said, path)
-        }
-        None => (answer, said, path),
-    }
-}
-
-/// Whether the fault acts before the body is read.
-fn is_rude(fault: &crate::faults::Fault) -> bool {
-    matches!(fault.kind, crate::faults::Kind::Reset | crate::faults::Kind::Hang)
+    let Some(fault) = fault else { return (Ok(answer), said) };
+    let control = Arc::clone(&peer.control);
+    (broken::spoil(fault, &request.path, answer, control).await, said)
 }
 
 fn said(refusal: &Refusal) -> String {

@@ -2,14 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Opens a listening socket; one on `[::]` accepts IPv4 too, regardless of the host's default.
@@ -32,79 +28,33 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// A connection that ends without an answer, on purpose.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+impl std::error::Error for Broken {}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("broken on purpose")
+    }
+}
+
 /// Lets an answer reset its own connection.
-#[derive(Debug, Default)]
-pub(crate) struct Control(AtomicBool);
+#[derive(Debug)]
+pub(crate) struct Control(Option<Socket>);
 
 impl Control {
-    /// Resets the connection: the client gets RST, not FIN.
-    pub(crate) fn reset(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    fn is_reset(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// A connection.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
-    control: Arc<Control>,
-}
-
-impl Connection {
-    /// A connection that `control` can reset.
-    pub(crate) fn new(stream: TcpStream, control: Arc<Control>) -> Self {
+    /// The control of a connection.
+    pub(crate) fn of(stream: &TcpStream) -> Self {
         let _ = stream.set_nodelay(true);
-        Self { stream, control }
+        Self(SockRef::from(stream).try_clone().ok())
     }
 
-    fn guard(&self) -> io::Result<()> {
-        if self.control.is_reset() {
-            return Err(io::Error::new(io::ErrorKind::ConnectionReset, "reset on purpose"));
+    /// Once its last user closes the connection, the client gets RST, not FIN, and nothing that is still unsent.
+    pub(crate) fn reset(&self) {
+        if let Some(socket) = &self.0 {
+            let _ = socket.set_linger(Some(Duration::ZERO));
         }
-        Ok(())
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if self.control.is_reset() {
-            let _ = SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
-        }
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.guard()?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.guard()?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.guard()?;
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.guard()?;
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -137,11 +137,22 @@ impl Store {
 
     /// Stores a report.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
-        self.touch(node)?;
-        let sql = "INSERT INTO reports (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()])?;
+        self.add("reports", node, body)?;
         self.report_changed(node);
         Ok(())
+    }
+
+    /// Stores a result.
+    pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
+        self.add("results", node, body)?;
+        self.changed();
+        Ok(())
+    }
+
+    fn add(&self, table: &str, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
+        let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
+        self.lock().execute(&sql, params![node, now(), body.to_string()]).map(drop)
     }
 
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
@@ -162,15 +173,6 @@ impl Store {
         drop(connection);
         self.report_changed(node);
         Ok(true)
-    }
-
-    /// Stores a result.
-    pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
-        self.touch(node)?;
-        let sql = "INSERT INTO results (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()])?;
-        self.changed();
-        Ok(())
     }
 
     /// Stores events; ignores repeated ones, whose sequence and time are already stored.
@@ -400,15 +402,6 @@ mod tests {
         assert_eq!(store.add_events("n", &[event("T1"), event("T2")]).unwrap(), 1);
         assert_eq!(store.events("n", 10).unwrap().len(), 2);
         assert_eq!(store.events("n", 1).unwrap()[0].body["time"], "T2");
-    }
-
-    #[test]
-    fn a_key_gives_the_kept_answer_only_for_the_same_body() {
-        let store = store();
-        store.keep("postReport", "k", "digest", &json!(1)).unwrap();
-        assert!(matches!(store.kept("postReport", "k", "digest"), Ok(Kept::Answer(a)) if a == 1));
-        assert!(matches!(store.kept("postReport", "k", "other"), Ok(Kept::OtherBody)));
-        assert!(matches!(store.kept("postResult", "k", "digest"), Ok(Kept::Nothing)));
     }
 
     #[test]

@@ -19,10 +19,10 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use run_coreos_installer::api::Verify;
 use run_coreos_installer::clock::RealClock;
+use run_coreos_installer::http::{Client, VimSettings};
 use run_coreos_installer::install::image::{Head, Image, Source};
 use run_coreos_installer::install::stream::Stream;
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::vim::{Client, VimSettings};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use run_coreos_installer::clock::{Clock, RealClock};
+use run_coreos_installer::http::VimSettings;
 use run_coreos_installer::ironic::{Settings, Surveyed, run};
 use run_coreos_installer::job::{JobSettings, supervise};
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
 use super::image;

@@ -12,10 +12,10 @@ use probes::cpu::Cpu;
 use probes::memory::Memory;
 use probes::network::LldpNeighbour;
 use run_coreos_installer::clock::{Clock, RealClock};
+use run_coreos_installer::http::VimSettings;
 use run_coreos_installer::inspector;
 use run_coreos_installer::report::Report;
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
 use super::server::{self, Ironic, LIMIT, Node, Options};

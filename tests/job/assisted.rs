@@ -15,9 +15,9 @@ use run_coreos_installer::api::{DiskState, JobResult};
 use run_coreos_installer::assisted::{self, Settings, Surveyed};
 use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::http::TokenHeader;
 use run_coreos_installer::job::{CrashReporter, Ended, supervise};
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::vim::TokenHeader;
 use serde_json::{Value, json};
 
 use super::crash::children;

@@ -13,8 +13,8 @@ use nix::unistd::Pid;
 use run_coreos_installer::api::JobResult;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::http::VimSettings;
 use run_coreos_installer::job::{JobSettings, run_with, stop_on_signals, supervise};
-use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
 use super::image;

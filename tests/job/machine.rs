@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime};
 use probes::block::Disk;
 use run_coreos_installer::api::{Install, OnRefusal};
 use run_coreos_installer::clock::Clock;
+use run_coreos_installer::http::VimSettings;
 use run_coreos_installer::install::System;
 use run_coreos_installer::job::offline::REQUEST_ID;
 use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
 use run_coreos_installer::offline;
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
 /// An Ignition config that passes every check.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::http::VimSettings;
 use run_coreos_installer::job::JobSettings;
-use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
 use super::image;

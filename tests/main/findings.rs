@@ -18,7 +18,7 @@ use probes::counters::{self, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Extras, Node, Source};
 use run_coreos_installer::check::load::{End, Outcome, judge};
-use run_coreos_installer::vim::clock_skew::clock_skew;
+use run_coreos_installer::http::clock_skew::clock_skew;
 use serde::Deserialize;
 
 use crate::trees::{Files, node};

@@ -205,6 +205,13 @@ fn modules_of_the_agent_form_layers() {
 }
 
 #[test]
+fn modules_of_the_lab_form_layers() {
+    let graph = modules(&repository().join("lab/src"), &[]);
+    assert!(graph["api"].contains("orders") && graph["orders"].contains("lab"), "{graph:?}");
+    layers(&graph).expect("modules of the lab use each other in a circle");
+}
+
+#[test]
 fn a_circle_is_found_however_its_paths_are_written() {
     let low = (vec!["low"], "//! use super::high;\npub(super) struct Low;\n");
     let high = (vec!["high"], "use super::{\n    low::{Low, other},\n    middle,\n};\n");

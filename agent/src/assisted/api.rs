@@ -9,9 +9,9 @@ use tracing::warn;
 
 use super::progress::Report;
 use crate::clean;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Failed, Why, is_transient};
-use crate::vim::{Client, Method, Response};
+use crate::http::client::GaveUp;
+use crate::http::retry::{Failed, Why, is_transient};
+use crate::http::{Client, Request, Response};
 
 /// The path of the API at the service.
 const BASE_PATH: &str = "/api/assisted-install";
@@ -82,14 +82,14 @@ impl Api {
             "discovery_agent_version": concat!("run-coreos-installer/", env!("CARGO_PKG_VERSION")),
         });
         let path = self.path(&format!("infra-envs/{}/hosts", self.infra_env_id));
-        self.call(&path, Method::Post(body.to_string().into_bytes())).map(drop)
+        self.call(&path, Request::post(body.to_string().into_bytes())).map(drop)
     }
 
     /// Asks for the next steps.
     pub(super) fn instructions(&self) -> Result<Value, Failed> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let query = format!("/instructions?timestamp={}", since.as_secs());
-        self.call(&self.of_host(&query), Method::Get)
+        self.call(&self.of_host(&query), Request::get())
     }
 
     /// Answers a step.
@@ -101,7 +101,7 @@ impl Api {
             "output": cut(&reply.output),
             "error": clean::text(cut(&reply.error), MAX_OUTPUT_BYTES),
         });
-        let body = Method::Post(body.to_string().into_bytes());
+        let body = Request::post(body.to_string().into_bytes());
         self.call(&self.of_host("/instructions"), body).map(drop)
     }
 
@@ -109,7 +109,7 @@ impl Api {
     pub(super) fn progress(&self, stage: &str, info: &str) -> Result<(), Failed> {
         let info = clean::text(info, MAX_INFO_CHARS);
         let body = json!({"current_stage": stage, "progress_info": info});
-        self.call(&self.of_host("/progress"), Method::Put(body.to_string().into_bytes())).map(drop)
+        self.call(&self.of_host("/progress"), Request::put(body.to_string().into_bytes())).map(drop)
     }
 
     /// Reports a stage until the service accepts it, or never will: the host is gone, or has another stage.
@@ -127,13 +127,13 @@ impl Api {
 
     /// What the service knows of the host.
     pub(super) fn host(&self) -> Result<Value, Failed> {
-        self.call(&self.of_host(""), Method::Get)
+        self.call(&self.of_host(""), Request::get())
     }
 
     /// Reports how far the collecting of logs is: `collecting` or `completed`.
     pub(super) fn logs_progress(&self, state: &str) -> Result<(), Failed> {
         let body = json!({"logs_state": state}).to_string().into_bytes();
-        self.call(&self.of_host("/logs-progress"), Method::Put(body)).map(drop)
+        self.call(&self.of_host("/logs-progress"), Request::put(body)).map(drop)
     }
 
     /// Uploads the logs of the host.
@@ -147,12 +147,13 @@ impl Api {
             "clusters/{cluster_id}/logs?logs_type=host&infra_env_id={}&host_id={}",
             self.infra_env_id, self.host_id
         );
-        self.call(&self.path(&query), Method::Upload(content_type, body)).map(drop)
+        self.call(&self.path(&query), Request::post(body).with("Content-Type", content_type))
+            .map(drop)
     }
 
     /// Sends a request; returns the JSON of the response, or null if it has no body.
-    fn call(&self, path: &str, method: Method<'_>) -> Result<Value, Failed> {
-        let response = self.client.exchange(path, method)?;
+    fn call(&self, path: &str, request: Request) -> Result<Value, Failed> {
+        let response = self.client.exchange(path, &request.farewell())?;
         let address = self.client.address_of(path).unwrap_or_default();
         let address = crate::secret::redact(address.split('?').next().unwrap_or_default());
         if !(200..=299).contains(&response.status) {
@@ -207,12 +208,12 @@ mod tests {
             (404, r#"{"code":"404","reason":"no env"}"#, ": no env; check --infra-env-id"),
             (409, "<html>", "responded 409; the service does not accept this host"),
         ] {
-            let response = Response { status, body: body.into(), date: None, retry_after: None };
+            let response = Response { status, body: body.into(), ..Response::default() };
             let failed = refusal(&response, "https://a.example/x");
             assert!(failed.message.contains(expected), "{}", failed.message);
             assert_eq!((failed.why, failed.status), (Why::Refused, Some(status)));
         }
-        let busy = Response { status: 503, body: Vec::new(), date: None, retry_after: None };
+        let busy = Response { status: 503, ..Response::default() };
         assert_eq!(refusal(&busy, "a").why, Why::Unavailable);
     }
 

@@ -15,11 +15,11 @@ use super::session::Session;
 use super::step::Step;
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
+use crate::http::retry::{Failed, is_transient};
 use crate::install::Code;
 use crate::install::Failure;
 use crate::job::Collected;
 use crate::signals::Stop;
-use crate::vim::retry::{Failed, is_transient};
 
 /// How long an interrupted install may take to end: coreos-installer is killed, and the disk is looked at.
 const STOP_LIMIT: Duration = Duration::from_secs(40);

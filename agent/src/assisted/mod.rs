@@ -41,11 +41,11 @@ use self::install::Finished;
 use crate::api::JobResult;
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
 use crate::install::DiskState;
 use crate::job::{Collected, Ended, JobSettings};
 use crate::report::Report;
 use crate::signals::Stop;
-use crate::vim::Client;
 
 /// Settings of this back end.
 #[derive(Debug, Clone)]

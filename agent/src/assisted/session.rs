@@ -15,12 +15,12 @@ use super::tasks::{Around, Tasks};
 use super::{Settings, Surveyed, logs};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
+use crate::http::client::GaveUp;
+use crate::http::retry::{Backoff, Failed};
 use crate::job::console::Console;
 use crate::job::{Ended, JobSettings};
 use crate::signals::Stop;
-use crate::vim::Client;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Backoff, Failed};
 
 /// How often the loop looks for finished steps and for a signal.
 const TICK: Duration = Duration::from_millis(250);

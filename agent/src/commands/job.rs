@@ -18,6 +18,9 @@ use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::expect;
 use crate::export;
+use crate::http::transport::ProxySettings;
+use crate::http::url::{Url, Zones};
+use crate::http::{Client, TokenHeader, VimSettings};
 use crate::inspector;
 use crate::install::blocking::Policy;
 use crate::ironic;
@@ -30,9 +33,6 @@ use crate::offline;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
-use crate::vim::transport::ProxySettings;
-use crate::vim::url::{Url, Zones};
-use crate::vim::{Client, TokenHeader, VimSettings};
 
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);

@@ -11,10 +11,10 @@ use crate::bounded;
 use crate::cli::NetworkOptions;
 use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
+use crate::http::transport::ProxySettings;
+use crate::http::{Client, VimSettings};
 use crate::live_config::additions::write_profiles;
 use crate::signals::Stop;
-use crate::vim::transport::ProxySettings;
-use crate::vim::{Client, VimSettings};
 
 /// Largest metadata, in bytes.
 const MAX_METADATA_BYTES: u64 = 1 << 20;

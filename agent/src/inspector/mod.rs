@@ -20,11 +20,11 @@ use crate::api::Code;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::retry::{Failed, is_transient};
+use crate::http::{Client, Request, Response, VimSettings};
 use crate::install::settle;
 use crate::job::JobSettings;
 use crate::signals::Stop;
-use crate::vim::retry::{Failed, is_transient};
-use crate::vim::{Client, Response, VimSettings};
 
 /// What is done, for messages.
 const WHAT: &str = "posting the data to ironic-inspector";
@@ -57,7 +57,7 @@ pub fn run(
             return ExitStatus::Usage;
         }
     };
-    settle::wait(&job.system, clock.as_ref(), stop);
+    settle::wait(&job.site.system, clock.as_ref(), stop);
     match inspect(&client, &survey_with_address(survey, clock.as_ref(), stop)) {
         Ok(uuid) => info!(
             "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"
@@ -114,7 +114,7 @@ pub fn inspect(client: &Client, document: &Value) -> anyhow::Result<String> {
     // The inspector processes a node's data once: if it has them already, another try finds no waiting node.
     let mut earlier = None;
     let answer = client.until_success(WHAT, client.time_left(), || {
-        let tried = client.call(PATH, None, Some(&body)).and_then(answer);
+        let tried = client.exchange(PATH, &Request::post(Arc::clone(&body))).and_then(answer);
         if let Err(failed) = &tried
             && (failed.may_have_arrived || failed.status.is_some())
         {

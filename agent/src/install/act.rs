@@ -27,9 +27,9 @@ use super::target::Target;
 use super::writers::coreos_installer::CoreosInstaller;
 use super::{Code, Failure, describe, identity_of, osmet};
 use crate::clock::Clock;
+use crate::http::Client;
 use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
-use crate::vim::Client;
 
 /// Percentages that are logged.
 const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];

@@ -18,10 +18,10 @@ use super::site::Site;
 use super::writers::coreos_installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::clean;
+use crate::http::Client;
 use crate::install::say::{Say, Term, say};
 use crate::install::{Code, Finding, Order, Verify};
 use crate::secret;
-use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
 const MAX_KARG_BYTES: usize = 1024;

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::clean;
 use crate::clock::Clock;
+use crate::http::retry::{Failed, Why, is_transient};
+use crate::http::url::Url;
+use crate::http::{Client, Request, Response, VimSettings};
 use crate::signals::Stop;
-use crate::vim::retry::{Failed, Why, is_transient};
-use crate::vim::url::Url;
-use crate::vim::{Client, Response, VimSettings};
 
 /// The longest text of Ironic that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;
@@ -74,11 +74,16 @@ impl Api {
         version: Option<&'static str>,
         body: Option<&Arc<Vec<u8>>>,
     ) -> Result<Response, Failed> {
+        // The body is never compressed, because Ironic does not decompress it.
+        let mut request = body.map_or_else(Request::get, |body| Request::post(Arc::clone(body)));
+        if let Some(version) = version {
+            request = request.with("X-OpenStack-Ironic-API-Version", version);
+        }
         let first = self.current.load(Ordering::Relaxed);
         let (mut last, mut unavailable) = (None, None);
         for n in 0..self.servers.len() {
             let index = (first + n) % self.servers.len();
-            match self.servers[index].call(path, version, body) {
+            match self.servers[index].exchange(path, &request) {
                 // A proxy without its server; another address may have one.
                 Ok(response) if is_transient(response.status) => {
                     unavailable.get_or_insert(response);

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::http::{Answer, Handler, Head, Permit};
+use super::http::{Answer, Handler, Permit};
 use super::journal::{Journal, Record, Status};
 use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
 use super::{logs, steps};
 use crate::ask::ask_within;
 use crate::clean;
+use crate::http::server::Head;
 use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::strict_json;
@@ -198,7 +199,7 @@ impl Commands {
             };
             let left = limit.saturating_sub(started.elapsed());
             if record.status != Status::Running || left.is_zero() {
-                return Answer::ok(record.as_json());
+                return Answer::ok(json!(record));
             }
             let waited = self.ended.wait_timeout(journal, left);
             journal = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -206,8 +207,7 @@ impl Commands {
     }
 
     fn list(&self) -> Answer {
-        let commands: Vec<Value> = self.journal().records.iter().map(Record::as_json).collect();
-        Answer::ok(json!({"commands": commands}))
+        Answer::ok(json!({"commands": self.journal().records}))
     }
 
     fn status(&self) -> Answer {

@@ -18,11 +18,11 @@ use super::http::Handler as _;
 use super::journal::{Journal, Session};
 use super::{lookup, server};
 use crate::clock::Clock;
+use crate::http::client::GaveUp;
+use crate::http::retry::Failed;
+use crate::http::url::{Url, Zones};
 use crate::job::console::Console;
 use crate::signals::Stop;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::Failed;
-use crate::vim::url::{Url, Zones};
 
 /// The version of the API that has everything that a heartbeat needs.
 const VERSION: &str = "1.68";
@@ -232,7 +232,7 @@ impl Contact {
             "callback_url": session.callback_url,
             "agent_token": session.token.expose(),
             "agent_version": env!("CARGO_PKG_VERSION"),
-            "agent_verify_ca": session.certificate.pem(),
+            "agent_verify_ca": session.certificate.pem,
         });
         let body = Arc::new(body.to_string().into_bytes());
         let timeout = Duration::from_secs(session.heartbeat_timeout_s);

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::api::{Api, refused};
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Failed, Why};
+use crate::http::client::GaveUp;
+use crate::http::retry::{Failed, Why};
 
 /// How an inspection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

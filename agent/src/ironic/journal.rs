@@ -4,14 +4,14 @@
 //! step is done, and it boots a disk that holds half an image. So the list lies in a file in `/run`, a command is in it
 //! before it starts, and one that was running when the agent ended is shown as failed.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use tracing::warn;
 
 use super::certificate::Certificate;
@@ -26,68 +26,53 @@ const MAX_COMMANDS: usize = 64;
 const FILE: &str = "ironic-agent.json";
 
 /// A command of Ironic: a record as the API shows it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) id: String,
     /// Without its extension: `execute_deploy_step`.
+    #[serde(rename = "command_name")]
     pub(super) name: String,
+    #[serde(rename = "command_status")]
     pub(super) status: Status,
+    #[serde(rename = "command_error")]
     pub(super) error: Value,
+    #[serde(rename = "command_result")]
     pub(super) result: Value,
 }
 
 /// The state of a command. There is none for other versions of the steps, which Ironic treats as success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {
     Running,
     Succeeded,
     Failed,
 }
 
-impl Status {
-    const ALL: [Self; 3] = [Self::Running, Self::Succeeded, Self::Failed];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "RUNNING",
-            Self::Succeeded => "SUCCEEDED",
-            Self::Failed => "FAILED",
-        }
-    }
-}
-
-impl Record {
-    pub(super) fn as_json(&self) -> Value {
-        json!({
-            "id": self.id,
-            "command_name": self.name,
-            "command_status": self.status.as_str(),
-            "command_error": self.error,
-            "command_result": self.result,
-        })
-    }
-
-    fn parse(value: &Value) -> Option<Self> {
-        let text = |key: &str| value.get(key)?.as_str().map(str::to_owned);
-        let status = text("command_status")?;
-        Some(Self {
-            id: text("id")?,
-            name: text("command_name")?,
-            status: Status::ALL.into_iter().find(|known| known.as_str() == status)?,
-            error: value.get("command_error")?.clone(),
-            result: value.get("command_result")?.clone(),
-        })
-    }
-}
-
 /// What Ironic knows of this agent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Session {
     pub(super) node_uuid: String,
+    #[serde(serialize_with = "exposed", deserialize_with = "secret")]
     pub(super) token: Secret,
     pub(super) heartbeat_timeout_s: u64,
     pub(super) callback_url: String,
     pub(super) certificate: Certificate,
+}
+
+fn exposed<S: Serializer>(token: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(token.expose())
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    String::deserialize(deserializer).map(Secret::new)
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+struct Saved<'a> {
+    session: Option<Cow<'a, Session>>,
+    commands: Cow<'a, [Record]>,
 }
 
 /// The commands and the session, and their file.
@@ -109,11 +94,10 @@ impl Journal {
             return journal;
         }
         let found = bounded::read_file(&path, MAX_BYTES).ok();
-        let found = found.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        let found = found.and_then(|value| Some((session(&value)?, records(&value)?)));
-        if let Some((session, records)) = found {
-            journal.session = Some(session);
-            journal.records = records;
+        let found = found.and_then(|bytes| serde_json::from_slice::<Saved<'_>>(&bytes).ok());
+        if let Some(Saved { session: Some(session), commands }) = found {
+            journal.session = Some(session.into_owned());
+            journal.records = commands.into_owned();
         } else {
             // Without the whole list nothing is shown to Ironic.
             let path = path.display();
@@ -185,18 +169,9 @@ impl Journal {
 
     /// Writes the whole file or, if that fails, nothing.
     fn save(&self) -> io::Result<()> {
-        let session = self.session.as_ref().map(|session| {
-            json!({
-                "node_uuid": session.node_uuid,
-                "token": session.token.expose(),
-                "heartbeat_timeout_s": session.heartbeat_timeout_s,
-                "callback_url": session.callback_url,
-                "certificate": STANDARD.encode(&session.certificate.der),
-                "key": STANDARD.encode(&session.certificate.key),
-            })
-        });
-        let commands: Vec<Value> = self.records.iter().map(Record::as_json).collect();
-        let text = json!({"session": session, "commands": commands}).to_string();
+        let session = self.session.as_ref().map(Cow::Borrowed);
+        let saved = Saved { session, commands: Cow::Borrowed(&self.records) };
+        let text = serde_json::to_string(&saved)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let draft = self.directory.join(format!("{FILE}.new"));
         fs::remove_file(&draft).ok();
@@ -207,28 +182,12 @@ impl Journal {
     }
 }
 
-fn session(value: &Value) -> Option<Session> {
-    let session = value.get("session")?;
-    let text = |key: &str| session.get(key)?.as_str().map(str::to_owned);
-    let bytes = |key: &str| STANDARD.decode(text(key)?).ok();
-    Some(Session {
-        node_uuid: text("node_uuid")?,
-        token: Secret::new(text("token")?),
-        heartbeat_timeout_s: session.get("heartbeat_timeout_s")?.as_u64()?,
-        callback_url: text("callback_url")?,
-        certificate: Certificate { der: bytes("certificate")?, key: bytes("key")? },
-    })
-}
-
-/// Every command; `None` if one of them is malformed.
-fn records(value: &Value) -> Option<Vec<Record>> {
-    value.get("commands")?.as_array()?.iter().map(Record::parse).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
+
+    use serde_json::json;
 
     use super::*;
 

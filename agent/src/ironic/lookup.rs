@@ -11,9 +11,9 @@ use tracing::{error, info, warn};
 use super::api::{Api, refused};
 use super::inspection::is_uuid;
 use super::steps::Kind;
+use crate::http::client::GaveUp;
+use crate::http::retry::{Failed, Why};
 use crate::secret::Secret;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Failed, Why};
 
 /// The version of the API that has everything that a lookup needs.
 const VERSION: &str = "1.62";

@@ -46,12 +46,12 @@ use crate::api::Outcome;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::VimSettings;
 use crate::install::Code;
 use crate::install::{Failure, Site, settle};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
-use crate::vim::VimSettings;
 
 /// How often the main thread checks for a signal.
 const POLL: Duration = Duration::from_millis(100);
@@ -123,6 +123,7 @@ struct Agent<'a> {
     survey: &'a mut dyn FnMut() -> anyhow::Result<Surveyed>,
     commands: Arc<Commands>,
     wake: Arc<Wake>,
+    /// The erasures that have not ended.
     erasures: Erasures,
     clock: Arc<dyn Clock>,
     stop: Stop,

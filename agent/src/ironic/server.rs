@@ -4,18 +4,20 @@
 //! a new one replaces the one that has waited longest for its request: a client that sends a byte now and then
 //! keeps nobody out.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use probes::guard;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, Stream};
 use tracing::{debug, warn};
 
 use super::certificate::Certificate;
 use super::http::{self, Handler};
+use crate::http::server::{Timed, accept};
 
 /// Most connections at once.
 const MAX_CONNECTIONS: usize = 16;
@@ -60,34 +62,28 @@ pub(super) fn start(
     certificate: &Certificate,
     handler: Arc<dyn Handler>,
 ) -> Result<(), String> {
+    let unusable =
+        |error: &dyn std::fmt::Display| format!("the agent's certificate cannot be used: {error}");
+    let chain = CertificateDer::from_pem_slice(certificate.pem.as_bytes());
+    let chain = vec![chain.map_err(|error| unusable(&error))?];
+    let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes());
+    let key = key.map_err(|error| unusable(&error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.key.clone()));
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            let chain = vec![CertificateDer::from(certificate.der.clone())];
-            builder.with_no_client_auth().with_single_cert(chain, key)
-        })
-        .map_err(|error| format!("the agent's certificate cannot be used: {error}"))?;
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|error| unusable(&error))?;
     let config = Arc::new(config);
     let shared = Shared::default();
-    let accept = move || {
-        for socket in listener.incoming() {
-            if handler.is_closed() {
-                return;
-            }
-            match socket {
-                Ok(socket) => admit(socket, &shared, &config, &handler),
-                // Out of descriptors: the next connection may find some.
-                Err(error) => {
-                    debug!(%error, "accepting a connection");
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-            }
-        }
+    let run = move || {
+        accept(
+            &listener,
+            || handler.is_closed(),
+            |socket| admit(socket, &shared, &config, &handler),
+        );
     };
     let on_panic = |panic| warn!(panic, "a bug ended the command server");
-    guard::spawn("commands", STACK_BYTES, accept, on_panic)
+    guard::spawn("commands", STACK_BYTES, run, on_panic)
         .map_err(|error| format!("could not start a thread: {error}"))
 }
 
@@ -163,35 +159,4 @@ fn serve(
     stream.conn.send_close_notify();
     stream.flush()?;
     socket.socket.shutdown(Shutdown::Write)
-}
-
-/// A socket with a time limit for everything that is read and written.
-struct Timed {
-    socket: TcpStream,
-    until: Instant,
-}
-
-impl Timed {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.checked_duration_since(Instant::now());
-        left.filter(|left| !left.is_zero()).map(Some).ok_or_else(|| io::ErrorKind::TimedOut.into())
-    }
-}
-
-impl Read for Timed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(self.left()?)?;
-        self.socket.read(buffer)
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.left()?)?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
-    }
 }

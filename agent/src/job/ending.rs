@@ -9,8 +9,8 @@ use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
 use crate::api::JobResult;
 use crate::exit_status::ExitStatus;
+use crate::http::client::GaveUp;
 use crate::install::{DiskState, Outcome, Stage, State, describe};
-use crate::vim::client::GaveUp;
 use crate::vim::result::{Heading, result};
 
 /// Most warnings in a result.

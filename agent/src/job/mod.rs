@@ -40,11 +40,12 @@ use tracing::error;
 use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::{Client, VimSettings};
 use crate::install::Site;
 use crate::install::say::Words;
 use crate::signals::Stop;
 use crate::vim::events::Observer;
-use crate::vim::{self, Client, Events, VimSettings};
+use crate::vim::{self, Events};
 
 pub use load::WaitingLoad;
 pub use neighbours::Listener;

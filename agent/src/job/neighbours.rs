@@ -12,9 +12,9 @@ use tracing::{debug, info, warn};
 use super::sequence::Job;
 use crate::api::Neighbours;
 use crate::clock::Clock;
+use crate::http::Client;
+use crate::http::retry::{Backoff, Why};
 use crate::signals::Stop;
-use crate::vim::Client;
-use crate::vim::retry::{Backoff, Why};
 
 /// Stack of the thread that listens, and of the one that posts.
 const STACK_BYTES: usize = 2 << 20;

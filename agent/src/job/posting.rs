@@ -6,8 +6,8 @@ use tracing::{error, info};
 
 use super::sequence::Job;
 use crate::api::JobResult;
+use crate::http::client::GaveUp;
 use crate::uuid;
-use crate::vim::client::GaveUp;
 use crate::vim::delivery::Delivery;
 
 /// A result that the VIM does not have yet.

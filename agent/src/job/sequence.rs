@@ -17,14 +17,15 @@ use super::{Collected, Ended, JobSettings};
 use crate::api::{Action, Instruction, JobResult, is_node_id, parse_instruction};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
+use crate::http::retry::{Backoff, RetryAfter};
 use crate::install::Failure;
 use crate::install::readable::Unreadable;
 use crate::install::seen::Seen;
 use crate::install::{Code, IgnitionSource, Order, Stage, State};
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::vim::retry::{Backoff, RetryAfter};
-use crate::vim::{Answer, Client, Events};
+use crate::vim::{Answer, Events};
 use crate::{checkpoint, clean, uuid};
 
 /// How long to wait if the action `wait` does not say.

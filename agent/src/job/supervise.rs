@@ -21,11 +21,11 @@ use crate::api::JobResult;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::http::Client;
 use crate::install::say::Words;
 use crate::install::{Code, DiskState, Failure, Outcome, Stage};
 use crate::signals::Stop;
 use crate::uuid;
-use crate::vim::Client;
 use crate::vim::delivery::Delivery;
 use crate::vim::result::{self, Heading};
 
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn crash_before_the_node_is_known_leaves_a_result_where_there_is_no_vim() {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
-        let mut settings = JobSettings::new(crate::vim::VimSettings::new(""));
+        let mut settings = JobSettings::new(crate::http::VimSettings::new(""));
         settings.offline = Some(crate::job::Offline {
             order: crate::install::Order::default(),
             request_id: String::new(),

@@ -17,13 +17,13 @@ use crate::bounded;
 use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
+use crate::http::client::MAX_IGNITION_BYTES;
 use crate::install::blocking::check_pattern;
 use crate::install::hints::{Hints, from_option};
 use crate::install::{DiskChoice, IgnitionSource, ImageSource, Order, StreamSource};
 use crate::job::Offline;
 use crate::job::offline::REQUEST_ID;
 use crate::secret::redact;
-use crate::vim::client::MAX_IGNITION_BYTES;
 
 /// Options that only mean something with a VIM.
 const OF_A_VIM: [&str; 8] = [

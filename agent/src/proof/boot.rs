@@ -5,6 +5,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::disk::Window;
+use super::fat::Fat;
 
 /// Where the boot loader entries lie.
 const ENTRIES: &str = "/loader/entries";
@@ -21,7 +22,7 @@ impl<T: Read + Seek> ReadSeek for T {}
 /// A file system that is read without being mounted.
 pub(super) enum BootFiles {
     Ext4(ext4_view::Ext4),
-    Fat(Box<fatfs::FileSystem<Window>>),
+    Fat(Fat),
 }
 
 impl BootFiles {
@@ -29,8 +30,8 @@ impl BootFiles {
     pub(super) fn open(window: Window) -> Result<Self, String> {
         match ext4_view::Ext4::load(Box::new(window.clone())) {
             Ok(ext4) => Ok(Self::Ext4(ext4)),
-            Err(not_ext4) => fatfs::FileSystem::new(window, fatfs::FsOptions::new())
-                .map(|fat| Self::Fat(Box::new(fat)))
+            Err(not_ext4) => Fat::open(window)
+                .map(Self::Fat)
                 .map_err(|not_fat| format!("neither ext4 ({not_ext4}) nor FAT ({not_fat})")),
         }
     }
@@ -46,14 +47,12 @@ impl BootFiles {
                 ext4.read(path).map_err(|error| error.to_string())
             }
             Self::Fat(fat) => {
-                let mut bytes = Vec::new();
-                let file = fat
-                    .root_dir()
-                    .open_file(path.trim_start_matches('/'))
-                    .map_err(|error| error.to_string())?;
-                file.take(max_bytes + 1)
-                    .read_to_end(&mut bytes)
-                    .map_err(|error| error.to_string())?;
+                let path = relative(path);
+                let bytes = fat.ask(move |root| {
+                    let mut bytes = Vec::new();
+                    root.open_file(&path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+                    Ok(bytes)
+                })?;
                 if bytes.len() as u64 > max_bytes {
                     return Err(format!("more than {max_bytes} bytes"));
                 }
@@ -69,9 +68,8 @@ impl BootFiles {
                 ext4.metadata(path).map(|found| found.len()).map_err(|error| error.to_string())
             }
             Self::Fat(fat) => {
-                let file = fat.root_dir().open_file(path.trim_start_matches('/'));
-                let size = file.and_then(|mut file| file.seek(SeekFrom::End(0)));
-                size.map_err(|error| error.to_string())
+                let path = relative(path);
+                fat.ask(move |root| root.open_file(&path)?.seek(SeekFrom::End(0)))
             }
         }
     }
@@ -79,23 +77,22 @@ impl BootFiles {
     /// Reads a part of a file.
     pub(super) fn read_part(&self, path: &str, at: u64, n_bytes: u64) -> Result<Vec<u8>, String> {
         let n_bytes = usize::try_from(n_bytes).map_err(|error| error.to_string())?;
-        let mut bytes = vec![0; n_bytes];
-        let mut read = |file: &mut dyn ReadSeek| {
+        let read = move |file: &mut dyn ReadSeek| {
+            let mut bytes = vec![0; n_bytes];
             file.seek(SeekFrom::Start(at))?;
-            file.read_exact(&mut bytes)
+            file.read_exact(&mut bytes)?;
+            Ok(bytes)
         };
         match self {
             Self::Ext4(ext4) => {
                 let mut file = ext4.open(path).map_err(|error| error.to_string())?;
-                read(&mut file).map_err(|error| error.to_string())?;
+                read(&mut file).map_err(|error: std::io::Error| error.to_string())
             }
             Self::Fat(fat) => {
-                let file = fat.root_dir().open_file(path.trim_start_matches('/'));
-                let mut file = file.map_err(|error| error.to_string())?;
-                read(&mut file).map_err(|error| error.to_string())?;
+                let path = relative(path);
+                fat.ask(move |root| read(&mut root.open_file(&path)?))
             }
         }
-        Ok(bytes)
     }
 
     /// The names in a directory.
@@ -110,16 +107,13 @@ impl BootFiles {
                     Ok(entry.file_name().display().to_string())
                 })
                 .collect(),
-            Self::Fat(fat) => fat
-                .root_dir()
-                .open_dir(path.trim_start_matches('/'))
-                .map_err(|error| error.to_string())?
-                .iter()
-                .take(MAX_NAMES)
-                .map(|entry| {
-                    entry.map(|entry| entry.file_name()).map_err(|error| error.to_string())
+            Self::Fat(fat) => {
+                let path = relative(path);
+                fat.ask(move |root| {
+                    let entries = root.open_dir(&path)?;
+                    entries.iter().take(MAX_NAMES).map(|entry| Ok(entry?.file_name())).collect()
                 })
-                .collect(),
+            }
         }
     }
 
@@ -144,6 +138,11 @@ impl BootFiles {
         };
         names.into_iter().map(entry).collect()
     }
+}
+
+/// A path from the root directory on, as the FAT library takes it.
+fn relative(path: &str) -> String {
+    path.trim_start_matches('/').to_owned()
 }
 
 /// A boot loader entry.

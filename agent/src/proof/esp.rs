@@ -2,7 +2,8 @@
 
 use formats::gpt::{ESP_TYPE, Partition};
 
-use super::disk::{Disk, Window};
+use super::disk::Disk;
+use super::fat::{Fat, Root};
 
 /// The most directories and files that are read.
 const MAX_NAMES: usize = 1024;
@@ -26,10 +27,8 @@ pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> 
     let part =
         table.iter().find(|part| part.type_guid == ESP_TYPE).ok_or("no EFI system partition")?;
     let window = disk.window(part.start_bytes, part.size_bytes)?;
-    let fat = fatfs::FileSystem::new(window, fatfs::FsOptions::new())
-        .map_err(|error| format!("reading partition {}: {error}", part.number))?;
-    let mut found =
-        in_fat(&fat).map_err(|error| format!("reading partition {}: {error}", part.number))?;
+    let found = Fat::open(window).and_then(|fat| fat.ask(in_fat));
+    let mut found = found.map_err(|error| format!("reading partition {}: {error}", part.number))?;
     if found.is_empty() {
         return Err("no .efi file below /EFI".into());
     }
@@ -38,9 +37,9 @@ pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> 
     Ok(found)
 }
 
-fn in_fat(fat: &fatfs::FileSystem<Window>) -> std::io::Result<Vec<String>> {
+fn in_fat(root: &Root<'_>) -> std::io::Result<Vec<String>> {
     let mut found = Vec::new();
-    let efi = match fat.root_dir().open_dir("EFI") {
+    let efi = match root.open_dir("EFI") {
         Ok(efi) => efi,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
         Err(error) => return Err(error),

@@ -10,6 +10,7 @@ mod boot;
 mod content;
 pub mod disk;
 pub mod esp;
+mod fat;
 mod filesystems;
 pub mod gpt;
 mod initramfs;
@@ -233,7 +234,7 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
             Err(error) => Err(format!("{STAMP}: {error}")),
         },
     ));
-    let digest = files.read("/ignition/config.ign", crate::vim::client::MAX_IGNITION_BYTES);
+    let digest = files.read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
     let digest = digest.map(|bytes| formats::digest::sha512(&bytes));
     checks.push(check(
         CheckName::IgnitionDigest,

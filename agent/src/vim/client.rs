@@ -1,37 +1,27 @@
 //! The requests of VIM API v1. Each is repeated until it succeeds, its deadline passes or a signal ends the agent.
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use probes::findings::Finding;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tracing::warn;
 
-use super::exchange::{Ask, Body, Reply, check_accepted};
-use super::refusal::refusal;
-use super::retry::{Backoff, Failed, RetryAfter, Why};
-use super::token::Token;
-use super::transport::{self, Timeouts, VimSettings};
-use super::url::{Url, Zones};
 use crate::api::{
     API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, JobResult,
     NeighbourReport, Neighbours, is_node_id,
 };
 use crate::clean;
-use crate::clock::Clock;
-use crate::secret;
-use crate::signals::Stop;
+use crate::http::client::{GaveUp, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
+use crate::http::refusal::refusal;
+use crate::http::retry::{Failed, RetryAfter, Why};
+use crate::http::url::Url;
+use crate::http::{Client, Request, Response};
 use crate::uuid;
 
-/// Largest instruction or other response of the API, in bytes.
-pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
-/// Largest Ignition config, in bytes; the check of configs accepts no larger one.
-pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
+/// The header by which the VIM recognises a request that is repeated.
+pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,85 +43,7 @@ pub enum Answer {
     NotKnown(Failed),
 }
 
-/// Why a request was given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GaveUp {
-    /// The deadline passed; the last failure.
-    Deadline(Failed),
-    /// The VIM refused it repeatedly; the last failure.
-    Refused(Failed),
-    /// A signal ended the agent.
-    Stopped,
-}
-
-impl std::fmt::Display for GaveUp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Deadline(failed) => {
-                write!(f, "{}; the time limit has passed", failed.message)
-            }
-            Self::Refused(failed) => f.write_str(&failed.message),
-            Self::Stopped => f.write_str("interrupted by a signal"),
-        }
-    }
-}
-
-/// A client of one VIM, or of none: then it only fetches files.
-#[derive(Debug)]
-pub struct Client {
-    pub(super) base: Option<Url>,
-    pub(super) zones: Zones,
-    pub(super) agent: ureq::Agent,
-    pub(super) token: Option<Token>,
-    pub(super) timeouts: Timeouts,
-    pub(super) deadline: Option<Duration>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) stop: Stop,
-    pub(super) skew: Mutex<Option<Finding>>,
-    /// When the client was made: `deadline` counts from then.
-    started: Instant,
-}
-
 impl Client {
-    /// Makes a client without sending anything.
-    ///
-    /// # Errors
-    /// The address is malformed, plain HTTP is not allowed, or a file cannot be read.
-    pub fn new(settings: &VimSettings, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Self> {
-        let zones = Zones::default();
-        let base = settings.url.as_deref().map(|url| Url::parse(url, &zones)).transpose()?;
-        if let Some(base) = &base {
-            ensure!(
-                base.is_https() || settings.allow_plain_http,
-                "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
-                 --allow-plain-http",
-                base.shown()
-            );
-        }
-        let (agent, token) = transport::agent(settings, &zones)?;
-        let started = clock.now();
-        Ok(Self {
-            started,
-            base,
-            zones,
-            agent,
-            token,
-            timeouts: settings.timeouts,
-            deadline: settings.deadline,
-            clock,
-            stop,
-            skew: Mutex::new(None),
-        })
-    }
-
-    /// How much of `--give-up-after` is left; `None` without a limit. One clock runs over the whole job, so that a VIM
-    /// that answers now and then does not restart it.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        let spent = self.clock.now().saturating_duration_since(self.started);
-        self.deadline.map(|deadline| deadline.saturating_sub(spent))
-    }
-
     /// The address of `path` at the VIM.
     pub(super) fn api(&self, path: &str) -> Result<Url, Failed> {
         self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
@@ -146,13 +58,13 @@ impl Client {
     /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.api("/v1/reports").map_err(GaveUp::Refused)?;
-        let key = uuid::random();
-        let body = Body { key: Some(&key), ..report_body(report) };
-        self.until_success("posting the report", self.time_left(), || self.try_report(&url, &body))
+        let request = report_request(report);
+        let attempt = || self.try_report(&url, &request);
+        self.until_success("posting the report", self.time_left(), attempt)
     }
 
-    pub(super) fn try_report(&self, url: &Url, body: &Body<'_>) -> Result<Answer, Failed> {
-        self.answer(self.send(url, Ask::Post(body), MAX_ANSWER_BYTES)?, url)
+    pub(super) fn try_report(&self, url: &Url, request: &Request) -> Result<Answer, Failed> {
+        self.answer(self.send(url, request, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Requests the instruction at `location`, or at the path that the API defines.
@@ -167,7 +79,7 @@ impl Client {
             }
         };
         self.until_success("asking for the instruction", self.time_left(), || {
-            let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
+            let reply = self.send(&url, &Request::get(), MAX_IGNITION_BYTES)?;
             match reply.status {
                 404 => Ok(Answer::NotKnown(refusal(&reply, &url))),
                 _ => self.answer(reply, &url),
@@ -183,9 +95,7 @@ impl Client {
         let url = self.api(&format!("/v1/nodes/{node_id}/neighbours"))?;
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
-        let bytes = Arc::new(json(&report, "the neighbours")?);
-        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
-        check_accepted(&self.send(&url, Ask::Put(&body), MAX_ANSWER_BYTES)?, &url)
+        self.deliver(&url, &Request::put(json(&report, "the neighbours")?))
     }
 
     /// Posts events, without retrying.
@@ -194,81 +104,16 @@ impl Client {
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.api(&format!("/v1/nodes/{node_id}/events"))?;
-        let bytes = Arc::new(json(events, "the events")?);
-        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
-        check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
+        self.deliver(&url, &Request::post(json(events, "the events")?))
     }
 
-    /// The finding of a clock that differs from the VIM's, by its last response.
-    #[must_use]
-    pub fn clock_skew(&self) -> Option<Finding> {
-        self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What ends its waits.
-    #[must_use]
-    pub fn stop(&self) -> &Stop {
-        &self.stop
-    }
-
-    /// How long an image may send nothing until that is reported.
-    #[must_use]
-    pub fn stall_notice(&self) -> Duration {
-        self.timeouts.stall_notice
-    }
-
-    /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
-    pub(crate) fn until_success<T>(
-        &self,
-        what: &str,
-        limit: Option<Duration>,
-        mut attempt: impl FnMut() -> Result<T, Failed>,
-    ) -> Result<T, GaveUp> {
-        let started = self.clock.now();
-        let mut backoff = Backoff::default();
-        loop {
-            // After a signal one attempt is still made, so that the VIM learns how the job ended.
-            let failed = match attempt() {
-                Ok(value) => return Ok(value),
-                Err(failed) => failed,
-            };
-            if self.stop.is_stopped() {
-                return Err(GaveUp::Stopped);
-            }
-            let wait = backoff.wait(&failed, self.clock.as_ref());
-            let spent = self.clock.now().saturating_duration_since(started);
-            let left = limit.map(|limit| limit.saturating_sub(spent));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(GaveUp::Deadline(failed));
-            }
-            // The last attempt is made when the limit passes, however long the server asks to wait.
-            let wait = left.map_or(wait, |left| wait.min(left));
-            warn!(
-                "{what}: {}; failed tries: {}, next try in {} s",
-                failed.message,
-                backoff.n_failed(),
-                wait.as_secs_f32().ceil()
-            );
-            self.clock.sleep(wait, &self.stop);
-            if self.stop.is_stopped() {
-                return Err(GaveUp::Stopped);
-            }
-        }
-    }
-
-    pub(super) fn parse_url(&self, text: &str) -> anyhow::Result<Url> {
-        secret::conceal_address(text);
-        let url = Url::parse(text, &self.zones)?;
-        ensure!(
-            url.is_https() || !self.agent.config().https_only(),
-            "{} is plain HTTP, which is not allowed; use https://, or allow it with --allow-plain-http",
-            url.shown()
-        );
-        Ok(url)
+    /// Sends a body that the VIM only accepts or refuses.
+    pub(super) fn deliver(&self, url: &Url, request: &Request) -> Result<(), Failed> {
+        check_accepted(&self.send(url, request, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Parses the response to a report or to a request for the instruction.
-    fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
+    fn answer(&self, reply: Response, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
         let invalid = |what: &str| {
             let message = format!("{} gave no valid answer: {what}", url.shown());
@@ -329,13 +174,27 @@ fn resembles_instruction(body: &[u8]) -> bool {
     }
 }
 
-/// A report as a body, compressed.
-pub(super) fn report_body(report: &[u8]) -> Body<'static> {
+/// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
+fn check_accepted(reply: &Response, url: &Url) -> Result<(), Failed> {
+    let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
+    match reply.status {
+        200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
+            let message = format!("{} gave no valid answer", url.shown());
+            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
+        }
+        200..=299 => Ok(()),
+        _ => Err(refusal(reply, url)),
+    }
+}
+
+/// The POST of a report, compressed, with a key of its own.
+pub(super) fn report_request(report: &[u8]) -> Request {
     // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
-    let compressed = gzip(report).ok();
-    let encoding = compressed.is_some().then_some("gzip");
-    let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
-    Body { bytes, encoding, key: None, version: None, is_farewell: false }
+    let request = match gzip(report) {
+        Ok(compressed) => Request::post(compressed).with("Content-Encoding", "gzip"),
+        Err(_) => Request::post(report.to_vec()),
+    };
+    request.with(IDEMPOTENCY_KEY, uuid::random())
 }
 
 /// A result as it is posted.

@@ -1,15 +1,14 @@
 //! How a result reaches the VIM, also one that was restarted without its database and has forgotten the node.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::info;
 
-use super::client::{Answer, Client, GaveUp, MAX_ANSWER_BYTES, json, report_body};
-use super::exchange::{Ask, Body, check_accepted};
-use super::retry::{Failed, Why};
+use super::client::{Answer, IDEMPOTENCY_KEY, json, report_request};
 use crate::api::JobResult;
-use crate::uuid;
+use crate::http::client::GaveUp;
+use crate::http::retry::{Failed, Why};
+use crate::http::{Client, Request};
 
 /// How often to post a result that the VIM refuses.
 const MAX_REFUSED_RESULTS: u32 = 8;
@@ -68,24 +67,18 @@ impl Client {
     ) -> Result<(), Failed> {
         if let Some(report) = delivery.report.filter(|_| is_forgotten) {
             info!("the VIM does not know this node; posting the report before the result");
-            let (url, key) = (self.api("/v1/reports")?, uuid::random());
-            let body = Body { key: Some(&key), ..report_body(report) };
+            let url = self.api("/v1/reports")?;
             // The job is over: an instruction in this response is not for now.
-            if let Answer::NotYet { node_id: Some(id), .. } = self.try_report(&url, &body)? {
+            if let Answer::NotYet { node_id: Some(id), .. } =
+                self.try_report(&url, &report_request(report))?
+            {
                 *new_id = Some(id).filter(|id| id != delivery.node_id);
             }
         }
         let node_id = new_id.as_deref().unwrap_or(delivery.node_id);
         let url = self.api(&format!("/v1/nodes/{node_id}/result"))?;
         let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
-        let bytes = Arc::new(json(&result, "the result")?);
-        let body = Body {
-            bytes,
-            encoding: None,
-            key: Some(delivery.key),
-            version: None,
-            is_farewell: true,
-        };
-        check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
+        let request = Request::post(json(&result, "the result")?).farewell();
+        self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key))
     }
 }

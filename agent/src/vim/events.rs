@@ -12,10 +12,10 @@ use tracing::{debug, warn};
 
 use formats::time::rfc3339;
 
-use super::client::Client;
-use super::retry::{Backoff, Why};
 use crate::api::{Event, EventBatch};
 use crate::clock::Clock;
+use crate::http::Client;
+use crate::http::retry::{Backoff, Why};
 use crate::install::{Stage, State};
 
 /// Stack of the posting thread; TLS needs some of it.

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::job::{findings, place, severity, standing};
-use super::{document, encoded, words};
-use crate::http::{Answer, Refusal};
+use super::shell::{document, with_headers};
+use super::words;
+use crate::http::{Answer, Refusal, encoded};
 use crate::lab::Lab;
 use crate::store::Node;
 
@@ -14,7 +15,7 @@ pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
     // The revision first, so that a change meanwhile makes another page.
     let files = lab.shelf.list();
     let key = format!("{} {:?} {files:?} {base}", lab.store.revision(), lab.faults.left());
-    lab.pages.fleet.page(key, || content(lab, base))
+    lab.fleet.page(key, || content(lab, base)).map(with_headers)
 }
 
 fn content(lab: &Lab, base: &str) -> Result<String, Refusal> {

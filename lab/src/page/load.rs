@@ -1,17 +1,14 @@
 //! The form on a node's page by which a person allows a waiting node to test its CPUs and memory: `load_s` of the
 //! action `wait` (docs/wire.md).
 
-use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::encoded;
 use super::job::Standing;
-use crate::http::{Answer, Refusal, full, query};
+use crate::http::{Answer, Refusal, Request, encoded, full, query, set_header};
 use crate::lab::Lab;
 use crate::orders::scope_of;
-use crate::server::Request;
 use crate::store::Node;
 
 /// The most that an instruction may allow (`load_s` in the API).
@@ -112,9 +109,7 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     lab.changed();
     let mut answer = Response::new(full(""));
     *answer.status_mut() = StatusCode::SEE_OTHER;
-    if let Ok(page) = HeaderValue::from_str(&format!("/nodes/{}", encoded(id))) {
-        answer.headers_mut().insert(LOCATION, page);
-    }
+    set_header(&mut answer, "location", &format!("/nodes/{}", encoded(id)));
     Ok(Some(answer))
 }
 

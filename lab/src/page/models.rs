@@ -7,9 +7,9 @@ use compare::failing::{Failing, failing};
 use maud::{Markup, html};
 
 use super::fleet::hostname;
+use super::shell::{document, with_headers};
 use super::words::cut;
-use super::{document, encoded};
-use crate::http::{Answer, Refusal};
+use crate::http::{Answer, Refusal, encoded};
 use crate::lab::Lab;
 use crate::store::Node;
 
@@ -22,7 +22,7 @@ const MAX_VALUES: usize = 8;
 pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
     // Before the reports are read, so that a report that arrives meanwhile makes another page.
     let key = lab.store.revision_of_reports().to_string();
-    lab.pages.models.page(key, || content(lab))
+    lab.models.page(key, || content(lab)).map(with_headers)
 }
 
 /// The page, made of one report after the other: all of them at once may not fit into memory.

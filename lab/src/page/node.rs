@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::fleet::{machine, name};
 use super::job::{findings, place, severity, standing};
+use super::shell::shell;
 use super::words::{clock, cut, date};
-use super::{encoded, faults, load, report, shell, words};
-use crate::http::{Answer, Refusal};
+use super::{faults, load, report, words};
+use crate::http::{Answer, Refusal, Request, encoded};
 use crate::lab::Lab;
 use crate::netboot::{self, Boot};
-use crate::server::Request;
 use crate::store::{Document, Node};
 
 /// The page; `None` when the node is unknown.

@@ -39,15 +39,23 @@ fn a_body_that_violates_the_schema_is_refused_with_place_found_and_expected() {
     wrong["problems"] = json!("none");
     let wrong = wrong.to_string();
     let good = report("uuid-1").to_string();
+    let deep = "[".repeat(100_000);
+    let events = json!({"events": [event(0, "lunch", "done")]}).to_string();
+    let sequence = "EventBatch at /events/0/sequence: found 0, expected at least 1";
+    let stage = "/events/0/stage: found \"lunch\", expected one of \"collect\", \"report\"";
+    let id = "id: found \"a/b\", expected text";
     for (path, headers, body, status, code, said) in [
         ("/v1/reports", vec![json], "{", 400, "JSON", "not JSON"),
+        ("/v1/reports", vec![json], &deep, 400, "JSON", "not JSON"),
         ("/v1/reports", vec![json], &wrong, 422, "REPORT_INVALID", "at /problems: found \"none\""),
         ("/v1/reports", vec![("content-type", "text/xml")], &good, 415, "CONTENT_TYPE", "text/xml"),
         ("/v1/reports", vec![], &good, 415, "CONTENT_TYPE", "expected application/json"),
         ("/v1/reports?x=1", vec![json], &good, 400, "PARAMETER", "\"x\""),
         ("/v1/reports", vec![json, ("idempotency-key", "7")], &good, 400, "PARAMETER", "uuid"),
         ("/v1/reports", vec![json, ("content-encoding", "br")], &good, 400, "PARAMETER", "br"),
-        ("/v1/nodes/a%2Fb/events", vec![json], "{\"events\":[]}", 400, "PARAMETER", "a/b"),
+        ("/v1/nodes/a%2Fb/events", vec![json], "{\"events\":[]}", 400, "PARAMETER", id),
+        ("/v1/nodes/n/events", vec![json], &events, 422, "EVENTS_INVALID", sequence),
+        ("/v1/nodes/n/events", vec![json], &events, 422, "EVENTS_INVALID", stage),
         ("/v1/nodes/n/events", vec![json], "[]", 422, "EVENTS_INVALID", "type object"),
         ("/v1/nodes/n/result", vec![json], "{}", 422, "RESULT_INVALID", "outcome"),
         ("/v1/nodes/n/instruction", vec![json], "{}", 405, "METHOD", "GET"),
@@ -193,8 +201,17 @@ fn an_installed_node_that_reports_again_must_reboot_until_its_instruction_change
 fn a_broken_instruction_is_refused_unless_unchecked_is_set() {
     let vim = Vim::start(&[]);
     let broken = json!({"action": "explode"});
-    let got = vim.put("/lab/default/instruction", &broken);
-    assert_eq!((got.status, got.code().as_str()), (422, "SETTING_INVALID"));
+    let form = json!({"action": "install", "install": {"ignition": {"inlined": ""}}});
+    for (kind, setting, said) in [
+        ("instruction", &broken, "instruction at /action: found \"explode\""),
+        ("instruction", &form, "expected one of "),
+        ("ignition", &json!({}), "without the key"),
+        ("answer", &json!({"mode": "soon"}), "soon"),
+    ] {
+        let got = vim.put(&format!("/lab/default/{kind}"), setting);
+        assert_eq!((got.status, got.code().as_str()), (422, "SETTING_INVALID"));
+        assert!(got.json()["message"].as_str().unwrap().contains(said), "{got:?}");
+    }
     assert_eq!(vim.put("/lab/default/instruction?unchecked=1", &broken).status, 204);
     assert_eq!(vim.post("/v1/reports", &report("n")).json()["action"], "explode");
 }
@@ -274,6 +291,9 @@ fn a_wrong_command_line_is_status_2_and_names_the_option() {
     for (arguments, said) in [
         (&["--instruction", "absent.json"][..], "absent.json"),
         (&["--fault", "reports=explode"], "explode"),
+        (&["--fault", "reports"], "expected ROUTE=KIND"),
+        (&["--fault", "reports=status,often=3"], "often"),
+        (&["--fault", "reports=status,times"], "\"times\""),
         (&["--files", "absent"], "absent"),
         (&["--file", "name"], "NAME=PATH"),
         (&["--listen", "192.0.2.1:0"], "192.0.2.1"),

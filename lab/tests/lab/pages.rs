@@ -85,7 +85,7 @@ fn the_policy_names_the_script_that_the_page_has() {
     let digest = sha2::Sha256::digest(script);
     let policy = page.header("content-security-policy").unwrap();
     let named = policy.split_once("script-src 'sha256-").unwrap().1.split_once('\'').unwrap().0;
-    assert_eq!(named, STANDARD.encode(digest));
+    assert_eq!(STANDARD.encode(digest), named);
 }
 
 #[test]

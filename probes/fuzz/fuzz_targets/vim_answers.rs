@@ -3,7 +3,7 @@
 
 use formats::time::parse_http_date;
 use run_coreos_installer::api::parse_instruction;
-use run_coreos_installer::vim::retry::RetryAfter;
+use run_coreos_installer::http::retry::RetryAfter;
 use std::time::SystemTime;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

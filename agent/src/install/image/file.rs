@@ -11,8 +11,8 @@ use probes::block::Disk;
 
 use super::super::{Failure, System};
 use super::head::Head;
+use crate::http::fetch::IMAGE_HEAD_BYTES;
 use crate::install::Code;
-use crate::vim::fetch::IMAGE_HEAD_BYTES;
 
 /// Opens an image for reading; returns its size in bytes.
 ///

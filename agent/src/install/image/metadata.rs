@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::super::Failure;
 use super::super::advice::advice;
+use crate::http::Client;
 use crate::install::{Code, StreamSource};
-use crate::vim::Client;
 
 /// The largest document, in bytes; Fedora's has 50 KiB.
 const MAX_BYTES: u64 = 4 << 20;

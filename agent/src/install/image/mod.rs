@@ -12,11 +12,11 @@ use probes::block::Disk;
 use super::advice::advice;
 use super::{Failure, System, describe};
 use crate::clean;
+use crate::http::Client;
 use crate::install::say::{Say, Term, say};
 use crate::install::{Code, ImageSource, WrittenImage};
 use crate::secret::redact;
 use crate::stream_facts::StreamFacts;
-use crate::vim::Client;
 
 pub use decode::Format;
 pub(super) use decode::decoder;

@@ -12,12 +12,10 @@ mod source;
 mod tee;
 
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use probes::guard;
 use tracing::debug;
 
@@ -25,18 +23,17 @@ use self::meter::{Meter, Reading};
 use self::tee::Tee;
 use super::Failure;
 use super::image::Image;
+use crate::http::Client;
+use crate::http::server::accept;
 use crate::install::{Code, Verify};
 use crate::stream_facts::StreamFacts;
 use crate::uuid;
-use crate::vim::Client;
 
 pub use self::meter::Update;
 pub use self::source::Fault;
 
 /// Stack of the serving thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
-/// How often the thread checks whether the stream has ended while no client connects.
-const TICK_MS: u16 = 200;
 /// How long to wait for the rest of a sample once the image is written; it is nearly done then.
 pub(super) const RECORD_LIMIT: Duration = Duration::from_mins(1);
 
@@ -224,19 +221,17 @@ impl Drop for Stream {
 
 /// The thread: one client after the other, until the stream is dropped.
 fn serve(listener: &TcpListener, shared: &Shared) {
-    while !shared.lock().is_closed {
-        let mut ready = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        if !matches!(poll(&mut ready, PollTimeout::from(TICK_MS)), Ok(n) if n > 0) {
-            continue;
-        }
-        let outcome = listener.accept().and_then(|(socket, from)| match from {
-            SocketAddr::V4(from) if from.ip().is_loopback() => server::answer(socket, shared),
-            _ => Ok(()),
-        });
-        if let Err(error) = outcome {
-            debug!(%error, "a request for the image failed");
-        }
-    }
+    accept(
+        listener,
+        || shared.lock().is_closed,
+        |socket| {
+            let is_local = socket.peer_addr().is_ok_and(|from| from.ip().is_loopback());
+            let outcome = if is_local { server::answer(socket, shared) } else { Ok(()) };
+            if let Err(error) = outcome {
+                debug!(%error, "a request for the image failed");
+            }
+        },
+    );
 }
 
 #[cfg(test)]
@@ -246,8 +241,8 @@ mod tests {
     use super::super::image::{Head, Source};
     use super::*;
     use crate::clock::RealClock;
+    use crate::http::VimSettings;
     use crate::signals::Stop;
-    use crate::vim::VimSettings;
 
     #[test]
     fn only_the_unguessable_path_is_served_and_only_for_reading() {
@@ -278,6 +273,7 @@ mod tests {
             ("GET /".to_owned(), "404", "\r\n\r\n"),
             ("GET /image.raw".to_owned(), "404", "\r\n\r\n"),
             (format!("POST /{path}"), "400", "\r\n\r\n"),
+            (format!("GET /{path} HTTP/1.0\r\n\r\n"), "400", "\r\n\r\n"),
             (format!("HEAD /{path}"), "200", "\r\n\r\n"),
             (format!("GET /{path}.sig"), "200", "\r\n\r\nsignature"),
             (format!("GET /{path}"), "200", "\r\n\r\nthe image"),

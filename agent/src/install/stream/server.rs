@@ -1,9 +1,6 @@
-//! The loopback server: HTTP/1.1 for one client, coreos-installer, which asks for the signature and then for the image.
-//!
-//! A response ends with its connection. The image has `Content-Length` if its source reports a size, and is chunked if
-//! not (RFC 9112, §7.1), so that a stream that breaks off never looks complete.
+//! Answers coreos-installer, which asks for the signature and then for the image.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -13,94 +10,45 @@ use super::Shared;
 use super::pass::{Ended, Gone, Pass, Sink};
 use super::source::{Fault, Reader};
 use super::tee::Tee;
+use crate::http::server::{Timed, read_head, send_head};
 use crate::install::Code;
 
-/// The largest request, in bytes.
-const MAX_REQUEST_BYTES: usize = 8 * 1024;
 /// How long a client may take to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// How often a write that waits for coreos-installer checks whether the run has ended.
 const WRITE_TICK: Duration = Duration::from_secs(1);
 
-/// What a request asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Request<'a> {
-    is_head: bool,
-    path: &'a str,
-}
+/// Type of the image and its signature.
+const BINARY: &str = "application/octet-stream";
 
 /// Answers one request and closes the connection.
-pub(super) fn answer(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
+pub(super) fn answer(socket: TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
+    let mut timed = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let head = read_head(&mut timed)?.map(|(head, _)| head);
+    let mut socket = timed.socket;
     socket.set_write_timeout(Some(WRITE_TICK))?;
-    let head = read_head(&mut socket)?;
-    let Some(request) = parse(&head) else {
-        return respond(&mut socket, "400 Bad Request", &[], false);
+    let mut refuse = |status| send_head(&mut socket, status, "text/plain", Some(0));
+    let (head, is_head) = match head {
+        // A client of HTTP/1.0 could not receive chunks.
+        Ok(head) if head.is_1_1 && head.method == "GET" => (head, false),
+        Ok(head) if head.is_1_1 && head.method == "HEAD" => (head, true),
+        _ => return refuse(400),
     };
-    let Some(name) = request.path.strip_prefix(shared.path.as_str()) else {
-        return respond(&mut socket, "404 Not Found", &[], request.is_head);
-    };
-    match (name, &shared.image.signature) {
-        ("", _) if request.is_head => {
-            let length = length_header(shared.image.head.total_bytes);
-            write!(socket, "HTTP/1.1 200 OK\r\n{length}Connection: close\r\n\r\n")
+    match (head.path.strip_prefix(shared.path.as_str()), &shared.image.signature) {
+        (Some(""), _) if is_head => {
+            send_head(&mut socket, 200, BINARY, shared.image.head.total_bytes)
         }
-        ("", _) => {
+        (Some(""), _) => {
             pass_on(socket, shared);
             Ok(())
         }
-        (".sig", Some(signature)) => respond(&mut socket, "200 OK", signature, request.is_head),
-        _ => respond(&mut socket, "404 Not Found", &[], request.is_head),
-    }
-}
-
-/// Reads a request up to its empty line.
-fn read_head(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let started = Instant::now();
-    let mut head = Vec::new();
-    let mut buffer = [0; 1024];
-    while !head.ends_with(b"\r\n\r\n") {
-        let left = REQUEST_LIMIT.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
-        let left = left.ok_or(io::ErrorKind::TimedOut)?;
-        socket.set_read_timeout(Some(left))?;
-        let n = socket.read(&mut buffer)?;
-        if n == 0 || head.len() + n > MAX_REQUEST_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
+        (Some(".sig"), Some(signature)) => {
+            send_head(&mut socket, 200, BINARY, Some(signature.len() as u64))?;
+            socket.write_all(if is_head { &[] } else { signature })
         }
-        head.extend_from_slice(&buffer[..n]);
-    }
-    Ok(head)
-}
-
-/// Parses `GET /path HTTP/1.1`; `None` for anything that is not GET or HEAD of HTTP/1.1.
-fn parse(head: &[u8]) -> Option<Request<'_>> {
-    let text = std::str::from_utf8(head).ok()?;
-    let mut words = text.lines().next()?.split(' ');
-    let is_head = match words.next()? {
-        "GET" => false,
-        "HEAD" => true,
-        _ => return None,
-    };
-    let path = words.next()?;
-    // An older client could not receive chunks.
-    (words.next() == Some("HTTP/1.1") && words.next().is_none())
-        .then_some(Request { is_head, path })
-}
-
-fn respond(socket: &mut TcpStream, status: &str, body: &[u8], is_head: bool) -> io::Result<()> {
-    let n_bytes = body.len();
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {n_bytes}\r\nConnection: close\r\n\r\n");
-    socket.write_all(head.as_bytes())?;
-    socket.write_all(if is_head { &[] } else { body })?;
-    socket.shutdown(Shutdown::Write)
-}
-
-fn length_header(total_bytes: Option<u64>) -> String {
-    match total_bytes {
-        Some(n_bytes) => format!("Content-Length: {n_bytes}\r\n"),
-        None => "Transfer-Encoding: chunked\r\n".into(),
+        _ => refuse(404),
     }
 }
 
@@ -156,11 +104,9 @@ struct Body<'a> {
 
 impl Body<'_> {
     fn start(&mut self, total_bytes: Option<u64>) -> Result<(), Gone> {
-        let length = length_header(total_bytes);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n{length}Connection: close\r\n\r\n"
-        );
-        self.send(head.as_bytes())
+        let mut head = Vec::new();
+        send_head(&mut head, 200, BINARY, total_bytes).map_err(|_| Gone)?;
+        self.send(&head)
     }
 
     fn finish(&mut self) -> Result<(), Gone> {
@@ -202,26 +148,5 @@ impl Sink for Body<'_> {
         self.send(format!("{:x}\r\n", bytes.len()).as_bytes())?;
         self.send(bytes)?;
         self.send(b"\r\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_get_and_head_of_http_1_1_are_requests() {
-        let request = |text: &'static str| parse(text.as_bytes());
-        assert_eq!(
-            request("GET /a HTTP/1.1\r\nHost: x\r\n\r\n"),
-            Some(Request { is_head: false, path: "/a" })
-        );
-        assert_eq!(request("HEAD / HTTP/1.1\r\n\r\n"), Some(Request { is_head: true, path: "/" }));
-        for text in
-            ["", "GET", "GET /a", "GET /a HTTP/1.0\r\n", "POST /a HTTP/1.1\r\n", "GET  /a HTTP/1.1"]
-        {
-            assert_eq!(request(text), None, "{text}");
-        }
-        assert_eq!(parse(b"GET /\xff HTTP/1.1\r\n\r\n"), None);
     }
 }

@@ -7,9 +7,9 @@ use super::super::Failure;
 use super::super::advice::advice;
 use super::super::image::{self, Source};
 use super::super::say::Say;
+use crate::http::Client;
+use crate::http::download::{Broken, Cause, Download};
 use crate::install::Code;
-use crate::vim::Client;
-use crate::vim::download::{Broken, Cause, Download};
 
 /// Why a stream broke, and whether reading the image once more may help.
 #[derive(Debug, Clone, PartialEq, Eq)]

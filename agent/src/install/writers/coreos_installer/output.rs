@@ -2,8 +2,8 @@
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
+use crate::http::retry::is_transient;
 use crate::install::Code;
-use crate::vim::retry::is_transient;
 
 /// What a failed run means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -262,39 +262,26 @@ pub(super) fn agent(
 
 /// The trusted CAs: the system's and those of the configured file.
 fn roots(ca_file: Option<&Path>) -> anyhow::Result<Vec<Certificate<'static>>> {
-    let mut roots = Vec::new();
-    if let Some(bundle) = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).exists()) {
-        // A malformed system bundle costs only the system's CAs.
-        roots = certificates(Path::new(bundle)).unwrap_or_default();
-    }
-    if let Some(path) = ca_file {
-        let configured = certificates(path)?;
-        ensure!(!configured.is_empty(), "{} contains no PEM certificate", path.display());
-        roots.extend(configured);
-    }
-    Ok(roots)
+    // A malformed system bundle costs only the system's CAs.
+    let bundle = SYSTEM_BUNDLES.iter().map(Path::new).find(|path| path.exists());
+    let system = bundle.and_then(|path| certificates(path).ok());
+    let configured = ca_file.map(certificates).transpose()?;
+    let all = [system, configured].into_iter().flatten().flatten();
+    Ok(all.map(|der| Certificate::from_der(&der).to_owned()).collect())
 }
 
-/// The PEM certificates of a file.
-fn certificates(path: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
+/// The PEM certificates of a file, one at least.
+fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
-    CertificateDer::pem_slice_iter(&bytes)
-        .map(|cert| Ok(Certificate::from_der(cert?.as_ref()).to_owned()))
-        .collect::<Result<_, rustls::pki_types::pem::Error>>()
-        .map_err(|_| damaged_pem(path, "a certificate"))
+    let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|_| damaged_pem(path, "a certificate"))?;
+    ensure!(!found.is_empty(), "{} contains no PEM certificate", path.display());
+    Ok(found)
 }
 
 fn damaged_pem(path: &Path, expected: &str) -> anyhow::Error {
     anyhow!("{} is not valid PEM, expected {expected} between BEGIN and END lines", path.display())
-}
-
-fn certificate_chain(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
-        .collect::<Result<_, _>>()
-        .map_err(|_| damaged_pem(path, "a certificate"))?;
-    ensure!(!chain.is_empty(), "{} contains no PEM certificate", path.display());
-    Ok(chain)
 }
 
 /// The private key in a file, as PEM and decoded.
@@ -318,7 +305,7 @@ fn client_cert(
     key: &Path,
     provider: &Arc<rustls::crypto::CryptoProvider>,
 ) -> anyhow::Result<ClientCert> {
-    let chain = certificate_chain(cert).context("reading --client-cert-file")?;
+    let chain = certificates(cert).context("reading --client-cert-file")?;
     let (key_bytes, key_der) = private_key(key).context("reading --client-key-file")?;
     rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_safe_default_protocol_versions()
@@ -469,7 +456,10 @@ mod tests {
             settings.client_cert_file.clone_from(&there);
             settings.client_key_file.clone_from(&there);
         });
+        std::fs::write(&path, "nothing\n").unwrap();
+        let empty = error(&|settings| settings.ca_file.clone_from(&there));
         std::fs::remove_file(&path).unwrap();
+        assert!(empty.contains("contains no PEM certificate"), "{empty}");
         assert!(token.starts_with("reading --token-file: opening /nonexistent/x: "), "{token}");
         assert!(ca.starts_with("reading --ca-file: opening /nonexistent/x: "), "{ca}");
         assert!(cert.starts_with("reading --client-cert-file: opening /nonexistent/x: "), "{cert}");
@@ -479,16 +469,5 @@ mod tests {
             path.display()
         );
         assert_eq!(key, expected);
-    }
-
-    #[test]
-    fn file_without_a_certificate_is_an_error_that_names_it() {
-        let path = std::env::temp_dir().join(format!("rci-empty-{}.pem", std::process::id()));
-        std::fs::write(&path, "nothing\n").unwrap();
-        let mut settings = VimSettings::new("https://vim.example");
-        settings.ca_file = Some(path.clone());
-        let error = agent(&settings, &Zones::default()).unwrap_err();
-        std::fs::remove_file(&path).unwrap();
-        assert!(format!("{error:#}").contains("contains no PEM certificate"), "{error:#}");
     }
 }

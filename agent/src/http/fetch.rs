@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
-use super::exchange::Ask;
 use super::refusal::refusal;
+use super::request::Request;
 use super::retry::{Failed, Why};
 use super::url::Url;
 
@@ -32,7 +32,7 @@ impl Client {
     pub fn fetch_ignition(&self, address: &str) -> Result<Vec<u8>, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         let reply = self.with_retries("fetching the Ignition config", || {
-            let reply = self.send(&url, Ask::Source, MAX_IGNITION_BYTES)?;
+            let reply = self.send(&url, &Request::source(), MAX_IGNITION_BYTES)?;
             if reply.status == 200 { Ok(reply) } else { Err(refusal(&reply, &url)) }
         })?;
         if reply.is_cut {
@@ -62,7 +62,7 @@ impl Client {
     ) -> Result<Option<Vec<u8>>, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         let reply = self.with_retries(what, || {
-            let reply = self.send(&url, Ask::Source, max_bytes)?;
+            let reply = self.send(&url, &Request::source(), max_bytes)?;
             match reply.status {
                 200 => Ok(Some(reply)),
                 404 | 410 => Ok(None),
@@ -103,8 +103,7 @@ impl Client {
     }
 
     fn image_head(&self, url: &Url) -> Result<ImageHead, Failed> {
-        let range = format!("bytes=0-{}", IMAGE_HEAD_BYTES - 1);
-        let reply = self.send(url, Ask::Start(&range), IMAGE_HEAD_BYTES)?;
+        let reply = self.send(url, &Request::start(IMAGE_HEAD_BYTES), IMAGE_HEAD_BYTES)?;
         match reply.status {
             200 | 206 => Ok(ImageHead { bytes: reply.body, total_bytes: reply.total_bytes }),
             _ => Err(refusal(&reply, url)),

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
+use ureq::http::Uri;
+use ureq::http::uri::{Authority, Scheme};
 
 /// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
@@ -56,9 +58,9 @@ impl Zones {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// `http` or `https`.
-    scheme: String,
+    scheme: Scheme,
     /// Host and port, without a user and without a zone.
-    authority: String,
+    authority: Authority,
     /// Path and query, beginning with `/`, or empty.
     path: String,
 }
@@ -77,12 +79,11 @@ impl Url {
             !text.chars().any(|c| c.is_whitespace() || c.is_control()),
             "the address {shown:?} contains a space or control character"
         );
-        let (scheme, rest) = text
-            .split_once("://")
-            .with_context(|| format!("the address is {shown:?}, expected http://… or https://…"))?;
-        let scheme = scheme.to_ascii_lowercase();
-        if scheme != "http" && scheme != "https" {
-            bail!("the address is {shown:?}, expected http://… or https://…");
+        let other = || anyhow!("the address is {shown:?}, expected http://… or https://…");
+        let (scheme, rest) = text.split_once("://").ok_or_else(other)?;
+        let scheme = Scheme::try_from(scheme.to_ascii_lowercase().as_str()).map_err(|_| other())?;
+        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
+            return Err(other());
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -95,28 +96,29 @@ impl Url {
             has_possible_port(text),
             "the port of the address {shown:?} is not from 1 to 65535"
         );
+        let malformed = || {
+            anyhow!("the address {shown:?} is malformed, expected e.g. https://vim.example:8443")
+        };
+        let authority = Authority::try_from(authority).map_err(|_| malformed())?;
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
         let url = Self { scheme, authority, path };
-        ensure!(
-            ureq::http::Uri::try_from(url.to_string()).is_ok(),
-            "the address {shown:?} is malformed, expected e.g. https://vim.example:8443"
-        );
-        Ok(url)
+        url.is_valid().then_some(url).ok_or_else(malformed)
+    }
+
+    fn is_valid(&self) -> bool {
+        Uri::try_from(self.to_string()).is_ok()
     }
 
     /// Whether it is `https`.
     #[must_use]
     pub fn is_https(&self) -> bool {
-        self.scheme == "https"
+        self.scheme == Scheme::HTTPS
     }
 
     /// The host, without the brackets of an IPv6 literal and without the port.
     #[must_use]
     pub fn host(&self) -> &str {
-        match self.authority.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => self.authority.split(':').next().unwrap_or_default(),
-        }
+        self.authority.host().trim_matches(['[', ']'])
     }
 
     /// This address with `path` appended.
@@ -131,8 +133,7 @@ impl Url {
     pub fn at_location(&self, location: &str) -> Option<Self> {
         if location.starts_with('/') && !location.starts_with("//") {
             let url = Self { path: location.into(), ..self.clone() };
-            ureq::http::Uri::try_from(url.to_string()).ok()?;
-            return Some(url);
+            return url.is_valid().then_some(url);
         }
         let url = Self::parse(location, &Zones::default()).ok()?;
         url.is_same_origin(self).then_some(url)
@@ -141,7 +142,7 @@ impl Url {
     /// Whether scheme, host and port are the same.
     #[must_use]
     pub fn is_same_origin(&self, other: &Self) -> bool {
-        self.scheme == other.scheme && self.authority.eq_ignore_ascii_case(&other.authority)
+        self.scheme == other.scheme && self.authority == other.authority
     }
 
     /// The address without user and query, for messages.

@@ -1,22 +1,24 @@
 //! One request and its response, with limited sizes; failures are described with what to do next.
 
 use std::io::Read as _;
+use std::sync::PoisonError;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::guard;
 use tracing::warn;
+use ureq::http;
 
 use formats::time::parse_http_date;
 
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
 use super::clock_skew::clock_skew;
 use super::refusal::refusal;
-use super::retry::{Failed, RetryAfter};
+use super::request::{Request, Response};
+use super::retry::{Failed, RetryAfter, Why};
 use super::token::{Token, TokenHeader};
 use super::url::Url;
-use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
+use crate::api::IGNITION_MEDIA_TYPE;
 
 /// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
@@ -27,72 +29,12 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 /// Stack of the thread of a request; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
-/// The header with the version of Ironic's API.
-const IRONIC_VERSION: &str = "X-OpenStack-Ironic-API-Version";
 /// A body is read in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A whole response.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) content_type: String,
-    pub(super) location: Option<String>,
-    pub(super) retry_after: Option<RetryAfter>,
-    pub(super) body: Vec<u8>,
-    /// Whether the body was longer than the limit.
-    pub(super) is_cut: bool,
-    /// Size of the whole file; the body may be a part of it.
-    pub(super) total_bytes: Option<u64>,
-    /// The server's time of day.
-    pub(super) date: Option<SystemTime>,
-}
-
-/// A request body and its headers.
-pub(super) struct Body<'a> {
-    pub(super) bytes: Arc<Vec<u8>>,
-    pub(super) encoding: Option<&'static str>,
-    pub(super) key: Option<&'a str>,
-    /// The version of Ironic's API, if it is a request to Ironic.
-    pub(super) version: Option<&'static str>,
-    /// Whether it is the last message of a job, worth a wait after a signal.
-    pub(super) is_farewell: bool,
-}
-
-/// The kind of a request.
-#[derive(Clone, Copy)]
-pub(super) enum Ask<'a> {
-    /// GET of the API. Redirects are not followed, since only the VIM itself is obeyed.
-    Api,
-    /// GET of Ironic's API in this version. Redirects are not followed.
-    Versioned(&'static str),
-    /// GET of a file that an instruction names. Redirects are followed, without the token.
-    Source,
-    /// The same for the first bytes of a file, as in `bytes=0-99`.
-    Start(&'a str),
-    /// POST of this body. Redirects are not followed.
-    Post(&'a Body<'a>),
-    /// PUT of this body. Redirects are not followed.
-    Put(&'a Body<'a>),
-    /// POST of a body of this content type. Redirects are not followed.
-    Upload(&'a Body<'a>, &'a str),
-}
-
-impl Ask<'_> {
-    fn is_source(&self) -> bool {
-        matches!(self, Self::Source | Self::Start(_))
-    }
-
-    fn body(&self) -> Option<&Body<'_>> {
-        match self {
-            Self::Api | Self::Versioned(_) | Self::Source | Self::Start(_) => None,
-            Self::Post(body) | Self::Put(body) | Self::Upload(body, _) => Some(body),
-        }
-    }
-}
-
 /// A response as it arrived.
 struct Raw {
-    head: ureq::http::response::Parts,
+    head: http::response::Parts,
     body: Vec<u8>,
     is_cut: bool,
 }
@@ -104,20 +46,57 @@ enum Broken {
 }
 
 impl Client {
+    /// The address of the server; `None` if there is none.
+    #[must_use]
+    pub fn base(&self) -> Option<&Url> {
+        self.base.as_ref()
+    }
+
+    /// The address of `path` at the server, for messages and downloads.
+    #[must_use]
+    pub fn address_of(&self, path: &str) -> Option<String> {
+        self.base.as_ref().map(|base| base.join(path).to_string())
+    }
+
+    /// Sends one request to `path` at the server, without retrying. The response has at most 1 MiB.
+    ///
+    /// # Errors
+    /// There was no response, or it is larger.
+    pub fn exchange(&self, path: &str, request: &Request) -> Result<Response, Failed> {
+        let url = self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
+            why: Why::Refused,
+            ..Failed::network("no server is configured".into())
+        })?;
+        let response = self.send(&url, request, MAX_ANSWER_BYTES)?;
+        if response.is_cut {
+            let message = format!(
+                "the response of {} is too large, expected at most {MAX_ANSWER_BYTES} bytes",
+                url.shown()
+            );
+            let (status, may_have_arrived) = (Some(response.status), true);
+            return Err(Failed { status, may_have_arrived, ..Failed::unavailable(message) });
+        }
+        Ok(response)
+    }
+
     /// Sends one request and reads at most `max_bytes` of the response, or as much as a response of that kind may have.
     ///
     /// The request runs on a thread of its own. It is abandoned after a signal, and when its whole time has passed:
     /// a server that sends a byte now and then resets every time limit of a single read.
-    pub(super) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
+    pub(crate) fn send(
+        &self,
+        url: &Url,
+        request: &Request,
+        max_bytes: u64,
+    ) -> Result<Response, Failed> {
         let sent_at = self.clock.time_of_day();
-        let work = self.prepare(url, ask, max_bytes);
+        let work = self.prepare(url, request, max_bytes);
         let answer = guard::ask("request", STACK_BYTES, work)
             .map_err(|error| Failed::network(format!("could not start a thread: {error}")))?;
         let started = Instant::now();
-        let limit = self.timeouts.total(ask.is_source());
+        let limit = self.timeouts.total(request.is_source);
         let mut stopped_at = None;
-        let is_farewell = ask.body().is_some_and(|body| body.is_farewell);
-        let stopped_limit = if is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
+        let stopped_limit = if request.is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
         // The server may have received it by then.
         let lost = |text| Failed { may_have_arrived: true, ..Failed::network(text) };
         let raw = loop {
@@ -150,69 +129,36 @@ impl Client {
     fn prepare(
         &self,
         url: &Url,
-        ask: Ask<'_>,
+        request: &Request,
         max_bytes: u64,
     ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
-        let is_source = ask.is_source();
-        let range = match ask {
-            Ask::Start(range) => Some(range.to_owned()),
-            _ => None,
-        };
-        let accept = match ask {
-            Ask::Source | Ask::Start(_) => format!("application/json, {IGNITION_MEDIA_TYPE}, */*"),
-            _ => format!("application/json, {IGNITION_MEDIA_TYPE}"),
-        };
-        let (agent, address) = (self.agent.clone(), url.to_string());
-        let token = self.token_for(url).cloned();
-        let timeouts = self.timeouts;
-        let is_start = range.is_some();
-        let version = match ask {
-            Ask::Versioned(version) => Some(version),
-            _ => None,
-        };
-        let post = ask.body().map(|body| {
-            let content_type = match ask {
-                Ask::Upload(_, content_type) => content_type,
-                _ => "application/json",
-            };
-            let headers = [
-                ("Content-Type", Some(content_type.to_owned())),
-                ("Content-Encoding", body.encoding.map(str::to_owned)),
-                ("Idempotency-Key", body.key.map(str::to_owned)),
-                (IRONIC_VERSION, body.version.map(str::to_owned)),
-            ];
-            (matches!(ask, Ask::Put(_)), headers, Arc::clone(&body.bytes))
-        });
-        move || {
-            let response = if let Some((is_put, headers, bytes)) = post {
-                let builder = if is_put { agent.put(address) } else { agent.post(address) };
-                let mut builder = builder.header("Accept", accept);
-                for (name, value) in headers {
-                    if let Some(value) = value {
-                        builder = builder.header(name, value);
-                    }
-                }
-                let builder = builder.config().timeout_per_read(None).build();
-                authorized(builder, token.as_ref()).send(&bytes[..])
-            } else {
-                let mut builder = agent
-                    .get(address)
-                    .config()
-                    .max_redirects(if is_source { Token::max_redirects(token.as_ref()) } else { 0 })
+        let (agent, timeouts, token) = (self.agent.clone(), self.timeouts, self.token_for(url));
+        let (is_source, is_start) = (request.is_source, request.is_start);
+        let max_redirects = if is_source { Token::max_redirects(token) } else { 0 };
+        let anything = if is_source { ", */*" } else { "" };
+        let mut builder = http::Request::builder()
+            .method(request.method.clone())
+            .uri(url.to_string())
+            .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}{anything}"));
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
+        }
+        let (builder, body) = (authorized(builder, token), request.body.clone());
+        let send = move || {
+            let Some(bytes) = body else {
+                let request = agent
+                    .configure_request(builder.body(())?)
+                    .max_redirects(max_redirects)
                     .timeout_recv_body(Some(timeouts.ignition))
                     // A VIM may think for longer than the longest pause in a download.
-                    .timeout_per_read(is_source.then_some(timeouts.idle))
-                    .build()
-                    .header("Accept", accept);
-                if let Some(range) = range {
-                    builder = builder.header("Range", range);
-                }
-                if let Some(version) = version {
-                    builder = builder.header(IRONIC_VERSION, version);
-                }
-                authorized(builder, token.as_ref()).call()
+                    .timeout_per_read(is_source.then_some(timeouts.idle));
+                return agent.run(request.build());
             };
-            let response = response.map_err(Broken::NoResponse)?;
+            let request = agent.configure_request(builder.body(&bytes[..])?);
+            agent.run(request.timeout_per_read(None).build())
+        };
+        move || {
+            let response = send().map_err(Broken::NoResponse)?;
             if is_start {
                 return read_start(response, max_bytes);
             }
@@ -221,7 +167,7 @@ impl Client {
     }
 
     /// The failure of a download that got another status than 200 or 206.
-    pub(super) fn refused(&self, url: &Url, response: ureq::http::Response<ureq::Body>) -> Failed {
+    pub(super) fn refused(&self, url: &Url, response: http::Response<ureq::Body>) -> Failed {
         let sent_at = self.clock.time_of_day();
         match read_all(response, Some(self.timeouts.body), 64 * 1024) {
             Ok(raw) => refusal(&self.reply(raw, url, sent_at), url),
@@ -239,7 +185,7 @@ impl Client {
         self.base.as_ref().is_some_and(|base| url.is_same_origin(base))
     }
 
-    fn reply(&self, raw: Raw, url: &Url, sent_at: SystemTime) -> Reply {
+    fn reply(&self, raw: Raw, url: &Url, sent_at: SystemTime) -> Response {
         let header = |name: &str| header(&raw.head, name).map(str::to_owned);
         let date = header("date").as_deref().and_then(parse_http_date);
         // A cache may answer for a server of images, with an old date.
@@ -247,7 +193,7 @@ impl Client {
             self.note_skew(sent_at, date);
         }
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());
-        Reply {
+        Response {
             status: raw.head.status.as_u16(),
             content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
             location: header("location"),
@@ -270,25 +216,28 @@ impl Client {
     }
 }
 
-pub(super) fn authorized<T>(
-    request: ureq::RequestBuilder<T>,
+/// Adds the token.
+pub(super) fn authorized(
+    request: http::request::Builder,
     token: Option<&Token>,
-) -> ureq::RequestBuilder<T> {
-    let Some(Token { header, secret }) = token else { return request };
-    match header {
-        TokenHeader::Bearer => {
+) -> http::request::Builder {
+    match token {
+        None => request,
+        Some(Token { header: TokenHeader::Bearer, secret }) => {
             request.header("Authorization", format!("Bearer {}", secret.expose()))
         }
-        TokenHeader::SecretKey => request.header("X-Secret-Key", secret.expose()),
+        Some(Token { header: TokenHeader::SecretKey, secret }) => {
+            request.header("X-Secret-Key", secret.expose())
+        }
     }
 }
 
-fn header<'a>(head: &'a ureq::http::response::Parts, name: &str) -> Option<&'a str> {
+fn header<'a>(head: &'a http::response::Parts, name: &str) -> Option<&'a str> {
     head.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Size of the whole file, whether the response contains all or a part of it; `None` if the server does not say.
-pub(super) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Option<u64> {
+pub(crate) fn total_bytes(status: u16, headers: &http::HeaderMap) -> Option<u64> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
         206 => header("content-range")?.rsplit_once('/')?.1.trim().parse().ok(),
@@ -298,7 +247,7 @@ pub(super) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Optio
 }
 
 /// Reads the first `max_bytes` of a body and nothing after them: a server may ignore that only these are wanted.
-fn read_start(response: ureq::http::Response<ureq::Body>, max_bytes: u64) -> Result<Raw, Broken> {
+fn read_start(response: http::Response<ureq::Body>, max_bytes: u64) -> Result<Raw, Broken> {
     let (head, mut response) = response.into_parts();
     let mut body = Vec::new();
     response.as_reader().take(max_bytes).read_to_end(&mut body).map_err(Broken::InBody)?;
@@ -308,7 +257,7 @@ fn read_start(response: ureq::http::Response<ureq::Body>, max_bytes: u64) -> Res
 /// Reads a body of at most `max_bytes`. With `api_limit` it is a response of the API: only a bare Ignition config may be
 /// larger than an instruction, and anything else must arrive within that time.
 fn read_all(
-    response: ureq::http::Response<ureq::Body>,
+    response: http::Response<ureq::Body>,
     api_limit: Option<Duration>,
     max_bytes: u64,
 ) -> Result<Raw, Broken> {
@@ -347,17 +296,4 @@ fn read_all(
     };
     bytes.shrink_to_fit();
     Ok(Raw { head, body: bytes, is_cut })
-}
-
-/// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
-pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
-    let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
-    match reply.status {
-        200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
-            let message = format!("{} gave no valid answer", url.shown());
-            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
-        }
-        200..=299 => Ok(()),
-        _ => Err(refusal(reply, url)),
-    }
 }

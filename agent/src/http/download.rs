@@ -8,6 +8,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use tracing::warn;
+use ureq::http;
 
 use super::client::Client;
 use super::exchange::{authorized, total_bytes};
@@ -142,22 +143,20 @@ impl Client {
         range: Option<(&str, Option<&str>)>,
         limit: Duration,
     ) -> Result<Started, Failed> {
-        let mut request = self
-            .agent
-            .get(url.to_string())
-            .config()
-            .max_redirects(Token::max_redirects(self.token_for(url)))
-            .timeout_recv_body(Some(limit))
-            .build();
+        let token = self.token_for(url);
+        let mut request = authorized(http::Request::get(url.to_string()), token);
         if let Some((range, validator)) = range {
             request = request.header("Range", range);
             if let Some(validator) = validator {
                 request = request.header("If-Range", validator);
             }
         }
-        let response = authorized(request, self.token_for(url))
-            .call()
-            .map_err(|error| self.no_response(url, &error))?;
+        let get = || {
+            let request = self.agent.configure_request(request.body(())?);
+            let request = request.max_redirects(Token::max_redirects(token));
+            self.agent.run(request.timeout_recv_body(Some(limit)).build())
+        };
+        let response = get().map_err(|error| self.no_response(url, &error))?;
         let status = response.status().as_u16();
         if status != 200 && status != 206 {
             return Err(self.refused(url, response));

@@ -1,13 +1,13 @@
 //! What an error status means, and what to do about it.
 
-use super::exchange::Reply;
+use super::request::Response;
 use super::retry::{Failed, Why, is_transient};
 use super::url::Url;
 use crate::api::Problem;
 use crate::clean;
 
 /// The failure of a request with an error status, and what to do about it.
-pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
+pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {
     let status = reply.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
     let mut message = format!("{} responded {status}", url.shown());
@@ -33,22 +33,13 @@ pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vim::url::Zones;
+    use crate::http::url::Zones;
 
     #[test]
     fn server_without_the_method_gets_the_advice_to_check_the_address() {
         let url = Url::parse("http://vim.example/v1/reports", &Zones::default()).unwrap();
         for status in [404, 405, 501] {
-            let reply = Reply {
-                status,
-                content_type: String::new(),
-                location: None,
-                retry_after: None,
-                body: Vec::new(),
-                is_cut: false,
-                total_bytes: None,
-                date: None,
-            };
+            let reply = Response { status, ..Response::default() };
             let message = refusal(&reply, &url).message;
             assert!(message.contains("check that this is the address of a VIM"), "{message}");
         }

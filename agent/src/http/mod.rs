@@ -1,0 +1,23 @@
+//! The HTTP client of every engine: TLS, retries, addresses, downloads. `server` is the other side.
+//!
+//! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
+//! limited, see [`transport`]. Waits between attempts are in [`retry`].
+
+pub mod client;
+pub mod clock_skew;
+pub mod download;
+mod exchange;
+pub mod fetch;
+pub(crate) mod refusal;
+mod request;
+pub mod retry;
+pub(crate) mod server;
+mod token;
+pub mod transport;
+mod unreachable;
+pub mod url;
+
+pub use client::Client;
+pub use request::{Request, Response};
+pub use token::TokenHeader;
+pub use transport::VimSettings;

@@ -1,0 +1,92 @@
+//! A request before it has an address, and the whole response to it.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ureq::http::Method;
+
+use super::retry::RetryAfter;
+use crate::api::JSON_MEDIA_TYPE;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub(super) method: Method,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Option<Arc<Vec<u8>>>,
+    pub(super) is_source: bool,
+    pub(super) is_start: bool,
+    pub(super) is_farewell: bool,
+}
+
+impl Request {
+    fn new(method: Method, body: Option<Arc<Vec<u8>>>) -> Self {
+        let json = body.as_ref().map(|_| ("Content-Type", JSON_MEDIA_TYPE.to_owned()));
+        let headers = json.into_iter().collect();
+        Self { method, headers, body, is_source: false, is_start: false, is_farewell: false }
+    }
+
+    /// GET of an API. Redirects are not followed, since only the server itself is obeyed.
+    #[must_use]
+    pub fn get() -> Self {
+        Self::new(Method::GET, None)
+    }
+
+    /// POST of JSON. Redirects are not followed.
+    #[must_use]
+    pub fn post(body: impl Into<Arc<Vec<u8>>>) -> Self {
+        Self::new(Method::POST, Some(body.into()))
+    }
+
+    /// PUT of JSON. Redirects are not followed.
+    #[must_use]
+    pub fn put(body: impl Into<Arc<Vec<u8>>>) -> Self {
+        Self::new(Method::PUT, Some(body.into()))
+    }
+
+    /// GET of a file that an instruction names. Redirects are followed, without the token.
+    pub(super) fn source() -> Self {
+        Self { is_source: true, ..Self::get() }
+    }
+
+    /// The same for the first bytes of a file.
+    pub(super) fn start(n_bytes: u64) -> Self {
+        let request = Self { is_start: true, ..Self::source() };
+        request.with("Range", format!("bytes=0-{}", n_bytes - 1))
+    }
+
+    /// The same with a header, which replaces another of this name.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The same as the last message of a job: after a signal its response is waited for a little longer, if it has a body.
+    #[must_use]
+    pub fn farewell(self) -> Self {
+        Self { is_farewell: self.body.is_some(), ..self }
+    }
+}
+
+/// A whole response.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The header `Content-Type`, in lower case.
+    pub content_type: String,
+    /// The header `Location`.
+    pub location: Option<String>,
+    /// The body, or its beginning.
+    pub body: Vec<u8>,
+    /// Whether the body was longer than the limit.
+    pub is_cut: bool,
+    /// Size of the whole file; the body may be a part of it.
+    pub total_bytes: Option<u64>,
+    /// The server's time of day.
+    pub date: Option<SystemTime>,
+    /// How long the server asks to wait.
+    pub retry_after: Option<RetryAfter>,
+}
