@@ -367,16 +367,19 @@ mod tests {
         differences(&a, &b, scope).text()
     }
 
+    /// What differs in the second report.
+    type Changed = fn(&mut Value);
+
     #[test]
     fn part_that_differs_is_named_with_the_way_in_which_it_does() {
         let plain = Scope::default();
         let without_serials = Scope { without_serials: true, ..plain };
         let with_volatile = Scope { with_volatile: true, ..plain };
-        let cases: [(fn(&mut Value), Scope, &str); 9] = [
+        let cases: [(Changed, Scope, &str); 9] = [
             (|_| {}, plain, ""),
             (
                 |other| {
-                    other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false})
+                    other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false});
                 },
                 plain,
                 "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n",
