@@ -4,7 +4,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Smbios, Structure};
+use super::types::{
+    FirmwareImageSize, FirmwareInventoryCharacteristics as Flags,
+    FirmwareInventoryStateInformation as State, SMBiosFirmwareInventoryInformation,
+    SMBiosTpmDevice,
+};
+use super::{Smbios, text};
 
 /// A board has some dozens of chips with firmware.
 const LIMIT: usize = 256;
@@ -66,61 +71,63 @@ pub struct SmbiosTpm {
 
 /// The firmware of the machine's parts, in table order.
 pub(super) fn firmware_components(table: &Smbios) -> Vec<FirmwareComponent> {
-    table.of_kind(45).take(LIMIT).map(component).collect()
+    table.all().take(LIMIT).map(|entry| component(&entry)).collect()
 }
 
-fn component(entry: &Structure) -> FirmwareComponent {
-    let flags = entry.word(0x14);
-    let is_set = |bit: u16| flags.map(|flags| flags & (1 << bit) != 0);
+fn component(entry: &SMBiosFirmwareInventoryInformation) -> FirmwareComponent {
+    let flags = entry.characteristics();
     FirmwareComponent {
-        name: entry.string(0x04),
-        version: entry.string(0x05),
-        id: entry.string(0x07),
-        date: entry.string(0x09),
-        manufacturer: entry.string(0x0a),
-        lowest_version: entry.string(0x0b),
-        size_bytes: entry.qword(0x0c).filter(|bytes| !matches!(*bytes, 0 | u64::MAX)),
-        is_updatable: is_set(0),
-        is_write_protected: is_set(1),
-        state: entry.byte(0x16).and_then(state).map(str::to_owned),
+        name: text(&entry.firmware_component_name()),
+        version: text(&entry.firmware_version()),
+        id: text(&entry.firmware_id()),
+        date: text(&entry.release_date()),
+        manufacturer: text(&entry.manufacturer()),
+        lowest_version: text(&entry.lowest_supported_firmware_version()),
+        size_bytes: match entry.image_size() {
+            Some(FirmwareImageSize::Bytes(bytes)) if bytes > 0 => Some(bytes),
+            _ => None,
+        },
+        is_updatable: flags.as_ref().map(Flags::updatable),
+        is_write_protected: flags.map(|flags| flags.write_protect()),
+        state: entry.state().and_then(|state| name(&state)).map(str::to_owned),
     }
 }
 
-fn state(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("disabled"),
-        4 => Some("enabled"),
-        5 => Some("absent"),
-        6 => Some("standby, offline"),
-        7 => Some("standby, spare"),
-        8 => Some("unavailable"),
-        _ => None,
+fn name(state: &State) -> Option<&'static str> {
+    match state {
+        State::Disabled => Some("disabled"),
+        State::Enabled => Some("enabled"),
+        State::Absent => Some("absent"),
+        State::StandbyOffline => Some("standby, offline"),
+        State::StandbySpare => Some("standby, spare"),
+        State::UnavailableOffline => Some("unavailable"),
+        State::Other | State::Unknown | State::None => None,
     }
 }
 
 /// The first TPM of the table.
 pub(super) fn tpm(table: &Smbios) -> Option<SmbiosTpm> {
-    let entry = table.of_kind(43).next()?;
-    let vendor = entry.bytes(0x04, 4).unwrap_or_default();
+    let entry: SMBiosTpmDevice = table.first()?;
+    let vendor = entry.vendor_id().map(|id| *id.array).unwrap_or_default();
     let is_text = vendor.iter().all(|byte| *byte == 0 || byte.is_ascii_graphic() || *byte == b' ');
     let vendor: String =
         vendor.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
     let vendor = vendor.trim();
-    let version = entry.bytes(0x08, 2).and_then(<[u8]>::first_chunk::<2>).copied();
+    let version = entry.major_spec_version().zip(entry.minor_spec_version());
     let tpm = SmbiosTpm {
         vendor: (is_text && !vendor.is_empty()).then(|| vendor.to_owned()),
         spec_version: version
-            .filter(|v| *v != [0, 0])
-            .map(|[major, minor]| format!("{major}.{minor}")),
-        firmware: version.and_then(|[major, _]| firmware(entry, major)),
-        description: entry.string(0x12),
+            .filter(|version| *version != (0, 0))
+            .map(|(major, minor)| format!("{major}.{minor}")),
+        firmware: version.and_then(|(major, _)| firmware(&entry, major)),
+        description: text(&entry.description()),
     };
     (tpm != SmbiosTpm::default()).then_some(tpm)
 }
 
 /// For a TPM 1.2 the third and fourth byte of `TPM_VERSION`, for a TPM 2.0 both halves as reported.
-fn firmware(entry: &Structure, major: u8) -> Option<String> {
-    let (high, low) = (entry.dword(0x0a)?, entry.dword(0x0e)?);
+fn firmware(entry: &SMBiosTpmDevice, major: u8) -> Option<String> {
+    let (high, low) = (entry.firmware_version_1()?, entry.firmware_version_2()?);
     match (major, high.to_le_bytes()) {
         (1, [_, _, major, minor]) if high != 0 => Some(format!("{major}.{minor}")),
         (2, _) if (high, low) != (0, 0) => Some(format!("{high:08x}.{low:08x}")),
