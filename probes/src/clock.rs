@@ -8,15 +8,14 @@ use crate::machine::Machine;
 use crate::sys::clock::Clock as Question;
 
 /// The machine's clocks.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Clock {
     /// Whether time servers keep the kernel's clock synchronised (`STA_UNSYNC`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_synchronized: Option<bool>,
     /// How many seconds the battery-backed clock is ahead of the kernel's; 0 if they differ by at most
     /// one. Whole hours may mean that it is set to local time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtc_offset_s: Option<i64>,
 }
 

@@ -15,30 +15,24 @@ const ULTRAVISOR: &str = "sys/firmware/uv";
 
 /// What this machine can keep secret, and from whom. A host's values are there only once KVM's
 /// module is loaded.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfidentialComputing {
     /// Whether it hosts guests with AMD SEV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_sev_host: Option<bool>,
     /// Whether it hosts guests with AMD SEV-ES.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_sev_es_host: Option<bool>,
     /// Whether it hosts guests with AMD SEV-SNP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_sev_snp_host: Option<bool>,
     /// Whether it hosts guests with Intel TDX.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_tdx_host: Option<bool>,
     /// Whether it hosts guests with Intel SGX enclaves or runs enclaves itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_sgx: Option<bool>,
     /// Whether it hosts guests with IBM Secure Execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_secure_execution_host: Option<bool>,
     /// As what guest it runs itself: `sev-snp`, `tdx`, `secure-execution`; `None` where it is none
     /// or does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<String>,
 }
 

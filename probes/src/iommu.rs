@@ -11,25 +11,22 @@ const GROUPS: &str = "sys/kernel/iommu_groups";
 const TABLES: &str = "sys/firmware/acpi/tables";
 
 /// Whether and how the memory accesses of devices are restricted.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Iommu {
     /// Whether the kernel uses one; `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
     /// Its units by kernel name, e.g. `dmar0`, `ivhd0`, `smmu3.0x0000000023400000`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
     /// How many groups of devices it isolates.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_groups: Option<usize>,
     /// How the devices of the first group access memory: `DMA`, `DMA-FQ` (translated) or `identity`
     /// (passed through). Groups normally share the default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub default_domain: Option<String>,
     /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has one
     /// and the firmware enabled it, whatever the kernel does. An `IORT` without an SMMU describes none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub acpi_table: Option<String>,
     /// Kernel arguments that configure it, e.g. `intel_iommu=on`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -15,6 +15,7 @@ const TOPOLOGIES: [&str; 2] =
 const LIMIT_BANKS: usize = 64;
 
 /// One GPU, or one partition of one.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComputeNode {
@@ -23,28 +24,20 @@ pub struct ComputeNode {
     /// SIMD units.
     pub n_simd: u32,
     /// PCI vendor, four hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
     /// PCI device, four hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// PCI address of the card.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// N of `/dev/dri/renderDN`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub render_minor: Option<u32>,
     /// Version of the instruction set, e.g. `90010` for gfx90a.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gfx_target_version: Option<u32>,
     /// Accelerator dies in the node. Since Linux 6.6.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_xcc: Option<u32>,
     /// Unique number of the chip, sixteen hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
     /// Memory of the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
 }
 

@@ -12,23 +12,19 @@ use serde::{Deserialize, Serialize};
 use sysinfo::{MemoryRefreshKind, System};
 
 /// The running machine at one moment. These figures differ from run to run.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Live {
     /// How long the machine has been up, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_s: Option<u64>,
     /// How many tasks were running or waiting for a disk, as an average.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// Memory in bytes that programs can get without swapping (`MemAvailable`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_memory_bytes: Option<u64>,
     /// The most memory in bytes that this program has used so far (`VmHWM`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_peak_memory_bytes: Option<u64>,
     /// CPU time in ms that this program has used so far, in user and kernel mode.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_cpu_time_ms: Option<u64>,
 }
 

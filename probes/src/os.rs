@@ -15,64 +15,48 @@ use crate::virtualization;
 use formats::command_line::{last_value, without_secrets};
 
 /// The running system.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Os {
     /// Host name now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     /// Release of the kernel, e.g. `6.17.4-200.fc42.x86_64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Name of the distribution, e.g. `Fedora CoreOS 42.20251012.3.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<String>,
     /// `ID` of os-release, e.g. `fedora`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution_id: Option<String>,
     /// `VERSION_ID` of os-release, e.g. `42`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution_version: Option<String>,
     /// `VARIANT_ID` of os-release, e.g. `coreos`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub variant_id: Option<String>,
     /// Version of the image, e.g. `42.20251012.3.0` (`OSTREE_VERSION`, `IMAGE_VERSION`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image_version: Option<String>,
     /// Kernel arguments without secrets (`/proc/cmdline`). `<redacted>` replaces the values of arguments
     /// that are named like secrets (`inst.sshpw=`, `rd.luks.key=`, …), and users, passwords and queries
     /// in URLs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
     /// Machine type as `uname -m` prints it, e.g. `x86_64`, `aarch64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// The hypervisor that runs the machine as a guest, e.g. `kvm`, `vmware`; `none` on bare metal;
     /// `vm-other` for an unknown hypervisor; `None` without evidence either way.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub virtualization: Option<String>,
     /// The container that the system runs in, e.g. `podman`, `lxc`; `None` outside of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// Whether the memory of guests is protected from their host; `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub confidential_computing: Option<ConfidentialComputing>,
     /// The IOMMU; `None` without a sign of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu: Option<Iommu>,
     /// State of the clocks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
     /// Taint of the kernel, as the bits of `/proc/sys/kernel/tainted`
     /// (`Documentation/admin-guide/tainted-kernels.rst`); 0 means none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_taint: Option<u64>,
     /// What the kernel denies even root: `none`, `integrity` or `confidentiality`
     /// (`/sys/kernel/security/lockdown`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lockdown: Option<String>,
     /// Whether only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fips_enabled: Option<bool>,
     /// What the kernel logged about faults of the hardware since boot. Other messages are not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +65,6 @@ pub struct Os {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier_crashes: Vec<EarlierCrash>,
     /// The booted live image; `None` on an installed system.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub live_image: Option<LiveImage>,
 }
 
@@ -97,17 +80,16 @@ pub struct EarlierCrash {
 }
 
 /// How the live image was booted.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LiveImage {
     /// `iso` or `pxe`.
     pub kind: String,
     /// Label of the ISO that the live system runs from (`coreos.liveiso=`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_label: Option<String>,
     /// Where the root file system was fetched from (`coreos.live.rootfs_url=`); `<redacted>` replaces a
     /// user, password or query in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rootfs_url: Option<String>,
 }
 

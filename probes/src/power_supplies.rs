@@ -12,31 +12,25 @@ const CLASS: &str = "sys/class/power_supply";
 const LIMIT: usize = 64;
 
 /// A battery, an adapter or a UPS.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelPowerSupply {
     /// Kernel name, e.g. `AC`, `BAT0`.
     pub name: String,
     /// As the kernel spells it: `Mains`, `Battery`, `UPS`, `USB`, `Wireless`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether it supplies power now; absent for batteries.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_online: Option<bool>,
     /// `Charging`, `Discharging`, `Full` and the like (batteries only).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Charge in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub charge_percent: Option<u8>,
     /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Model name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
 }
 

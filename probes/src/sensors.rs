@@ -16,51 +16,39 @@ const LIMIT_SENSORS: usize = 2000;
 
 /// One sensor. Exactly one of the values is present, in the unit of its name; a sensor that its driver
 /// calls faulty has none. Thresholds have the unit of the value.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sensor {
     /// Name of the chip, e.g. `coretemp`.
     pub chip: String,
     /// The chip's device, e.g. `coretemp.0` or `0000:00:18.3`; distinguishes chips with the same name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Kernel name on the chip, e.g. `temp1`, `fan2`.
     pub name: String,
     /// What it measures according to the driver, e.g. `Package id 0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Temperature in thousandths of a degree Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_millicelsius: Option<i64>,
     /// Critical temperature according to the chip's vendor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_millicelsius: Option<i64>,
     /// Highest normal temperature according to the chip's vendor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_millicelsius: Option<i64>,
     /// Rotations per minute; 0 for a stopped fan.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_rpm: Option<i64>,
     /// Lowest normal rotations per minute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rpm: Option<i64>,
     /// Voltage in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_millivolts: Option<i64>,
     /// Lowest normal voltage.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_millivolts: Option<i64>,
     /// Highest normal voltage.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_millivolts: Option<i64>,
     /// Current in mA.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_milliamperes: Option<i64>,
     /// Power in mW.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_milliwatts: Option<i64>,
     /// Relative humidity in thousandths of a percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub humidity_millipercent: Option<i64>,
     /// Whether the driver calls the sensor faulty (`*_fault`), e.g. an open diode or a missing fan.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -70,7 +58,6 @@ pub struct Sensor {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<String>,
     /// PCI address of the chip's device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

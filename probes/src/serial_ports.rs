@@ -36,31 +36,25 @@ const UARTS: &[(u32, &str)] = &[
 ];
 
 /// One serial port.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SerialPort {
     /// Kernel name, e.g. `ttyS0`, `ttyAMA0`, `ttyUSB0`.
     pub name: String,
     /// Name of the UART's type, e.g. `16550A`; `None` for USB and for types without a name here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uart: Option<String>,
     /// I/O port, e.g. `0x3F8`, as the kernel writes it; `None` if the UART is in memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub io_port: Option<String>,
     /// Address in memory, as the kernel writes it; `None` if the UART has an I/O port.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_address: Option<String>,
     /// Interrupt; `None` if it is polled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub irq: Option<u32>,
     /// Whether the kernel writes its console there; `None` before Linux 5.10.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_console: Option<bool>,
     /// The kernel driver, e.g. `serial8250`, `ftdi_sio`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// PCI address of its device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

@@ -12,41 +12,32 @@ const CLASS: &str = "sys/class/tpm";
 const TABLES: &str = "sys/firmware/acpi/tables";
 
 /// A Trusted Platform Module.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Tpm {
     /// Kernel name, e.g. `tpm0`; `None` if it has no driver and only the firmware describes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `1.2` or `2.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Up to four letters of the TCG vendor list, e.g. `IFX`, `STM`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Version of its firmware, e.g. `3.19`; for a TPM 2.0 the 16-bit halves of its two numbers, e.g.
     /// `7.85.17.51968`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Vendor's name of the model, e.g. `SLB9670` (TPM 2.0 only).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_string: Option<String>,
     /// Version of the interface for requests to the firmware to clear or enable it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ppi_version: Option<String>,
     /// The firmware's description, e.g. `TPM 2.0 Device`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The firmware's hardware id, e.g. `MSFT0101`, `STM0125`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_id: Option<String>,
     /// The kernel driver, e.g. `tpm_tis`, `tpm_crb`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Hash algorithms of the allocated PCR banks, e.g. `sha256` (TPM 2.0 only, since Linux 5.12).
     pub pcr_banks: Vec<String>,
     /// The firmware's table that describes it: `TPM2` or `TCPA`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub acpi_table: Option<String>,
 }
 

@@ -10,49 +10,37 @@ use crate::machine::Machine;
 const BUS: &str = "sys/bus/usb/devices";
 
 /// One USB device.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UsbDevice {
     /// Kernel name from bus and ports, e.g. `1-1.4`; `usb1` for a root hub.
     pub name: String,
     /// Number of the bus.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<u32>,
     /// Number on the bus; it changes when the device is reconnected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<u32>,
     /// Ports from the root hub to the device, e.g. `1.4`; `None` for a root hub.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_path: Option<String>,
     /// Name of the hub above; `None` for a root hub.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// PCI address of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// Four hexadecimal digits, e.g. `1d6b`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
     /// Four hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product_id: Option<String>,
     /// Release number of the device, four binary-coded decimal digits, e.g. `0600`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// The device's own string.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// The device's own string.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// The device's own string.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Speed in kbit/s: 1500, 12000, 480000, 5000000, …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_kbit_s: Option<u64>,
     /// Class, two hexadecimal digits; `00` means that each interface has its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Classes of the interfaces, two hexadecimal digits each, e.g. `08` for storage; sorted.
     pub interface_classes: Vec<String>,

@@ -12,28 +12,23 @@ const CLASS: &str = "sys/class/watchdog";
 const CARD_RESET: u32 = 0x20;
 
 /// One watchdog.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Watchdog {
     /// Kernel name, e.g. `watchdog0`.
     pub name: String,
     /// The driver's name for it, e.g. `iTCO_wdt`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Timeout in seconds, after which it resets the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<u32>,
     /// Whether it runs now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
     /// Whether it cannot be stopped once it is running.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub no_way_out: Option<bool>,
     /// Whether it caused the last reset, as far as the hardware remembers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub caused_last_reset: Option<bool>,
     /// PCI address of its device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

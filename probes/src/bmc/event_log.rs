@@ -22,25 +22,24 @@ const ENTRY_BYTES: usize = 16;
 const LAST_SINCE_START: u32 = 0x2000_0000;
 
 /// The log as a whole.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EventLogInfo {
     /// How many entries it holds.
     pub n_entries: u16,
     /// Free space in bytes; an entry needs 16. `None` if it is 65535 or more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u16>,
     /// Whether entries were lost because the log was full.
     pub has_overflowed: bool,
     /// When the last entry was made, as the time of an entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_added: Option<String>,
     /// When entries were last removed, as the time of an entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_cleared: Option<String>,
 }
 
 /// An entry of the log.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BmcEvent {
@@ -48,34 +47,25 @@ pub struct BmcEvent {
     pub id: u16,
     /// When it happened, `YYYY-MM-DDThh:mm:ss` by the controller's clock, whose time zone is unknown;
     /// `None` if the entry has no time or the clock was not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
     /// When it happened, in seconds since the controller started; only if its clock was not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since_start_s: Option<u32>,
     /// The sensor's name, if its records contain one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sensor: Option<String>,
     /// The sensor's number; `None` for OEM entries.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sensor_number: Option<u8>,
     /// What the sensor watches, e.g. `memory` (table 42-3).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// What happened, e.g. `uncorrectable error`; `None` for OEM events.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// Whether the state was entered (`true`) or left.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_asserted: Option<bool>,
     /// Whether the state was entered and its meaning calls for attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_for_attention: bool,
     /// The three bytes of event data in hexadecimal.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_hex: Option<String>,
     /// All 16 bytes of an OEM entry, in hexadecimal.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
 }
 

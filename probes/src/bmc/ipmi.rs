@@ -26,31 +26,26 @@ const LIMIT_ADDRESSES: u8 = 8;
 const MEDIUM_LAN: u8 = 4;
 
 /// A LAN channel of the management controller.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LanChannel {
     /// Its number, from 1.
     pub number: u8,
     /// IPv4 address; `None` for `0.0.0.0`, which a channel without a cable has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<String>,
     /// Length of the IPv4 prefix.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4_prefix_length: Option<u32>,
     /// Where the IPv4 address comes from: `static`, `dhcp`, `firmware` or `other`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4_source: Option<String>,
     /// IPv4 router.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4_gateway: Option<String>,
     /// IPv6 addresses, static ones first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ipv6: Vec<String>,
     /// MAC address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
     /// VLAN of the channel; `None` if it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan_id: Option<u16>,
 }
 

@@ -27,51 +27,39 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 
 /// The management controller.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Bmc {
     /// Its IPv4 address, of the first LAN channel that has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<String>,
     /// Its IPv6 address, of the first LAN channel that has one; link-local only if it has no other.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<String>,
     /// MAC address of the first LAN channel that has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
     /// Version of its firmware, e.g. `2.88`, as Get Device ID gives it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Auxiliary firmware revision, whose meaning depends on the manufacturer: 4 bytes in hexadecimal.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub auxiliary_firmware: Option<String>,
     /// Version of IPMI, e.g. `2.0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ipmi_version: Option<String>,
     /// The manufacturer's IANA number, e.g. 674 for Dell.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<u32>,
     /// The manufacturer's product number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product_id: Option<u32>,
     /// The manufacturer's number for the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<u32>,
     /// GUID of the controller as the kernel writes it; `None` where all zeros.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
     /// How the host communicates with it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Its LAN channels, by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lan_channels: Vec<LanChannel>,
     /// Its Redfish service as the host can reach it (SMBIOS type 42).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub redfish: Option<Redfish>,
     /// The machine's UUID as the controller reports it: 16 bytes in hexadecimal, in the order received,
     /// which depends on the manufacturer (Get System GUID).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_guid_raw_hex: Option<String>,
     /// Its sensors with their readings, in the order of its records.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,7 +68,6 @@ pub struct Bmc {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frus: Vec<Fru>,
     /// Its System Event Log as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log_info: Option<EventLogInfo>,
     /// The last entries of the System Event Log, at most 512, oldest first. If a slow
     /// controller does not return all of them, the oldest are missing and a problem is reported.

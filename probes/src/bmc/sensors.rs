@@ -20,6 +20,7 @@ const BUDGET: Duration = Duration::from_secs(6);
 const BMC_ADDRESS: u8 = 0x20;
 
 /// A sensor of the management controller.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BmcSensor {
@@ -27,42 +28,30 @@ pub struct BmcSensor {
     pub number: u8,
     /// Address of the controller that has it; `None` for the BMC itself, 32. An odd number belongs to
     /// software, whose sensors cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u8>,
     /// The bus on which that controller is, 0 for the primary IPMB; `None` for the BMC's own sensors.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_channel: Option<u8>,
     /// Its name, e.g. `Inlet Temp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What it measures or watches, e.g. `temperature`, `power supply` (table 42-3).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The part that it is at, e.g. `processor 1` (table 43-13).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
     /// Unit of the numbers below, e.g. `°C`, `rpm`, `V`, `W`, `%`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// The reading in thousandths of `unit`; `None` if it is not a number, not scanned or not
     /// available.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reading_milli: Option<i64>,
     /// Thresholds in thousandths of `unit`, as its record has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_critical_milli: Option<i64>,
     /// Like `lower_critical_milli`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_non_critical_milli: Option<i64>,
     /// Like `lower_critical_milli`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_non_critical_milli: Option<i64>,
     /// Like `lower_critical_milli`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_critical_milli: Option<i64>,
     /// `ok`, `non-critical`, `critical` or `non-recoverable`: the most severe threshold
     /// that the reading crosses.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// The states that a sensor without thresholds is in, e.g. `present`, `failure predicted`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

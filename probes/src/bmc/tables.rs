@@ -12,20 +12,17 @@ use super::Bmc;
 const REDFISH_OVER_IP: u8 = 4;
 
 /// The controller's Redfish service, which the host reaches over a private link.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Redfish {
     /// Address of the service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// TCP port of the service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Host name of the service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     /// Address that the host should use on the link.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_address: Option<String>,
 }
 

@@ -18,59 +18,43 @@ use crate::smbios::SmbiosTable;
 use crate::topology::Topology;
 
 /// Everything that is known about a machine. A section that was not collected is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Inventory {
     /// Logical CPUs, cores and packages.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
     /// Totals and DIMMs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// NUMA nodes and caches.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
     /// Disks, their controllers and their content.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<Block>,
     /// Network interfaces and InfiniBand devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Addresses, routes and name servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub local_addresses: Option<LocalAddresses>,
     /// PCI devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci: Option<Pci>,
     /// USB, serial ports, watchdogs, TPM and sensors.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<Devices>,
     /// Graphics cards and accelerators.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
     /// The enclosure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub chassis: Option<Chassis>,
     /// The main board.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub baseboard: Option<Baseboard>,
     /// The machine as a product.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<Product>,
     /// The firmware's vendor, version and date.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bios: Option<Bios>,
     /// How the firmware booted the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Firmware>,
     /// The management controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bmc: Option<Bmc>,
     /// The raw SMBIOS table.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub smbios: Option<SmbiosTable>,
     /// The running kernel and distribution.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<Os>,
 }
 

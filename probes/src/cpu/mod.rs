@@ -32,96 +32,71 @@ use sockets::sockets;
 const CPU: &str = "sys/devices/system/cpu";
 
 /// The processors.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cpu {
     /// Architecture as `uname -m` prints it, e.g. `x86_64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// How many logical CPUs are online.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_logical_cpus_online: Option<usize>,
     /// How many logical CPUs are present, online or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_logical_cpus_present: Option<usize>,
     /// How many logical CPUs the kernel could ever have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_logical_cpus_possible: Option<usize>,
     /// The logical CPUs that are online, as a list such as `0-3,8`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<String>,
     /// The logical CPUs that are not online: the kernel's list, else those that are possible but not
     /// online; empty if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub offline: Option<String>,
     /// The logical CPUs that are present, online or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub present: Option<String>,
     /// The logical CPUs that the kernel could ever have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub possible: Option<String>,
     /// IBM Z: the logical CPUs in standby (`cpuN/configure` is 0), which the kernel counts as present
     /// but which are not assigned to the partition; `None` if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<String>,
     /// Offline logical CPUs that stopped halfway down or up (`cpuN/hotplug/state` is not 0), e.g. after a
     /// failed hot-plug; `None` if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
     /// The logical CPUs that are isolated from the scheduler (`isolcpus=`); `None` if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub isolated: Option<String>,
     /// How many packages (sockets with a processor) have an online CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_packages: Option<usize>,
     /// How many cores have an online CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores: Option<usize>,
     /// How many threads a core has; `None` if cores differ, or if offline CPUs may be further threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub threads_per_core: Option<usize>,
     /// Vendor of the first package as the kernel spells it, e.g. `GenuineIntel`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Model of the first package as the kernel spells it; on Arm the part's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
     /// Family of the first online CPU (x86: CPUID leaf 1, as `/proc/cpuinfo` prints it).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<u32>,
     /// Model number within the family.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<u32>,
     /// Stepping of the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stepping: Option<u32>,
     /// Arm: `MIDR_EL1` of the first online CPU with implementer, variant, part and revision, e.g.
     /// `0x413fd0c1` (Arm ARM, D19.2).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub midr: Option<String>,
     /// Revision as POWER and Itanium kernels write it, e.g. `2.1 (pvr 004b 0201)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Lowest frequency of the first online CPU, in MHz (`cpufreq/cpuinfo_min_freq`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_mhz: Option<u64>,
     /// Flags of the first online CPU, in the kernel's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Revision of the microcode, e.g. `0x5003604`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub microcode: Option<String>,
     /// The kernel's status of each hardware vulnerability, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vulnerabilities: BTreeMap<String, String>,
     /// Whether more than one thread per core is running.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_smt_active: Option<bool>,
     /// SMT control of the kernel: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_control: Option<String>,
     /// Whether an x86 CPU reports that it runs under a hypervisor; `None` on other architectures.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_hypervisor_flag: Option<bool>,
     /// Packages by id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -132,56 +107,46 @@ pub struct Cpu {
 }
 
 /// A package: what is plugged into a socket.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Package {
     /// The kernel's opaque id; may be large, and the same for several packages. `None` if the kernel
     /// reports -1 (unknown).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// Vendor of its first CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Model of its first CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
     /// Its cores that have an online CPU, by id.
     pub cores: Vec<Core>,
 }
 
 /// A core.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Core {
     /// The kernel's id, unique at most within die and package; old kernels number the cores of each node
     /// of an AMD package from 0. `None` if the kernel reports -1 (unknown).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// The die within the package; `None` if the kernel does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub die_id: Option<i64>,
     /// The book of packages on IBM Z; `None` on other machines.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub book_id: Option<i64>,
     /// The drawer of books on IBM Z; `None` on other machines.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub drawer_id: Option<i64>,
     /// The cluster of cores that share a cache; `None` if the kernel does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<i64>,
     /// `performance`, `efficiency` or `low_power` on a machine with several kinds of cores.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Name of the Arm part, e.g. `Cortex-A710`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_name: Option<String>,
     /// Its online logical CPUs.
     pub logical_cpus: String,
     /// Highest frequency in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mhz: Option<u64>,
     /// Guaranteed frequency in MHz (`intel_pstate` only).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub base_mhz: Option<u64>,
 }
 

@@ -11,61 +11,45 @@ use crate::smbios::types::{
 use crate::smbios::{Smbios, text};
 
 /// A processor socket as the firmware describes it (SMBIOS type 4).
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Socket {
     /// Name that is printed on the board, e.g. `CPU1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
     /// Whether it contains a processor; `None` if the firmware does not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_populated: Option<bool>,
     /// State of the processor as the firmware set it: `enabled`, `disabled by the user`, `disabled by a
     /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Version, which is the model name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Asset tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
     /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Type, e.g. `LGA4189`, `SP5` (offset 19h), or the firmware's own name for it (32h, SMBIOS 3.8).
     /// `None` for soldered processors and for numbers without a name in this program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Voltage of the processor in mV (11h); `None` if several are possible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_mv: Option<u16>,
     /// Frequency of the external clock in MHz (12h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub external_clock_mhz: Option<u16>,
     /// Frequency of the processor at boot in MHz (16h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_mhz: Option<u16>,
     /// Highest frequency that the socket supports, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mhz: Option<u16>,
     /// Number of cores of the processor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores: Option<u16>,
     /// Number of cores that the firmware enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores_enabled: Option<u16>,
     /// Number of threads of the processor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_threads: Option<u16>,
     /// Number of threads that the firmware enabled (30h, since SMBIOS 3.6).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_threads_enabled: Option<u16>,
 }
 

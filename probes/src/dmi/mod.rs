@@ -28,119 +28,94 @@ use crate::smbios::types::{
 const ID: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"];
 
 /// The enclosure.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Chassis {
     /// Maker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Name of the type, e.g. `Rack Mount Chassis`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Number of the type, e.g. 23, without the bit that says that there is a lock.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind_code: Option<u8>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Asset tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
     /// Height in rack units (SMBIOS type 3, 11h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub height_u: Option<u8>,
     /// How many power cords it has (12h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_power_cords: Option<u8>,
 }
 
 /// The main board.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Baseboard {
     /// Maker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Name of the product.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Asset tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
 }
 
 /// The machine as sold.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Product {
     /// Maker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Name; the model of a device tree.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Family.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Stock keeping unit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sku: Option<String>,
     /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// UUID in lower case as the kernel's `product_uuid` writes it; `None` where the firmware set
     /// none (all bytes 0 or 255).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// The same UUID with its first three parts in the other byte order. Some BMCs and boot servers
     /// know the machine by this one (SMBIOS 2.6 changed the order).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid_swapped: Option<String>,
     /// The 16 bytes of the UUID as the table contains them, in hexadecimal; a BMC may read them in
     /// the other order.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid_raw_hex: Option<String>,
     /// What the device tree is compatible with, the most exact first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<String>,
     /// Who names the machine: `smbios`, or `device_tree` on boards without SMBIOS.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What started the machine, e.g. `power switch`, `network` (SMBIOS type 1, 18h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
 
 /// The firmware.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Bios {
     /// Maker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Date as the firmware writes it, mostly `MM/DD/YYYY`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Release as `major.minor`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// Release of the embedded controller's firmware.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub embedded_controller_release: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use crate::smbios::{self, types::SMBiosMemoryDevice};
 const PATH: &str = "sys/firmware/acpi/tables/data/BERT";
 
 /// An error of the hardware that the firmware recorded before this boot.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BootError {
@@ -20,13 +21,10 @@ pub struct BootError {
     /// `memory`, `PCI Express`, `processor`, or the GUID of another kind of record (UEFI 2.10, appendix N).
     pub kind: String,
     /// The part as the firmware calls it, e.g. `DIMM_A1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Slot, PCI address or APIC id of the part, e.g. `P1-DIMMA1`, `0000:3b:00.0`, `APIC 34`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
     /// Where the memory is, as the controller counts, e.g. `node 0, card 1, module 0`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
 

@@ -11,22 +11,19 @@ const ENTRIES: &str = "sys/firmware/efi/esrt/entries";
 const LIMIT: usize = 128;
 
 /// A part whose firmware UEFI can update.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FirmwareResource {
     /// GUID by which its maker knows it.
     pub class: String,
     /// `system firmware`, `device firmware` or `uefi driver`; `None` where not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Version of its firmware, as the maker counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// The oldest version that it accepts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest_version: Option<u32>,
     /// How the last update ended; 0 is well, other numbers are those of the specification.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_status: Option<u32>,
 }
 

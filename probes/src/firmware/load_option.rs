@@ -6,23 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One boot entry of the firmware.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BootEntry {
     /// Its number, four hexadecimal digits, as `boot_order` names it.
     pub id: String,
     /// The line in the firmware's menu.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether the firmware tries it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
     /// Whether the firmware's menu leaves it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_hidden: Option<bool>,
     /// What it boots, in the text form of the UEFI specification, e.g.
     /// `HD(1,GPT,…,0x800,0x32000)/\EFI\fedora\shimx64.efi`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_path: Option<String>,
 }
 

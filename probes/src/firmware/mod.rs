@@ -22,32 +22,25 @@ const EFI: &str = "sys/firmware/efi";
 const LIMIT_ENTRIES: usize = 1000;
 
 /// How the firmware booted the machine.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Firmware {
     /// By which interface it booted; `None` on machines with neither, and where it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_mode: Option<BootMode>,
     /// 32 or 64: the word size of the UEFI firmware.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub platform_bits: Option<u32>,
     /// Whether the firmware checks signatures of what it boots.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub secure_boot: Option<bool>,
     /// Whether no platform key is enrolled, so that anyone may enrol keys.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_mode: Option<bool>,
     /// The entry that was booted, four hexadecimal digits, e.g. `0001`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_current: Option<String>,
     /// The entry that is booted once, at the next start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_next: Option<String>,
     /// The entries in the order in which they are tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_order: Option<Vec<String>>,
     /// Seconds for which the firmware's boot menu waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_timeout_s: Option<u16>,
     /// All entries, by number, whether they are in the order or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +53,6 @@ pub struct Firmware {
     pub boot_errors: Vec<BootError>,
     /// Errors that the firmware handles before the kernel, which may therefore not count them: `machine_check`,
     /// `corrected_machine_check`, `deferred_machine_check`, `pci_express`. `None` without the ACPI table HEST.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_first: Option<Vec<String>>,
 }
 

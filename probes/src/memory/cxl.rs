@@ -10,32 +10,26 @@ use crate::machine::Machine;
 const DIR: &str = "sys/bus/cxl/devices";
 
 /// A CXL memory device (type 3), whether or not its memory is in use.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CxlMemory {
     /// Kernel name, e.g. `mem0`.
     pub name: String,
     /// Address of its PCI function.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// Volatile memory in bytes (`ram/size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile_bytes: Option<u64>,
     /// Persistent memory in bytes (`pmem/size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_bytes: Option<u64>,
     /// Serial number, as the kernel writes it, e.g. `0x1234`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version of its firmware.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// `disabled` (no password), `locked`, `unlocked`, `frozen`, or `sanitize` while it is being wiped
     /// (`security/state`, since Linux 6.5).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<String>,
     /// NUMA node of the processor it is attached to; `None` if the kernel reports -1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
 

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 const DIR: &str = "sys/bus/dax/devices";
 
 /// A DAX device. A device of size 0, from which others are made, is left out.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DaxDevice {
@@ -16,26 +17,19 @@ pub struct DaxDevice {
     pub name: String,
     /// Where the memory comes from: `pmem` (NVDIMMs), `cxl`, or `hmem`: reserved by the firmware for
     /// a special purpose, as HBM and CXL memory often are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// `kmem`: its memory is ordinary memory of the node `target_node`; `device_dax`: programs map it as
     /// `/dev/daxX.Y`; `None` if no driver is bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Its size (`size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Page size of its mappings (`align`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u64>,
     /// Its start in the machine's address space (`resource`, since Linux 5.3; needs root).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
     /// The NUMA node that its memory is or would be in (`target_node`); `None` if the kernel reports -1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target_node: Option<u32>,
     /// The NUMA node of the CPUs next to it (`numa_node`); `None` if the kernel reports -1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
 

@@ -33,18 +33,16 @@ use crate::machine::Machine;
 use crate::smbios;
 
 /// The memory.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Memory {
     /// Sum of the sizes of the DIMMs that the firmware lists; `None` without SMBIOS type 17.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_bytes: Option<u64>,
     /// System RAM in the firmware's memory map; `None` on machines without a map.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_map_bytes: Option<u64>,
     /// Pages that the kernel has, times their size; `None` if the page size is unknown, as in a capture
     /// of an Arm or POWER machine by another program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_present_bytes: Option<u64>,
     /// The same by NUMA node (`present` of the zones in `/proc/zoneinfo`).
     #[serde(
@@ -54,7 +52,6 @@ pub struct Memory {
     pub kernel_present_bytes_by_node: BTreeMap<u32, u64>,
     /// Online memory blocks times the size of a block (`/sys/devices/system/memory/memoryN/state`);
     /// only with `--memory-blocks`. A partly filled block counts in full.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub online_blocks_bytes: Option<u64>,
     /// The same by zone, e.g. `Normal`, `Movable` (`memoryN/valid_zones`); a block that spans several
     /// is in none of them. Only with `--memory-blocks`.
@@ -62,25 +59,18 @@ pub struct Memory {
     pub online_blocks_bytes_by_zone: BTreeMap<String, u64>,
     /// Memory blocks that are present but offline, times the size of a block; only with
     /// `--memory-blocks`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_blocks_bytes: Option<u64>,
     /// Memory that the firmware's arrays map to addresses (SMBIOS type 19, DSP0134 section 7.20).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_bytes: Option<u64>,
     /// Memory that the kernel can allocate (`MemTotal`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,
     /// How many slots the firmware lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots: Option<usize>,
     /// How many of them contain a module; `None` if that is unknown for one of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots_populated: Option<usize>,
     /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_correction: Option<String>,
     /// Largest capacity of the arrays.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_capacity_bytes: Option<u64>,
     /// Slots of system memory in table order, populated or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -98,7 +88,6 @@ pub struct Memory {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dax: Vec<DaxDevice>,
     /// NVDIMMs, and the regions and namespaces on them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent: Option<PersistentMemory>,
 }
 
@@ -106,99 +95,73 @@ pub struct Memory {
 const LIMIT_DEVICES: usize = 4096;
 
 /// A slot for a memory module, and the module in it (SMBIOS type 17).
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dimm {
     /// Name of the slot that is printed on the board, e.g. `A1`; not always unique.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
     /// Name of the bank.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bank_locator: Option<String>,
     /// Whether it contains a module; `None` if the firmware does not know the size.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_populated: Option<bool>,
     /// Size of the module; `None` for an empty slot.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Type, e.g. `DDR4`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Form factor, e.g. `DIMM`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub form_factor: Option<String>,
     /// Rated speed in MT/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mt_s: Option<u32>,
     /// Configured speed in MT/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_speed_mt_s: Option<u32>,
     /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Asset tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
     /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Number of ranks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u8>,
     /// Width of the data in bits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub data_width_bits: Option<u16>,
     /// Width of data and error correction in bits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub total_width_bits: Option<u16>,
     /// Configured voltage in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_voltage_mv: Option<u16>,
     /// Lowest operating voltage in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_voltage_mv: Option<u16>,
     /// Highest operating voltage in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_voltage_mv: Option<u16>,
     /// Technology if it is not plain DRAM, e.g. `NVDIMM-P`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub technology: Option<String>,
     /// Version of the module's firmware (offset 2Bh), for modules that have one, such as NVDIMMs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// The manufacturer's two-byte JEDEC id (JEP-106: bank, then number, each with parity) as in the
     /// module's SPD, e.g. `802c` (2Ch).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<String>,
     /// Size of the non-volatile part (34h), for modules that have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub non_volatile_bytes: Option<u64>,
     /// Size of the volatile part (3Ch), for modules that also have a non-volatile one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile_bytes: Option<u64>,
     /// First address that is mapped to the module (SMBIOS type 20, DSP0134 section 7.21); interleaved
     /// modules share a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_from: Option<u64>,
     /// Last address that is mapped to the module.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_to: Option<u64>,
     /// Error that the firmware recorded for the module (SMBIOS types 18 and 33, sections 7.19 and
     /// 7.34), e.g. `Multi-bit error`; `None` if it recorded none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_error: Option<String>,
     /// Corrected errors since boot; `None` if no driver's label names this slot.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_correctable: Option<u64>,
     /// Uncorrected errors since boot; `None` if no driver's label names this slot.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_uncorrectable: Option<u64>,
 }
 
 /// Error counts of a DIMM or rank from the driver of its memory controller.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EccCount {
@@ -206,40 +169,32 @@ pub struct EccCount {
     /// else those without a known DIMM (`ce_noinfo_count`, `ue_noinfo_count`).
     pub name: String,
     /// The label that the driver or the administrator gave it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its location in the controller's numbering, e.g. `channel 0 slot 1`
     /// (`dimm_location`, `Documentation/ABI/testing/sysfs-devices-edac`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// The controller as its driver names it, e.g. `Skylake Socket#0 IMC#0` (`mc_name`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
     /// How errors are detected, e.g. `S4ECD4ED` (`dimm_edac_mode`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Its size.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Corrected errors since boot.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub correctable: Option<u64>,
     /// Uncorrected errors since boot.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrectable: Option<u64>,
 }
 
 /// Huge pages of one size.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HugePages {
     /// Size of a page.
     pub size_bytes: u64,
     /// How many there are.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_total: Option<u64>,
     /// How many are free.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_free: Option<u64>,
 }
 

@@ -24,16 +24,15 @@ pub struct PersistentMemory {
 }
 
 /// A module of persistent memory.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Nvdimm {
     /// Kernel name, e.g. `nmem0`.
     pub name: String,
     /// Handle of its SMBIOS type 17 structure (`nfit/phys_id`), which identifies the DIMM.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub smbios_handle: Option<u32>,
     /// Serial number in the firmware's table, e.g. `0xb6001234` (`nfit/serial`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Its state as the firmware found it (`nfit/flags`): `save_fail`, `restore_fail`, `flush_fail`,
     /// `not_armed` and `map_fail` are faults; `smart_event` means that there were health events, and
@@ -41,48 +40,41 @@ pub struct Nvdimm {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// `disabled` (no password), `locked`, `unlocked`, `frozen` or `overwrite` (`security`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<String>,
 }
 
 /// A range of addresses over one or more modules.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PersistentRegion {
     /// Kernel name, e.g. `region0`.
     pub name: String,
     /// Its size (`size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// How many modules it is interleaved over; `None` if the kernel knows none of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_modules: Option<u32>,
     /// Whether the kernel refuses writes, e.g. after a module failed to save (`read_only`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_read_only: Option<bool>,
     /// Which parts keep their data on a loss of power: `cpu_cache`, `memory_controller`
     /// (`persistence_domain`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub persistence_domain: Option<String>,
     /// The NUMA node of the CPUs next to it; `None` if the kernel reports -1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
 
 /// A used part of a region.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PersistentNamespace {
     /// Kernel name, e.g. `namespace0.0`: the first of `region0`.
     pub name: String,
     /// `raw`, `sector`, `memory` (what `ndctl` calls fsdax) or `dax` (devdax).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Its size (`size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// The name that the administrator gave it (`alt_name`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 

@@ -19,6 +19,7 @@ const DHCLIENT: [&str; 2] = ["var/lib/dhclient", "var/lib/dhcp"];
 pub(super) const LIMIT_FILES: usize = 256;
 
 /// A lease of an address.
+#[serde_with::skip_serializing_none]
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -29,16 +30,13 @@ pub struct DhcpLease {
     /// The leased address. `DHCPv6` addresses come only from dhclient, the only client that stores them.
     pub address: String,
     /// The server that leased it (option 54); only older versions of `NetworkManager` store it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The server for the next step of a network boot (`siaddr`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_server: Option<String>,
     /// The routers that the server named (option 3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
     /// Duration of the lease in s (option 51; the valid lifetime in `DHCPv6`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_s: Option<u32>,
     /// `systemd-networkd`, `NetworkManager` or `dhclient`.
     pub client: String,

@@ -7,40 +7,31 @@ use super::parent;
 use crate::machine::Machine;
 
 /// An RDMA device: InfiniBand, Omni-Path, RoCE or iWARP.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InfinibandDevice {
     /// The kernel's name, e.g. `mlx5_0`.
     pub name: String,
     /// Firmware version, e.g. `20.31.1014`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// The manufacturer's name for the board, e.g. `MT_0000000223`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub board_id: Option<String>,
     /// The chip, e.g. `MT4123`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_type: Option<String>,
     /// The manufacturer's number for the hardware revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_revision: Option<String>,
     /// GUID of the node as the kernel writes it, `0a7f:bc12:45ef:d23b`; `None` where all zeros.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_guid: Option<String>,
     /// GUID that all nodes of one machine may share.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_image_guid: Option<String>,
     /// The node's own description, often the host name and the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_description: Option<String>,
     /// Driver of the underlying device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// PCI address of the underlying device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// NUMA node of the underlying device; `None` if the firmware does not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Network interfaces of the same device, in natural order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,25 +41,21 @@ pub struct InfinibandDevice {
 }
 
 /// A port of an RDMA device.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InfinibandPort {
     /// Its number, from 1.
     pub number: u32,
     /// Logical state as the kernel writes it, e.g. `4: ACTIVE`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// State of the link as the kernel writes it, e.g. `5: LinkUp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_state: Option<String>,
     /// Rate as the kernel writes it, e.g. `100 Gb/sec (4X EDR)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
     /// `InfiniBand` or `Ethernet`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link_layer: Option<String>,
     /// First GID, `fe80:0000:0000:0000:…`; `None` where all zeros.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gid: Option<String>,
 }
 

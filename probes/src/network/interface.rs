@@ -23,6 +23,7 @@ use crate::sys::netlink::{FeatureNames, RouteDump};
 const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
 
 /// One network interface of the running kernel.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Interface {
@@ -33,163 +34,119 @@ pub struct Interface {
     pub altnames: Vec<String>,
     /// `physical` or `wireless` for ports, otherwise the kernel's word: `bond`, `vlan`, `bridge`,
     /// `veth`, `tun`, `dummy`, `macvlan`, …; `virtual` if only that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// MAC address in use now; a bond rewrites it. 20 bytes on InfiniBand.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_mac: Option<String>,
     /// MAC address burnt in, the key of a port. `None` where the kernel does not know it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permanent_mac: Option<String>,
     /// Kernel driver, e.g. `ixgbe`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Version of the driver; most drivers report the kernel's version since Linux 5.7.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<String>,
     /// Version of the firmware, as the driver writes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Bus of the underlying device: `pci`, `usb`, `virtio`, `platform`, ….
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
     /// PCI address of the underlying device; `None` on USB, as it would be the USB controller's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// PCI or USB vendor id, e.g. `8086`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
     /// PCI or USB device id, e.g. `1572`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// NUMA node of the underlying device; `None` if the firmware does not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Negotiated speed in Mbit/s; `None` while the link is down or if the driver does not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbit_s: Option<u32>,
     /// Speed of the fastest mode that the port supports, in Mbit/s; Linux 5.6.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_speed_mbit_s: Option<u32>,
     /// `full` or `half`; `None` while the link is down.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub duplex: Option<String>,
     /// Whether speed and duplex are negotiated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_autonegotiating: Option<bool>,
     /// Whether it is administratively up (`IFF_UP`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_up: Option<bool>,
     /// Whether there is a link; `None` while the interface is not up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_carrier: Option<bool>,
     /// Why there is no link, e.g. `no cable`; few drivers report it, Linux 5.8.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link_down_reason: Option<String>,
     /// State by RFC 2863: `up`, `down`, `lowerlayerdown`, `dormant`, ….
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub operstate: Option<String>,
     /// Largest packet in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// Largest value that the driver accepts for `mtu`, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mtu: Option<u32>,
     /// Which port of the card it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<Port>,
     /// Number of enabled SR-IOV virtual functions; `None` if the port does not support them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
     /// Largest number of SR-IOV virtual functions that can be enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
     /// The enabled virtual functions, by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vfs: Vec<VirtualFunction>,
     /// PCI address of the physical function, if this is a virtual one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vf_of: Option<String>,
     /// Whether it only represents a function of a card in switch mode (`pf0vf1`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_representor: bool,
     /// Bond, bridge or other interface that this one is a member of.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
     /// Interface below this one, e.g. the port that carries a VLAN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lower: Option<String>,
     /// VLAN number of a `vlan`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan_id: Option<u16>,
     /// Whether the machine booted from it; `None` if no source names the boot interface or the MAC of
     /// this port is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_boot_interface: Option<bool>,
     /// Whether it is the USB link to the management controller, not a port. Its MAC may be the same on
     /// every machine of the model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_bmc_usb: bool,
     /// How the bond chooses among its members, in the bonding driver's words, e.g. `802.3ad`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bond_mode: Option<String>,
     /// Queues of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
     /// Ring descriptors of a port (`ETHTOOL_MSG_RINGS_GET`, Linux 5.7).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rings: Option<Rings>,
     /// Enabled features of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
     /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<String>,
     /// What wakes the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_on_lan: Option<WakeOnLan>,
     /// Energy Efficient Ethernet; `None` where the port has none (`ETHTOOL_MSG_EEE_GET`, Linux 5.7).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub eee: Option<Eee>,
     /// Forward error correction; `None` if the driver does not report it (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fec: Option<Fec>,
     /// How packets are distributed over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
     /// `ETHTOOL_GRSSH` before).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rss: Option<Rss>,
     /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ptp_clock_index: Option<u32>,
     /// Whether the card's firmware runs its own LLDP agent. It then consumes the switch's frames, so
     /// this machine sees no neighbour (a private flag of i40e and ice, otherwise `DCB_CMD_GDCBX`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_firmware_lldp_agent: Option<bool>,
     /// The pluggable module or cable in the port; needs root.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<Module>,
     /// LLDP neighbours, by chassis and port. Empty if no frame arrived on the port; absent if the
     /// program did not listen on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lldp: Option<Vec<LldpNeighbour>>,
 }
 
 /// Which port of a card an interface is.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Port {
     /// Number of the port on its device, from 0 (`dev_port`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Name of the port in its switch, e.g. `p0` (`phys_port_name`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Id of the physical port; the same for all functions of one port (`phys_port_id`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Id of the switch that the port belongs to (`phys_switch_id`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub switch_id: Option<String>,
     /// `twisted_pair`, `fibre`, `direct_attach`, `none`, ….
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
 }
 

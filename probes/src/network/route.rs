@@ -21,13 +21,13 @@ const UNICAST: u8 = 1;
 const CLONED: u32 = 0x200;
 
 /// A route of the main table.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Route {
     /// Destination network, e.g. `192.0.2.0/24`; `0.0.0.0/0` or `::/0` for the default route.
     pub destination: String,
     /// Next router; `None` if the network is directly attached.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// Name of the interface.
     pub interface: String,
@@ -36,10 +36,8 @@ pub struct Route {
     /// `ipv4` or `ipv6`.
     pub family: String,
     /// Preferred source address, if the route names one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What created it: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
 }
 

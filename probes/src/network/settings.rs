@@ -8,44 +8,36 @@ use super::ethtool::EthtoolPort;
 use formats::netlink as wire;
 
 /// Current and maximum numbers of queues of a port. A kind that the port does not have is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Queues {
     /// Queues that only receive.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_rx: Option<u32>,
     /// Queues that only send.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_tx: Option<u32>,
     /// Queues that do both.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_combined: Option<u32>,
     /// Maximum number of queues that only receive.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rx: Option<u32>,
     /// Maximum number of queues that only send.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tx: Option<u32>,
     /// Maximum number of queues that do both.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_combined: Option<u32>,
 }
 
 /// Current and maximum numbers of descriptors in each ring of a port.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rings {
     /// Descriptors for receiving.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_rx_descriptors: Option<u32>,
     /// Descriptors for sending.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_tx_descriptors: Option<u32>,
     /// Maximum number of descriptors for receiving.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rx_descriptors: Option<u32>,
     /// Maximum number of descriptors for sending.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tx_descriptors: Option<u32>,
 }
 
@@ -61,18 +53,18 @@ pub struct WakeOnLan {
 }
 
 /// Energy Efficient Ethernet (IEEE 802.3, clause 78).
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Eee {
     /// Whether the port offers it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
     /// Whether both sides agreed on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
 }
 
 /// Forward error correction. Both ends of a link of 25 Gbit/s and more must have the same.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fec {
@@ -80,25 +72,21 @@ pub struct Fec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
     /// Whether the port chooses the encoding automatically.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_automatic: Option<bool>,
     /// Encoding in use; `None` while the link is down.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,
 }
 
 /// Receive side scaling: how packets are distributed over queues.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_function: Option<String>,
     /// Number of entries in the table that maps a hash to a queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_table_entries: Option<u32>,
     /// Number of distinct queues in that table; Linux 6.12.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_queues: Option<u32>,
 }
 

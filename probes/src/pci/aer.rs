@@ -10,17 +10,15 @@ use super::Attributes;
 use crate::machine::{Machine, quote};
 
 /// How many errors the kernel has counted since boot.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Aer {
     /// Errors that the link corrected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_correctable: Option<u64>,
     /// Errors that lost a transaction.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_nonfatal: Option<u64>,
     /// Errors that lost the link.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_fatal: Option<u64>,
     /// The kinds of errors that occurred, by the kernel's name, e.g. `BadTLP`; kinds with count 0 are omitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -9,26 +9,21 @@ use super::{Attributes, PciDevice};
 use crate::machine::Machine;
 
 /// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s, 160 is 16 GT/s.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
     /// Speed now; `None` while the link is down. An idle device may lower it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_gt_s_x10: Option<u32>,
     /// Lanes now; `None` while the link is down.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_width: Option<u32>,
     /// Highest speed of the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_gt_s_x10: Option<u32>,
     /// Most lanes of the device.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_width: Option<u32>,
     /// Highest speed that both ends support; `None` if the other end is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub possible_gt_s_x10: Option<u32>,
     /// Most lanes that both ends have; `None` if the other end is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub possible_width: Option<u32>,
     /// Whether the state of the link reads as all ones, as it does if the device has no power or no longer responds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

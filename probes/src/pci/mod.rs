@@ -44,88 +44,64 @@ pub struct Pci {
 }
 
 /// One function of a PCI device.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PciDevice {
     /// `DDDD:BB:DD.F`, e.g. `0000:3b:00.0`; the domain may be longer than four digits.
     pub address: String,
     /// Class and subclass, four hexadecimal digits, e.g. `0200`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Programming interface, two hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub prog_if: Option<String>,
     /// Four hexadecimal digits, e.g. `8086`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
     /// Four hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// Four hexadecimal digits; `None` if the device has no subsystem, like most bridges.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem_vendor_id: Option<String>,
     /// Four hexadecimal digits; `None` as for the subsystem's vendor.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem_device_id: Option<String>,
     /// Two hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Name of the class in pci.ids, e.g. `Ethernet controller`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub class_name: Option<String>,
     /// Name of the vendor in pci.ids.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_name: Option<String>,
     /// Name of the device in pci.ids.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
     /// Name of the subsystem in pci.ids.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem_name: Option<String>,
     /// The kernel driver that is bound, e.g. `ixgbe`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// NUMA node; `None` if the kernel says -1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Number of the IOMMU group; `None` without an IOMMU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu_group: Option<u32>,
     /// Name of the physical slot, from the firmware or the hot-plug driver.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// The firmware's name of an on-board device, e.g. `Onboard LAN 1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Address of the bridge above; `None` at a root bus.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Of a virtual function: the address of its physical function.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_function: Option<String>,
     /// Of a physical function: number of enabled virtual functions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
     /// Of a physical function: most virtual functions that it supports.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
     /// PCI Express link; `None` for conventional PCI.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// Base address registers in use, by index (`resource`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Bar>,
     /// Size of the expansion ROM's window, in bytes; `None` without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rom_bytes: Option<u64>,
     /// Vital Product Data; only with `--vpd`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vpd: Option<Vpd>,
     /// Power state, e.g. `D0`, `D3hot`. Since Linux 5.8.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
     /// Advanced Error Reporting counters since boot; `None` if the kernel has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub aer: Option<Aer>,
 }
 

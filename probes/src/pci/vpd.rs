@@ -20,23 +20,19 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// What a card reports about itself.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Vpd {
     /// Name of the product.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Part number (`PN`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Serial number (`SN`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Engineering change level (`EC`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub engineering_change: Option<String>,
     /// Manufacturer ID (`MN`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<String>,
 }
 

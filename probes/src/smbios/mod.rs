@@ -30,14 +30,13 @@ const TABLES: &str = "sys/firmware/dmi/tables";
 const LIMIT_BYTES: usize = 1 << 20;
 
 /// The facts of the table that no other section reports, and the raw table.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SmbiosTable {
     /// Version that the entry point names, e.g. `3.2`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// How many structures the table holds, the end of the table included; `None` if it is cut.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_structures: Option<usize>,
     /// Slots for cards (type 9), in table order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,16 +51,13 @@ pub struct SmbiosTable {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub firmware_components: Vec<FirmwareComponent>,
     /// The TPM (type 43).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tpm: Option<SmbiosTpm>,
     /// Vendor-defined strings (type 11).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
     /// How the last start went, e.g. `no errors detected` (type 32).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_status: Option<String>,
     /// The table's bytes, in Base64 (RFC 4648).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_base64: Option<String>,
 }
 

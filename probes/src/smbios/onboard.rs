@@ -16,23 +16,19 @@ use formats::smbios::texts;
 const LIMIT_STRINGS: usize = 256;
 
 /// A device on the board.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OnboardDevice {
     /// The label printed next to it, e.g. `Integrated NIC 1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub designation: Option<String>,
     /// What it is, e.g. `ethernet`, `sata`, `video`; `None` where other or unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Whether the firmware has it switched on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
     /// Distinguishes devices of one kind, from 1; type 41 only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<u8>,
     /// PCI address; of type 41 only, `None` where the device is on another bus.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

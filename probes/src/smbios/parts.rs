@@ -15,57 +15,45 @@ use super::{Smbios, text};
 const LIMIT: usize = 256;
 
 /// A piece of firmware in the machine (type 45).
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FirmwareComponent {
     /// Name, e.g. `BMC Firmware` (offset 04h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Version as its maker writes it (05h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// What names it to an updater, e.g. a GUID (07h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// When it was released, as the maker writes it, by the specification ISO 8601 (09h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Maker (0Ah).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Lowest version to which one may go back (0Bh).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest_version: Option<String>,
     /// Size of its image (0Ch).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Whether it may be updated (14h, bit 0).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_updatable: Option<bool>,
     /// Whether it is write-protected (14h, bit 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_write_protected: Option<bool>,
     /// `disabled`, `enabled`, `absent`, `standby, offline`, `standby, spare` or `unavailable` (16h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
 /// The TPM as the firmware names it (type 43), with or without a driver for it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SmbiosTpm {
     /// The maker's four characters at the TCG, e.g. `IFX` (04h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// Version of the TPM's specification, e.g. `2.0` (08h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spec_version: Option<String>,
     /// Version of its firmware; its two 32-bit halves in hexadecimal for a TPM 2.0, whose maker chooses
     /// their meaning (0Ah).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Description (12h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 

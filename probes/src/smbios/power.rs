@@ -10,53 +10,39 @@ use super::types::{
 use super::{Smbios, text};
 
 /// A power supply as the firmware lists it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PowerSupply {
     /// Where it is, e.g. `PSU 1` (offset 05h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// Name of the model (06h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Maker (07h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Serial number (08h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Asset tag (09h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
     /// Part number of the model (0Ah).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Revision (0Bh).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// The power group that it feeds; those of one group are redundant (04h); `None` without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u8>,
     /// Most power that it can give, in W (0Ch).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_power_watts: Option<u16>,
     /// `linear`, `switching`, `battery`, `ups`, `converter` or `regulator` (0Eh, bits 13:10).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// How it adapts to the voltage of the feed: `manual`, `automatic` or `wide range` (bits 6:3).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_range: Option<String>,
     /// `ok`, `non-critical` or `critical`, at the time when the machine was started (bits 9:7).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Whether it was plugged into the wall then (bit 2).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_plugged: Option<bool>,
     /// Whether it is there (bit 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_present: Option<bool>,
     /// Whether it may be changed while the machine runs (bit 0).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_hot_pluggable: Option<bool>,
 }
 

@@ -10,47 +10,36 @@ use super::types::{
 use super::{Smbios, pci_address, text};
 
 /// A slot of the board or a riser, with a card or without.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Slot {
     /// The label printed next to it, e.g. `PCIe Slot 3` (offset 04h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub designation: Option<String>,
     /// What fits, e.g. `PCI Express 4 x16`, `M.2 Socket 3`, `OCP NIC 3.0` (05h); `None` where the
     /// firmware calls it other or unknown, or gives a number without a name here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Number of the type (05h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind_code: Option<u8>,
     /// Lanes that are wired (06h); `None` for parallel buses and where it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_lanes: Option<u8>,
     /// Lanes for which the connector has room (since SMBIOS 3.4).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_physical_lanes: Option<u8>,
     /// How long a card may be: `short`, `long`, or the drive bay that the slot is, `2.5-inch drive` or
     /// `3.5-inch drive` (08h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<String>,
     /// How high a card may be: `full height` or `low profile` (since SMBIOS 3.5).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<String>,
     /// Distance to the next slot, in hundredths of a mm (since SMBIOS 3.4).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pitch_mm_x100: Option<u16>,
     /// `available`, `in use` or `unavailable`, e.g. for want of a second processor (07h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<String>,
     /// The maker's number of the slot (09h).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u16>,
     /// Whether cards may be changed while the machine runs (0Ch, bit 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_hot_pluggable: Option<bool>,
     /// PCI address that the firmware names for it (0Dh to 10h): of the card's first function with
     /// most makers, of the port above the card with others.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 

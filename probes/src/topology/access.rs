@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 
 /// The nodes that reach a node's memory best, and the figures for them.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Access {
@@ -18,36 +19,29 @@ pub struct Access {
     /// The nodes, by id.
     pub initiators: Vec<u32>,
     /// Read bandwidth in MB/s, as the kernel reports it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth_mb_s: Option<u64>,
     /// Write bandwidth in MB/s, as the kernel reports it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth_mb_s: Option<u64>,
     /// Read latency in ns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_latency_ns: Option<u64>,
     /// Write latency in ns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<u64>,
 }
 
 /// A cache in front of a node's memory, such as HBM in cache mode.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SideCache {
     /// Level, 1 next to the memory.
     pub level: u32,
     /// Size.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Size of a line in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u64>,
     /// `direct-mapped` or `complex`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub indexing: Option<String>,
     /// `write-back` or `write-through`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub write_policy: Option<String>,
 }
 

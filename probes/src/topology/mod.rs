@@ -21,52 +21,44 @@ use crate::machine::Machine;
 use crate::memory::HugePages;
 
 /// NUMA nodes and caches.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Topology {
     /// `smp` with one node, `numa` with more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Nodes by id; `None` without a source.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<Node>>,
     /// Caches of the online CPUs, by level, kind and first CPU; `None` if the kernel reports none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Vec<Cache>>,
 }
 
 /// A NUMA node.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Node {
     /// Its id; ids may be sparse.
     pub id: u32,
     /// Its online CPUs; empty for a node of memory only, `None` if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
     /// Whether it has CPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_cpu: Option<bool>,
     /// Whether it has memory (`/sys/devices/system/node/has_memory`); `None` if the kernel does
     /// not report it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_memory: Option<bool>,
     /// Whether it has memory that the kernel may use for itself (`has_normal_memory`); `false` together
     /// with `has_memory` for removable memory, as CXL memory often is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_normal_memory: Option<bool>,
     /// Memory that the kernel can allocate there (`MemTotal`); 0 for a node of CPUs only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// `pmem` or `cxl` if a DAX device reports it, `cxl` if all of it lies in CXL regions, `gpu` if
     /// NVIDIA's driver reports it, `dram` in the memory tier of the nodes with CPUs (without CPUs only
     /// if the firmware gives it the figures of DRAM), `hbm` in a faster tier or if the firmware gives
     /// the node at least twice the bandwidth; `None` if nothing shows the kind.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_kind: Option<String>,
     /// Number of the memory tier, lower is faster
     /// (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`), since Linux 6.1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_tier: Option<u32>,
     /// Which nodes reach this node's memory best, and how fast.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -86,27 +78,23 @@ pub struct Node {
 }
 
 /// A cache.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cache {
     /// Level, 1 next to the core.
     pub level: u32,
     /// `data`, `instruction` or `unified`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Size.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// The online CPUs that share it.
     pub shared_cpus: String,
     /// Size of a line in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u32>,
     /// Ways of associativity; also `None` for a fully associative cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
     /// Number of sets (`number_of_sets`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub n_sets: Option<u32>,
 }
 

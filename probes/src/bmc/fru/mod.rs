@@ -26,106 +26,87 @@ const POWER_SUPPLY: u8 = 0x0a;
 const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
 
 /// A replaceable part with the content of its memory. A part without any text is omitted.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fru {
     /// The number of its device at the controller; 0 is the controller's own board, or the machine.
     pub id: u8,
     /// Its name in the controller's records (SDR type 11h), e.g. `PSU1_FRU`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its type according to these records, e.g. `power supply 1` (IPMI 2.0, table 43-13).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
     /// Data of the chassis (chapter 10 of the storage definition).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub chassis: Option<FruChassis>,
     /// Data of the board (chapter 11).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub board: Option<FruBoard>,
     /// Data of the product (chapter 12).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<FruProduct>,
     /// Data of the power supply (18.1); read only if the records call the part one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_supply: Option<FruPowerSupply>,
 }
 
 /// The chassis as its FRU device names it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruChassis {
     /// Its kind, in the words of SMBIOS, e.g. `Rack Mount Chassis`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
 }
 
 /// A board as its FRU device names it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruBoard {
     /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Name of the board.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Date of manufacture, `YYYY-MM-DD`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mfg_date: Option<String>,
 }
 
 /// A product as its FRU device names it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruProduct {
     /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Name of the product.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Part or model number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Asset tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
 }
 
 /// Ratings of a power supply.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruPowerSupply {
     /// Largest continuous output power, in W.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_watts: Option<u16>,
     /// Largest momentary input power, in VA.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_va: Option<u16>,
     /// Lowest input voltage, in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_input_millivolts: Option<u32>,
     /// Highest input voltage, of the second range if it has two, in mV.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_input_millivolts: Option<u32>,
 }
 

@@ -28,6 +28,7 @@ const LIMIT_NEIGHBOURS: usize = 16;
 const LIMIT_PORTS: usize = 512;
 
 /// A neighbour of a port, as it describes itself. What it does not send is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpNeighbour {
@@ -42,16 +43,12 @@ pub struct LldpNeighbour {
     /// Like `chassis_id_kind`; also `agent_circuit_id`.
     pub port_id_kind: String,
     /// How long the information is valid, in s (TLV 3, 8.5.4).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u16>,
     /// The switch's description of the port, often set by an operator (TLV 4).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_description: Option<String>,
     /// Host name of the switch (TLV 5). It is not unique.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_name: Option<String>,
     /// Manufacturer, model and software version of the switch as free text (TLV 6).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_description: Option<String>,
     /// Functions that the device supports: `bridge`, `router`, `station_only`, … (TLV 7, table 8-4).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +61,6 @@ pub struct LldpNeighbour {
     pub management_addresses: Vec<LldpManagementAddress>,
     /// The VLAN of untagged frames; `None` if the switch sends 0, which means none or unknown
     /// (IEEE 802.1Q-2022, D.2.1).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_vlan_id: Option<u16>,
     /// VLANs by protocol (D.2.2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,24 +69,19 @@ pub struct LldpNeighbour {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vlans: Vec<LldpVlan>,
     /// The VLAN in which the switch is managed (D.2.6).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub management_vlan_id: Option<u16>,
     /// Whether the port is part of a bundle on the switch (IEEE 802.1AX-2020, F.1; on older switches
     /// IEEE 802.3-2012, 79.3.3).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub link_aggregation: Option<LldpLinkAggregation>,
     /// Largest frame that the switch accepts, in bytes, including header and checksum (IEEE 802.3-2022,
     /// 79.3.4). A switch with MTU 9000 reports 9018 or more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u16>,
     /// How the switch's port negotiates (IEEE 802.3-2022, 79.3.1).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_phy: Option<LldpMacPhy>,
     /// All other parts, in the order of the frame.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tlvs: Vec<LldpTlv>,
     /// Source MAC of the frame, which is that of the switch's port.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_mac: Option<String>,
     /// The whole frame after the Ethernet header, in hexadecimal.
     pub lldpdu_hex: String,
@@ -151,16 +142,15 @@ pub struct LldpMacPhy {
 }
 
 /// A part of an LLDP frame that has no key of its own here.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpTlv {
     /// Type, 9 to 127.
     pub kind: u8,
     /// Owner of the extension (type 127), e.g. `0012bb` for LLDP-MED.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub oui: Option<String>,
     /// Number of the extension within its owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub subtype: Option<u8>,
     /// The rest of the value, in hexadecimal.
     pub hex: String,

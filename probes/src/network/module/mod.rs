@@ -31,49 +31,39 @@ const LIMIT: Duration = Duration::from_secs(25);
 const LIMIT_PORTS: usize = 512;
 
 /// A pluggable module, or a cable with its plugs. What it does not report is absent.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Module {
     /// `sfp`, `qsfp`, `qsfp+`, `qsfp28`, `qsfp-dd`, `osfp`, …; absent if this program has no name
     /// for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Its number in SFF-8024, table 4-1.
     pub identifier: u8,
     /// `lc`, `sc`, `mpo_1x12`, `rj45`, `copper_pigtail`, `no_separable_connector`, …
     /// (SFF-8024, table 4-3).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
     /// Manufacturer, as written in the module.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// The manufacturer's IEEE number, e.g. `00:1b:21`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_oui: Option<String>,
     /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
     /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Revision of the part.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Date of manufacture, e.g. `2021-05-07`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Nominal signalling rate of one lane, in `MBd`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal_rate_mbd: Option<u32>,
     /// Wavelength in nm, rounded; `None` for copper.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wavelength_nm: Option<u32>,
     /// Reach in m by type of cable: `smf`, `om1` to `om5`, `copper` for twisted pairs; `cable` is the
     /// length of an attached cable. Absent if it is longer than the module can express.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reach_m: BTreeMap<String, u32>,
     /// Temperature at the time of reading, in °C, rounded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i16>,
     /// What the module measures beyond its own alarm thresholds, e.g. `receive power too low` or
     /// `receive power of lane 2 too low`. A port without a cable receives none.
