@@ -3,8 +3,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
+use procfs::FromBufRead as _;
+use procfs::net::{RouteEntries, RouteEntry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -156,24 +158,20 @@ pub(super) fn from_proc(machine: &Machine) -> Vec<Route> {
     ipv4.lines().filter_map(parse_ipv4).chain(ipv6.lines().filter_map(parse_ipv6)).collect()
 }
 
-/// `eth0 00000000 0100000A 0003 0 0 100 00000000 …`; addresses in the byte order of the machine.
-/// Little-endian is assumed, as every supported architecture is.
+/// A line of `/proc/net/route`, by procfs. It decodes the addresses in this program's byte order, which is little-endian
+/// as that of every supported architecture.
 fn parse_ipv4(line: &str) -> Option<Route> {
-    const UP: u32 = 1;
-    const REJECT: u32 = 0x200;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let &[name, destination, gateway, flags, _, _, metric, mask, ..] = words.as_slice() else {
-        return None;
-    };
-    let address = |text| Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?.swap_bytes()));
-    let length = u32::from(address(mask)?).leading_ones();
-    let flags = u32::from_str_radix(flags, 16).ok()?;
-    let gateway = address(gateway)?;
+    const UP: u16 = 1;
+    const REJECT: u16 = 0x200;
+    // It skips the first line as the heading, and one bad line would cost all others.
+    let entries = RouteEntries::from_buf_read(format!("\n{line}").as_bytes()).ok()?;
+    let RouteEntry { iface, destination, gateway, flags, metrics, mask, .. } =
+        entries.0.into_iter().next()?;
     (flags & (UP | REJECT) == UP).then_some(Route {
-        destination: format!("{}/{length}", address(destination)?),
+        destination: format!("{destination}/{}", u32::from(mask).leading_ones()),
         gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
-        interface: name.to_owned(),
-        metric: metric.parse().ok()?,
+        interface: iface,
+        metric: metrics,
         family: "ipv4".to_owned(),
         ..Route::default()
     })

@@ -15,6 +15,8 @@ pub use parts::{FirmwareComponent, SmbiosTpm};
 pub use power::{PowerSupply, power_supplies};
 pub use slots::{Slot, slots};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +106,7 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
         tpm: parts::tpm(&smbios),
         oem_strings: onboard::oem_strings(&smbios),
         boot_status: onboard::boot_status(&smbios),
-        raw_base64: Some(base64(&bytes)),
+        raw_base64: Some(BASE64_STANDARD.encode(&bytes)),
     })
 }
 
@@ -126,22 +128,6 @@ fn table_bytes(machine: &Machine) -> Option<Vec<u8>> {
         return None;
     }
     Some(bytes)
-}
-
-/// Base64 with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for digit in 0..4 {
-            let index = (bits >> (18 - 6 * digit)) & 0x3f;
-            let is_padding = digit > chunk.len();
-            text.push(if is_padding { '=' } else { char::from(ALPHABET[index as usize]) });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -182,13 +168,5 @@ pub(crate) mod tests {
             machine.problems().len()
         };
         assert_eq!((n_problems(&[entry, empty]), n_problems(&[empty])), (1, 0));
-    }
-
-    #[test]
-    fn base64_is_padded() {
-        assert_eq!(base64(b""), "");
-        assert_eq!(base64(b"f"), "Zg==");
-        assert_eq!(base64(b"fo"), "Zm8=");
-        assert_eq!(base64(b"foobar"), "Zm9vYmFy");
     }
 }

@@ -127,6 +127,8 @@ fn firmware(entry: &SMBiosTpmDevice, major: u8) -> Option<String> {
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::testing::has;
+    use serde_json::json;
 
     #[test]
     fn a_piece_of_firmware_has_its_version_and_what_may_be_done_with_it() {
@@ -135,14 +137,12 @@ mod tests {
         fields.extend([1, 0, 4, 0]);
         let strings: [&[u8]; 5] = [b"BMC", b"2.88", b"a-guid", b"2023-05-04", b"Acme"];
         let found = firmware_components(&smbios(&[structure(45, &fields, &strings)])).remove(0);
-        assert_eq!((found.name.as_deref(), found.version.as_deref()), (Some("BMC"), Some("2.88")));
-        assert_eq!(
-            (found.date.as_deref(), found.manufacturer.as_deref()),
-            (Some("2023-05-04"), Some("Acme"))
+        has(&found, &json!({"name": "BMC", "version": "2.88", "date": "2023-05-04"}));
+        has(&found, &json!({"manufacturer": "Acme", "lowest_version": null, "state": "enabled"}));
+        has(
+            &found,
+            &json!({"size_bytes": 32 << 20, "is_updatable": true, "is_write_protected": false}),
         );
-        assert_eq!((found.lowest_version, found.size_bytes), (None, Some(32 << 20)));
-        assert_eq!((found.is_updatable, found.is_write_protected), (Some(true), Some(false)));
-        assert_eq!(found.state.as_deref(), Some("enabled"));
     }
 
     #[test]
@@ -167,11 +167,9 @@ mod tests {
             tpm(&smbios(&[structure(43, &fields, &[b"TPM"])])).unwrap()
         };
         let two = of([2, 0], [0x0007_0055, 0x0011_cb00]);
-        assert_eq!(
-            (two.vendor.as_deref(), two.spec_version.as_deref()),
-            (Some("IFX"), Some("2.0"))
-        );
-        assert_eq!(two.firmware.as_deref(), Some("00070055.0011cb00"));
+        let expected =
+            json!({"vendor": "IFX", "spec_version": "2.0", "firmware": "00070055.0011cb00"});
+        has(&two, &expected);
         assert_eq!(of([1, 2], [0x0d04_0201, 0]).firmware.as_deref(), Some("4.13"));
         let unknown = of([0, 0], [0, 0]);
         assert_eq!((unknown.spec_version, unknown.firmware), (None, None));

@@ -119,6 +119,8 @@ fn status(status: &PowerSupplyStatus) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::testing::has;
+    use serde_json::json;
 
     fn of(watts: u16, flags: u16) -> PowerSupply {
         let mut fields = vec![1, 1, 2, 3, 4, 0, 5, 0];
@@ -131,17 +133,9 @@ mod tests {
     #[test]
     fn a_power_supply_has_its_model_its_power_and_its_state() {
         let supply = of(750, 4 << 10 | 3 << 7 | 0b011);
-        assert_eq!(supply.location.as_deref(), Some("PSU 1"));
-        assert_eq!(
-            (supply.max_power_watts, supply.serial.as_deref()),
-            (Some(750), Some("SERIAL-01"))
-        );
-        assert_eq!(
-            (supply.kind.as_deref(), supply.status.as_deref()),
-            (Some("switching"), Some("ok"))
-        );
-        assert_eq!((supply.is_plugged, supply.is_hot_pluggable), (Some(true), Some(true)));
-        assert_eq!(supply.input_range, None);
+        has(&supply, &json!({"location": "PSU 1", "max_power_watts": 750, "serial": "SERIAL-01"}));
+        has(&supply, &json!({"kind": "switching", "status": "ok", "input_range": null}));
+        has(&supply, &json!({"is_plugged": true, "is_hot_pluggable": true}));
         let ranges = [3, 4, 5, 6].map(|code| of(750, code << 3 | 2).input_range);
         assert_eq!(
             ranges.each_ref().map(Option::as_deref),

@@ -176,6 +176,8 @@ mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
     use crate::smbios::types::SystemSlotTypeData;
+    use crate::testing::has;
+    use serde_json::json;
 
     /// A slot of SMBIOS 3.4 with one peer group.
     fn fields(kind: u8, address: [u8; 4]) -> Vec<u8> {
@@ -192,26 +194,18 @@ mod tests {
     #[test]
     fn slot_has_its_printed_label_and_the_address_of_its_card() {
         let slot = of(&fields(0xbd, [0, 0, 0x3b, 0x08]));
-        assert_eq!(slot.designation.as_deref(), Some("PCIe Slot 3"));
-        assert_eq!(slot.kind.as_deref(), Some("PCI Express 4 x16"));
-        assert_eq!((slot.n_lanes, slot.n_physical_lanes), (Some(8), Some(16)));
-        assert_eq!((slot.usage.as_deref(), slot.id), (Some("in use"), Some(3)));
-        assert_eq!(
-            (slot.length.as_deref(), slot.height, slot.pitch_mm_x100),
-            (Some("long"), None, None)
-        );
+        has(&slot, &json!({"designation": "PCIe Slot 3", "kind": "PCI Express 4 x16", "id": 3}));
+        has(&slot, &json!({"n_lanes": 8, "n_physical_lanes": 16, "usage": "in use"}));
+        has(&slot, &json!({"length": "long", "height": null, "pitch_mm_x100": null}));
+        has(&slot, &json!({"is_hot_pluggable": true, "pci_address": "0000:3b:01.0"}));
         let mut newer = fields(0xc4, [0, 0, 0x3b, 0x08]);
         (newer[0x18 - 4], newer[0x1a - 4]) = (6, 0xf4);
         newer.push(4);
         newer[0x1b - 4] = 7;
         let newer = of(&newer);
-        assert_eq!(newer.kind.as_deref(), Some("PCI Express 6"));
-        assert_eq!(
-            (newer.height.as_deref(), newer.pitch_mm_x100),
-            (Some("low profile"), Some(0x7f4))
-        );
-        assert_eq!(slot.is_hot_pluggable, Some(true));
-        assert_eq!(slot.pci_address.as_deref(), Some("0000:3b:01.0"));
+        let expected =
+            json!({"kind": "PCI Express 6", "height": "low profile", "pitch_mm_x100": 0x7f4});
+        has(&newer, &expected);
     }
 
     #[test]
@@ -220,8 +214,8 @@ mod tests {
         assert_eq!(of(&fields(0xbd, [0, 0, 0xff, 0xff])).pci_address, None);
         assert_eq!(of(&fields(0x03, [0, 0, 3, 0])).pci_address, None, "ISA has no such address");
         let old = of(&[1, 6, 5, 3, 3, 1, 0]);
-        assert_eq!((old.kind.as_deref(), old.usage.as_deref()), (Some("PCI"), Some("available")));
-        assert_eq!((old.pci_address, old.is_hot_pluggable, old.n_lanes), (None, None, None));
+        has(&old, &json!({"kind": "PCI", "usage": "available", "pci_address": null}));
+        has(&old, &json!({"is_hot_pluggable": null, "n_lanes": null}));
     }
 
     #[test]
