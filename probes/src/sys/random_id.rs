@@ -5,7 +5,7 @@
 
 use std::io;
 
-use nix::libc;
+use rustix::rand::GetRandomFlags;
 
 use super::Question;
 
@@ -18,16 +18,10 @@ impl Question for RandomId {
         "random_id".to_owned()
     }
 
-    #[expect(unsafe_code, reason = "getrandom has no safe wrapper in nix without its feature")]
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = [0_u8; 16];
-        // SAFETY: `bytes` is alive and writable for its whole length during the call, the kernel
-        // writes at most that many bytes and keeps no pointer.
-        let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        // The kernel never interrupts a request of up to 256 bytes (getrandom(2)).
-        if usize::try_from(n) != Ok(bytes.len()) {
-            return Err(io::Error::last_os_error());
-        }
+        let mut bytes = [0; 16];
+        // The kernel never interrupts a request of up to 256 bytes, nor answers with less (getrandom(2)).
+        rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
         Ok((formats::guid::version_4(bytes) + "\n").into_bytes())
     }
 }
