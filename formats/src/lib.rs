@@ -31,6 +31,7 @@ pub mod netlink;
 pub mod octal;
 pub mod partition_filter;
 pub mod pattern;
+pub mod route_table;
 pub mod smbios;
 pub mod swaps;
 pub mod text;

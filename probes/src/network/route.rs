@@ -5,14 +5,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-use procfs::FromBufRead as _;
-use procfs::net::{RouteEntries, RouteEntry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
 use crate::machine::Machine;
 use formats::netlink as wire;
+use formats::route_table::{self, RouteEntry};
 
 const RTM_NEWROUTE: u16 = 24;
 /// Length of `struct rtmsg`, and of `struct rtnexthop`.
@@ -158,15 +157,12 @@ pub(super) fn from_proc(machine: &Machine) -> Vec<Route> {
     ipv4.lines().filter_map(parse_ipv4).chain(ipv6.lines().filter_map(parse_ipv6)).collect()
 }
 
-/// A line of `/proc/net/route`, by procfs. It decodes the addresses in this program's byte order, which is little-endian
-/// as that of every supported architecture.
+/// A line of `/proc/net/route`.
 fn parse_ipv4(line: &str) -> Option<Route> {
     const UP: u16 = 1;
     const REJECT: u16 = 0x200;
-    // It skips the first line as the heading, and one bad line would cost all others.
-    let entries = RouteEntries::from_buf_read(format!("\n{line}").as_bytes()).ok()?;
     let RouteEntry { iface, destination, gateway, flags, metrics, mask, .. } =
-        entries.0.into_iter().next()?;
+        route_table::parse_line(line)?;
     (flags & (UP | REJECT) == UP).then_some(Route {
         destination: format!("{destination}/{}", u32::from(mask).leading_ones()),
         gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
