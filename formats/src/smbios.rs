@@ -1,10 +1,8 @@
 //! The SMBIOS table (DSP0134 3.7): its structures, their strings, and what in them names the machine.
 //!
-//! smbios-lib splits the table into structures; it checks every length against the bytes and stops
-//! at the first structure that does not fit. Around it: strings are kept as bytes because many
-//! vendors' are not UTF-8 (the library gives an error for such a string and the text would be lost),
-//! and its typed structures are not used, since they would drop `0x7fff` and the like into
-//! enumerations.
+//! smbios-lib splits the table into structures, checks every length against the bytes, stops at the
+//! first structure that does not fit, and names the fields of each type: [`types`]. Here are whether
+//! the table is complete, which the library does not say, and where each string lies, for `secrets`.
 
 mod secrets;
 
@@ -12,7 +10,10 @@ pub use secrets::fields;
 
 use std::ops::Range;
 
-use smbioslib::{UndefinedStruct, UndefinedStructTable};
+pub use smbioslib as types;
+use smbioslib::{
+    SMBiosString, SMBiosStringError, SMBiosStruct, UndefinedStruct, UndefinedStructTable,
+};
 
 use crate::text::escape_non_utf8;
 
@@ -32,9 +33,15 @@ pub struct Smbios {
 }
 
 impl Smbios {
-    /// The structures of the type `kind`, in table order.
-    pub fn of_kind(&self, kind: u8) -> impl Iterator<Item = &Structure> {
-        self.structures.iter().filter(move |structure| structure.kind() == kind)
+    /// The structures of the type `T`, in table order.
+    pub fn all<'a, T: SMBiosStruct<'a>>(&'a self) -> impl Iterator<Item = T> {
+        self.structures.iter().filter_map(Structure::as_type)
+    }
+
+    /// The first structure of the type `T`.
+    #[must_use]
+    pub fn first<'a, T: SMBiosStruct<'a>>(&'a self) -> Option<T> {
+        self.all().next()
     }
 
     /// The structure with the handle `handle`.
@@ -65,47 +72,10 @@ impl Structure {
         *self.inner.header.handle()
     }
 
-    /// `len` bytes from `start` on; `None` if the structure is shorter.
+    /// The structure as smbios-lib's type `T`; `None` if it is of another type.
     #[must_use]
-    pub fn bytes(&self, start: usize, len: usize) -> Option<&[u8]> {
-        self.inner.get_field_data(start, start.checked_add(len)?)
-    }
-
-    /// The byte at `offset`; `None` if the structure is shorter.
-    #[must_use]
-    pub fn byte(&self, offset: usize) -> Option<u8> {
-        self.inner.get_field_byte(offset)
-    }
-
-    /// The 16-bit number at `offset`.
-    #[must_use]
-    pub fn word(&self, offset: usize) -> Option<u16> {
-        self.inner.get_field_word(offset)
-    }
-
-    /// The 32-bit number at `offset`.
-    #[must_use]
-    pub fn dword(&self, offset: usize) -> Option<u32> {
-        self.inner.get_field_dword(offset)
-    }
-
-    /// The 64-bit number at `offset`.
-    #[must_use]
-    pub fn qword(&self, offset: usize) -> Option<u64> {
-        self.inner.get_field_qword(offset)
-    }
-
-    /// The string that the byte at `offset` numbers, without surrounding blanks. Placeholders stay.
-    /// `None` if there is none or it is blank. Bytes that are not UTF-8 become `\xNN`.
-    #[must_use]
-    pub fn string(&self, offset: usize) -> Option<String> {
-        let number = usize::from(self.byte(offset)?).checked_sub(1)?;
-        clean(self.inner.strings.iter().nth(number)?)
-    }
-
-    /// All its strings, as [`Structure::string`] gives each.
-    pub fn strings(&self) -> impl Iterator<Item = String> {
-        self.inner.strings.iter().filter_map(|string| clean(string))
+    pub fn as_type<'a, T: SMBiosStruct<'a>>(&'a self) -> Option<T> {
+        self.inner.as_type()
     }
 
     /// All its strings as bytes, with the place of each in the table.
@@ -126,8 +96,25 @@ impl Structure {
 
     /// The place in the table of `len` bytes from `start` on; `None` if the structure is shorter.
     fn span(&self, start: usize, len: usize) -> Option<Range<usize>> {
-        self.bytes(start, len).map(|_| self.at + start..self.at + start + len)
+        self.inner.get_field_data(start, start.checked_add(len)?)?;
+        Some(self.at + start..self.at + start + len)
     }
+}
+
+/// A string without surrounding blanks. Placeholders stay; `None` if there is none or it is blank. Many vendors write
+/// other encodings than UTF-8: such bytes become `\xNN`.
+#[must_use]
+pub fn text(string: &SMBiosString) -> Option<String> {
+    match string.as_ref() {
+        Ok(text) => clean(text.as_bytes()),
+        Err(SMBiosStringError::Utf8(wrong)) => clean(wrong.as_bytes()),
+        Err(_) => None,
+    }
+}
+
+/// Every string of a structure, as [`text`] gives each.
+pub fn texts<'a>(structure: &impl SMBiosStruct<'a>) -> impl Iterator<Item = String> {
+    structure.parts().strings.iter().filter_map(|string| clean(string))
 }
 
 fn clean(string: &[u8]) -> Option<String> {

@@ -23,6 +23,15 @@ pub(crate) fn tree_of_bytes(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
 }
 
+/// Asserts that `value` has these facts in the report; null means that it lacks one.
+#[track_caller]
+pub(crate) fn has(value: &impl serde::Serialize, facts: &serde_json::Value) {
+    let value = serde_json::to_value(value).unwrap();
+    for (key, fact) in facts.as_object().unwrap() {
+        assert_eq!(value.get(key).unwrap_or(&serde_json::Value::Null), fact, "{key} of {value:#}");
+    }
+}
+
 fn ended<'a>(files: &[(&'a str, &str)]) -> Vec<(&'a str, String)> {
     let ended = |content: &str| match content {
         _ if content.starts_with("-> ") || content.contains('\n') => content.to_owned(),

@@ -9,7 +9,7 @@
 //! (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
 use crate::machine::Machine;
-use crate::smbios;
+use crate::smbios::{self, types::SMBiosInformation};
 
 /// Strings of SMBIOS by hypervisor; see the file.
 const RULES: &str = include_str!("../data/hypervisors.txt");
@@ -144,8 +144,8 @@ fn is_bare(machine: &Machine, cpuinfo: &str) -> bool {
 /// describes a virtual machine. Older tables have no such byte.
 fn is_virtual_by_smbios(machine: &Machine) -> Option<bool> {
     let table = smbios::read(machine)?;
-    let bios = table.of_kind(0).next()?;
-    bios.byte(0x13).map(|flags| flags & 0x10 != 0)
+    let flags = table.first::<SMBiosInformation>()?.characteristics_extension1()?;
+    Some(flags.smbios_table_describes_avirtual_machine())
 }
 
 /// Clock sources that only a guest has (`drivers/clocksource`, `arch/x86/kernel/kvmclock.c`).

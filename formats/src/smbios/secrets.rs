@@ -60,7 +60,10 @@ pub fn fields(table: &[u8]) -> Vec<Field> {
 fn in_strings(structure: &Structure, fields: &mut Vec<Field>) {
     let offsets = SERIALS.iter().find(|(kind, _)| *kind == structure.kind());
     for offset in offsets.iter().flat_map(|(_, offsets)| *offsets) {
-        let number = structure.byte(*offset).and_then(|number| usize::from(number).checked_sub(1));
+        let number = structure
+            .inner
+            .get_field_byte(*offset)
+            .and_then(|number| usize::from(number).checked_sub(1));
         let string = number.and_then(|number| structure.string_spans().nth(number));
         fields.extend(string.map(|(span, _)| Field::text(span, Kind::Serial)));
     }
@@ -92,8 +95,8 @@ fn is_revealing(string: &[u8]) -> bool {
 /// The interface to the management controller (§7.43; DSP0270 1.3, §6): the MAC of a device on USB or
 /// PCI, version 2, then protocol records.
 fn host_interface(structure: &Structure, fields: &mut Vec<Field>) {
-    let Some(length) = structure.byte(5).map(usize::from) else { return };
-    let mac = match structure.byte(6) {
+    let Some(length) = structure.inner.get_field_byte(5).map(usize::from) else { return };
+    let mac = match structure.inner.get_field_byte(6) {
         Some(4) => Some(7),
         Some(5) => Some(10),
         _ => None,
@@ -102,7 +105,9 @@ fn host_interface(structure: &Structure, fields: &mut Vec<Field>) {
     let mac = mac.filter(is_within).and_then(|start| structure.span(6 + start, 6));
     fields.extend(mac.map(|span| Field::bytes_of(span, Kind::Mac)));
     let mut at = 7 + length;
-    while let (Some(kind), Some(length)) = (structure.byte(at), structure.byte(at + 1)) {
+    while let (Some(kind), Some(length)) =
+        (structure.inner.get_field_byte(at), structure.inner.get_field_byte(at + 1))
+    {
         let length = usize::from(length);
         let Some(record) = structure.span(at + 2, length) else { return };
         if kind == REDFISH {
@@ -114,7 +119,7 @@ fn host_interface(structure: &Structure, fields: &mut Vec<Field>) {
 
 /// The host's and the service's address, each after the byte of its format; the service's name.
 fn redfish(structure: &Structure, start: usize, record: Range<usize>, fields: &mut Vec<Field>) {
-    let byte = |at: usize| structure.byte(start + at).filter(|_| at < record.len());
+    let byte = |at: usize| structure.inner.get_field_byte(start + at).filter(|_| at < record.len());
     let span = |at: usize, length: usize| {
         (at + length <= record.len()).then_some(record.start + at..record.start + at + length)
     };

@@ -9,14 +9,18 @@ fn fields_and_strings_are_read_and_what_is_not_there_is_none() {
     let mut table = structure(1, &[1, 2, 3, 9], &[b"Acme ", b"  ", b"M\xfcller"]);
     table.extend(structure(127, &[], &[]));
     table.extend(structure(1, &[], &[]));
-    let structures = parse(None, &table).structures;
-    assert_eq!(structures.len(), 2, "what follows the end is not a structure");
-    let first = &structures[0];
-    assert_eq!((first.kind(), first.handle(), first.byte(4)), (1, 7, Some(1)));
-    assert_eq!(first.string(4).as_deref(), Some("Acme"));
-    assert_eq!((first.string(5), first.string(7), first.string(99)), (None, None, None));
-    assert_eq!(first.string(6).as_deref(), Some("M\\xfcller"));
-    assert_eq!((first.word(7), first.qword(4), first.bytes(4, 9)), (None, None, None));
+    let smbios = parse(None, &table);
+    assert_eq!(smbios.structures.len(), 2, "what follows the end is not a structure");
+    let first = &smbios.structures[0];
+    assert_eq!((first.kind(), first.handle()), (1, 7));
+    assert!(first.as_type::<types::SMBiosMemoryDevice>().is_none());
+    let system: types::SMBiosSystemInformation = smbios.first().unwrap();
+    assert_eq!(text(&system.manufacturer()).as_deref(), Some("Acme"));
+    assert_eq!(text(&system.product_name()), None, "blank");
+    assert_eq!(text(&system.version()).as_deref(), Some("M\\xfcller"));
+    assert_eq!(text(&system.serial_number()), None, "no such string");
+    assert_eq!((text(&system.family()), system.uuid().is_none()), (None, true), "too short");
+    assert_eq!(texts(&system).collect::<Vec<_>>(), ["Acme", "M\\xfcller"]);
 }
 
 #[test]
@@ -43,11 +47,9 @@ fn no_cut_and_no_flipped_byte_of_a_table_makes_a_panic() {
     table.extend(structure(127, &[], &[]));
     let touch = |bytes: &[u8]| {
         for structure in structures(bytes) {
-            for offset in 0..300 {
-                let _ = (structure.byte(offset), structure.word(offset));
-                let _ = (structure.dword(offset), structure.qword(offset));
-                let _ = (structure.string(offset), structure.bytes(offset, usize::MAX));
-            }
+            // Reads every field of every known type.
+            let _ = format!("{:?}", structure.inner.defined_struct());
+            let _ = structure.span(4, usize::MAX);
             let _ = format!("{structure:?}");
         }
     };

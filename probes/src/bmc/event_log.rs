@@ -162,7 +162,9 @@ fn time(seconds: u32) -> Option<String> {
 mod tests {
     use super::*;
     use crate::bmc::record::{self, tests::full_record};
+    use crate::testing::has;
     use crate::testing::tree_of_bytes;
+    use serde_json::json;
 
     fn info(n_entries: u16, flags: u8) -> Vec<u8> {
         let [low, high] = n_entries.to_le_bytes();
@@ -193,14 +195,9 @@ mod tests {
         let info = info.unwrap();
         assert_eq!((info.n_entries, info.free_bytes, info.has_overflowed), (2, Some(0), true));
         let event = &events[0];
-        assert_eq!(event.time.as_deref(), Some("2026-11-20T10:00:00"));
-        assert_eq!(
-            (event.sensor.as_deref(), event.kind.as_deref()),
-            (Some("DIMM A1"), Some("memory"))
-        );
-        assert_eq!(event.event.as_deref(), Some("uncorrectable error"));
-        assert_eq!(event.data_hex.as_deref(), Some("a1ff03"));
-        assert!(event.is_asserted == Some(true) && event.calls_for_attention);
+        has(event, &json!({"time": "2026-11-20T10:00:00", "sensor": "DIMM A1", "kind": "memory"}));
+        has(event, &json!({"event": "uncorrectable error", "data_hex": "a1ff03"}));
+        has(event, &json!({"is_asserted": true, "calls_for_attention": true}));
         assert!(events[1].is_asserted == Some(false) && !events[1].calls_for_attention);
         assert!(machine.problems().is_empty(), "{:?}", machine.problems());
     }
@@ -237,10 +234,7 @@ mod tests {
         data[6..10].copy_from_slice(&1_795_168_800_u32.to_le_bytes());
         data[10..14].copy_from_slice(&u32::MAX.to_le_bytes());
         let found = parse_info(&data[1..]).unwrap();
-        assert_eq!(
-            (found.last_added.as_deref(), found.last_cleared),
-            (Some("2026-11-20T10:00:00"), None)
-        );
+        has(&found, &json!({"last_added": "2026-11-20T10:00:00", "last_cleared": null}));
         data[6..10].copy_from_slice(&99_u32.to_le_bytes());
         assert_eq!(parse_info(&data[1..]).unwrap().last_added, None);
     }

@@ -177,7 +177,9 @@ fn parse_vlan(data: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
     use crate::testing::bytes::survives_any_bytes;
+    use crate::testing::has;
     use crate::testing::tree_of_bytes;
+    use serde_json::json;
 
     const DEVICE_ID: [u8; 16] = [0, 0x20, 1, 2, 0x88, 2, 0xdf, 0xa2, 2, 0, 0, 1, 0, 0x17, 0, 0];
 
@@ -204,14 +206,11 @@ mod tests {
             ("kernel/ipmi/channel/8/lan/5.0", &[0, 0x11, 255, 255, 255, 255, 255, 255]),
         ]);
         let bmc = crate::bmc::bmc(&machine).unwrap();
-        assert_eq!(bmc.firmware.as_deref(), Some("2.88"));
-        assert_eq!((bmc.manufacturer_id, bmc.ipmi_version.as_deref()), (Some(674), Some("2.0")));
-        assert_eq!(bmc.ipv4.as_deref(), Some("192.0.2.9"));
-        assert_eq!(bmc.ipv6.as_deref(), Some("fd02::9"));
-        assert_eq!(bmc.mac.as_deref(), Some("02:00:00:00:00:09"));
+        has(&bmc, &json!({"firmware": "2.88", "manufacturer_id": 674, "ipmi_version": "2.0"}));
+        has(&bmc, &json!({"ipv4": "192.0.2.9", "ipv6": "fd02::9", "mac": "02:00:00:00:00:09"}));
         let first = &bmc.lan_channels[0];
-        assert_eq!((first.ipv4_prefix_length, first.vlan_id), (Some(24), Some(5)));
-        assert_eq!((first.ipv4_source.as_deref(), &first.ipv4_gateway), (Some("dhcp"), &None));
+        has(first, &json!({"ipv4_prefix_length": 24, "vlan_id": 5, "ipv4_source": "dhcp"}));
+        has(first, &json!({"ipv4_gateway": null}));
         assert_eq!(bmc.lan_channels[1], LanChannel { number: 8, ..LanChannel::default() });
     }
 

@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::smbios;
 
 /// The management controller.
 #[serde_with::skip_serializing_none]
@@ -117,8 +118,9 @@ pub fn telemetry(machine: &Machine) -> Telemetry {
 #[must_use]
 pub fn bmc(machine: &Machine) -> Option<Bmc> {
     let mut bmc = Bmc::default();
-    let table = machine.bytes("sys/firmware/dmi/tables/DMI").unwrap_or_default();
-    tables::fill(&table, &mut bmc);
+    if let Some(table) = smbios::read(machine) {
+        tables::fill(&table, &mut bmc);
+    }
     from_sysfs(machine, &mut bmc);
     ipmi::fill(machine, &mut bmc);
     let channels = &bmc.lan_channels;

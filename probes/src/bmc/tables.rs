@@ -7,9 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
-
-/// `Redfish over IP`, a protocol of the host interface.
-const REDFISH_OVER_IP: u8 = 4;
+use crate::smbios::Smbios;
+use crate::smbios::types::{
+    HostProtocolType, IpmiInterfaceType, ProtocolRecord, SMBiosIpmiDeviceInformation,
+    SMBiosManagementControllerHostInterface,
+};
 
 /// The controller's Redfish service, which the host reaches over a private link.
 #[serde_with::skip_serializing_none]
@@ -26,67 +28,37 @@ pub struct Redfish {
     pub host_address: Option<String>,
 }
 
-/// Fills in the facts of the table and skips damaged structures.
-pub(super) fn fill(table: &[u8], bmc: &mut Bmc) {
-    for structure in structures(table) {
-        match structure.first() {
-            Some(38) => {
-                bmc.interface = bmc.interface.take().or_else(|| interface(structure));
-                bmc.ipmi_version = bmc.ipmi_version.take().or_else(|| version(structure));
-            }
-            Some(42) => bmc.redfish = bmc.redfish.take().or_else(|| redfish(structure)),
-            _ => {}
-        }
+/// Fills in the facts of the table.
+pub(super) fn fill(table: &Smbios, bmc: &mut Bmc) {
+    for device in table.all::<SMBiosIpmiDeviceInformation>() {
+        let interface = device.interface_type().and_then(|kind| interface(&kind));
+        bmc.interface = bmc.interface.take().or(interface.map(str::to_owned));
+        // A digit in each half.
+        let version = device.ipmi_specification_revision().filter(|version| *version != 0);
+        let version = version.map(|version| format!("{}.{}", version >> 4, version & 0x0f));
+        bmc.ipmi_version = bmc.ipmi_version.take().or(version);
+    }
+    let mut interfaces = table.all::<SMBiosManagementControllerHostInterface>();
+    bmc.redfish = interfaces.find_map(|interface| redfish(&interface));
+}
+
+/// How the host communicates with the controller. `None` if the firmware does not report it.
+fn interface(kind: &IpmiInterfaceType) -> Option<&'static str> {
+    match kind {
+        IpmiInterfaceType::KeyboardControllerStyle => Some("kcs"),
+        IpmiInterfaceType::ServerManagementInterfaceChip => Some("smic"),
+        IpmiInterfaceType::BlockTransfer => Some("bt"),
+        IpmiInterfaceType::SMBusSystemInterface => Some("ssif"),
+        IpmiInterfaceType::Unknown | IpmiInterfaceType::None => None,
     }
 }
 
-/// The formatted areas of the structures: each ends with its strings and two zeros.
-fn structures(table: &[u8]) -> impl Iterator<Item = &[u8]> {
-    const END_OF_TABLE: u8 = 127;
-    let mut rest = table;
-    std::iter::from_fn(move || {
-        let length = usize::from(*rest.get(1)?);
-        let formatted = rest.get(..length).filter(|_| length >= 4)?;
-        let strings = rest.get(length..)?;
-        let end = strings.windows(2).position(|pair| pair == [0, 0])?;
-        rest = strings.get(end + 2..)?;
-        (formatted[0] != END_OF_TABLE).then_some(formatted)
-    })
-}
-
-/// Offset 04h: how the host communicates with the controller. `None` if the firmware does not report it.
-fn interface(structure: &[u8]) -> Option<String> {
-    let name = match structure.get(4)? {
-        1 => "kcs",
-        2 => "smic",
-        3 => "bt",
-        4 => "ssif",
-        _ => return None,
+fn redfish(interface: &SMBiosManagementControllerHostInterface) -> Option<Redfish> {
+    let is_redfish = |record: &ProtocolRecord| {
+        record.protocol_type().is_some_and(|kind| *kind == HostProtocolType::RedfishOverIP)
     };
-    Some(name.to_owned())
-}
-
-/// Offset 05h: the version of IPMI, a digit in each half.
-fn version(structure: &[u8]) -> Option<String> {
-    let version = structure.get(5).filter(|version| **version != 0)?;
-    Some(format!("{}.{}", version >> 4, version & 0x0f))
-}
-
-/// Interface type, length of its data, the data, then protocol records of type, length and data.
-fn redfish(structure: &[u8]) -> Option<Redfish> {
-    let data_bytes = usize::from(*structure.get(5)?);
-    let mut rest = structure.get(6 + data_bytes..)?;
-    let (&n_records, records) = rest.split_first()?;
-    rest = records;
-    for _ in 0..n_records {
-        let &[kind, length] = rest.first_chunk::<2>()?;
-        let record = rest.get(2..2 + usize::from(length))?;
-        if kind == REDFISH_OVER_IP {
-            return redfish_record(record);
-        }
-        rest = rest.get(2 + usize::from(length)..)?;
-    }
-    None
+    let record = interface.protocol_record_iterator().find(is_redfish)?;
+    redfish_record(record.protocol_type_specific_data()?)
 }
 
 /// DSP0270, table 6: UUID, then address, mask and their kinds for host and service, port, VLAN,
@@ -119,6 +91,8 @@ fn address(record: &[u8], offset: usize) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::bytes::survives_any_bytes;
+    use crate::testing::has;
+    use serde_json::json;
 
     fn table() -> Vec<u8> {
         let mut record = vec![0; 91];
@@ -129,7 +103,7 @@ mod tests {
         record[84..86].copy_from_slice(&443_u16.to_le_bytes());
         record[90] = 4;
         record.extend(b"host");
-        let mut type_42 = vec![42, 0, 1, 0, 0x40, 1, 2, 1, REDFISH_OVER_IP, 95];
+        let mut type_42 = vec![42, 0, 1, 0, 0x40, 1, 2, 1, 4, 95];
         type_42.extend(record);
         type_42[1] = u8::try_from(type_42.len()).unwrap();
         let type_38 = vec![38, 6, 2, 0, 1, 0x20];
@@ -140,19 +114,16 @@ mod tests {
     #[test]
     fn host_interface_and_redfish_service_are_found() {
         let mut bmc = Bmc::default();
-        fill(&table(), &mut bmc);
-        assert_eq!(
-            (bmc.interface.as_deref(), bmc.ipmi_version.as_deref()),
-            (Some("kcs"), Some("2.0"))
-        );
-        let redfish = bmc.redfish.unwrap();
-        assert_eq!(redfish.address.as_deref(), Some("169.254.0.1"));
-        assert_eq!(redfish.host_address.as_deref(), Some("169.254.0.2"));
-        assert_eq!((redfish.port, redfish.hostname.as_deref()), (Some(443), Some("host")));
+        fill(&formats::smbios::parse(None, &table()), &mut bmc);
+        has(&bmc, &json!({"interface": "kcs", "ipmi_version": "2.0"}));
+        has(&bmc.redfish, &json!({"address": "169.254.0.1", "host_address": "169.254.0.2"}));
+        has(&bmc.redfish, &json!({"port": 443, "hostname": "host"}));
     }
 
     #[test]
     fn no_bytes_make_the_parser_panic() {
-        survives_any_bytes(&table(), |bytes| fill(bytes, &mut Bmc::default()));
+        survives_any_bytes(&table(), |bytes| {
+            fill(&formats::smbios::parse(None, bytes), &mut Bmc::default());
+        });
     }
 }

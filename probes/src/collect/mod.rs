@@ -51,195 +51,122 @@ const IDENTIFIERS: [&str; 8] = [
     "/rtnetlink/link",
 ];
 
+const fn quick(
+    name: &'static str,
+    sections: &'static [&'static str],
+    run: fn(&Machine) -> Fill,
+) -> Collector {
+    collector(name, sections, QUICK, run)
+}
+
+const fn collector(
+    name: &'static str,
+    sections: &'static [&'static str],
+    deadline: Duration,
+    run: fn(&Machine) -> Fill,
+) -> Collector {
+    Collector { name, sections, deadline, run }
+}
+
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
-    Collector {
-        name: "cpu",
-        sections: &["cpu"],
-        deadline: QUICK,
-        run: |machine| {
-            let cpu = crate::cpu::cpu(machine);
-            Box::new(|inventory| inventory.cpu = Some(cpu))
-        },
-    },
-    Collector {
-        name: "memory",
-        sections: &["memory"],
-        deadline: QUICK,
-        run: |machine| {
-            let memory = crate::memory::memory(machine);
-            Box::new(|inventory| inventory.memory = Some(memory))
-        },
-    },
-    Collector {
-        name: "topology",
-        sections: &["topology"],
-        deadline: QUICK,
-        run: |machine| {
-            let topology = crate::topology::topology(machine);
-            Box::new(|inventory| inventory.topology = Some(topology))
-        },
-    },
-    Collector {
-        name: "block",
-        sections: &["block"],
-        deadline: Duration::from_secs(30),
-        run: |machine| {
-            let block = crate::block::block(machine);
-            Box::new(|inventory| inventory.block = Some(block))
-        },
-    },
-    Collector {
-        name: "network",
-        sections: &["network"],
-        deadline: QUICK,
-        run: |machine| {
-            let network = crate::network::network(machine);
-            Box::new(|inventory| inventory.network = Some(network))
-        },
-    },
-    Collector {
-        name: "local_addresses",
-        sections: &["local_addresses"],
-        deadline: QUICK,
-        run: |machine| {
-            let addresses = crate::network::local_addresses(machine);
-            Box::new(|inventory| inventory.local_addresses = Some(addresses))
-        },
-    },
-    Collector {
-        name: "pci",
-        sections: &["pci", "gpu"],
-        deadline: QUICK,
-        run: |machine| {
-            let pci = crate::pci::pci(machine);
-            let gpu = crate::gpu::gpu(machine, &pci);
-            Box::new(|inventory| (inventory.pci, inventory.gpu) = (Some(pci), Some(gpu)))
-        },
-    },
-    Collector {
-        name: "devices",
-        sections: &["devices"],
-        deadline: QUICK,
-        run: |machine| {
-            let devices = crate::devices::devices(machine);
-            Box::new(|inventory| inventory.devices.get_or_insert_default().merge(devices))
-        },
-    },
-    Collector {
-        name: "usb",
-        sections: &["devices"],
-        deadline: QUICK,
-        run: |machine| {
-            let usb: Vec<UsbDevice> = crate::usb::usb(machine);
-            Box::new(|inventory| inventory.devices.get_or_insert_default().usb = usb)
-        },
-    },
-    Collector {
-        name: "dmi",
-        sections: &["chassis", "baseboard", "product", "bios"],
-        deadline: QUICK,
-        run: |machine| {
-            let dmi = crate::dmi::dmi(machine);
-            Box::new(|inventory| {
-                inventory.chassis = Some(dmi.chassis);
-                inventory.baseboard = Some(dmi.baseboard);
-                inventory.product = Some(dmi.product);
-                inventory.bios = Some(dmi.bios);
-            })
-        },
-    },
-    Collector {
-        name: "firmware",
-        sections: &["firmware"],
-        deadline: QUICK,
-        run: |machine| {
-            let firmware = crate::firmware::firmware(machine);
-            Box::new(|inventory| inventory.firmware = Some(firmware))
-        },
-    },
-    Collector {
-        name: "bmc",
-        sections: &["bmc"],
-        deadline: Duration::from_secs(20),
-        run: |machine| {
-            let bmc = crate::bmc::bmc(machine);
-            Box::new(|inventory| inventory.bmc = bmc)
-        },
-    },
-    Collector {
-        // Separate from `bmc`, so that a slow controller does not cost the addresses in it.
-        name: "bmc_telemetry",
-        sections: &["bmc"],
-        // Sensors, event log and parts take up to 14 s together, and each may end in a timeout.
-        deadline: Duration::from_secs(25),
-        run: |machine| {
-            let telemetry = crate::bmc::telemetry(machine);
-            Box::new(|inventory| telemetry.apply(&mut inventory.bmc))
-        },
-    },
-    Collector {
-        name: "smbios",
-        sections: &["smbios"],
-        deadline: QUICK,
-        run: |machine| {
-            let table = crate::smbios::table(machine);
-            Box::new(|inventory| inventory.smbios = table)
-        },
-    },
-    Collector {
-        name: "os",
-        sections: &["os"],
-        deadline: QUICK,
-        run: |machine| {
-            let os = crate::os::os(machine);
-            Box::new(|inventory| inventory.os = Some(os))
-        },
-    },
+    quick("cpu", &["cpu"], |machine| {
+        let cpu = crate::cpu::cpu(machine);
+        Box::new(|inventory| inventory.cpu = Some(cpu))
+    }),
+    quick("memory", &["memory"], |machine| {
+        let memory = crate::memory::memory(machine);
+        Box::new(|inventory| inventory.memory = Some(memory))
+    }),
+    quick("topology", &["topology"], |machine| {
+        let topology = crate::topology::topology(machine);
+        Box::new(|inventory| inventory.topology = Some(topology))
+    }),
+    collector("block", &["block"], Duration::from_secs(30), |machine| {
+        let block = crate::block::block(machine);
+        Box::new(|inventory| inventory.block = Some(block))
+    }),
+    quick("network", &["network"], |machine| {
+        let network = crate::network::network(machine);
+        Box::new(|inventory| inventory.network = Some(network))
+    }),
+    quick("local_addresses", &["local_addresses"], |machine| {
+        let addresses = crate::network::local_addresses(machine);
+        Box::new(|inventory| inventory.local_addresses = Some(addresses))
+    }),
+    quick("pci", &["pci", "gpu"], |machine| {
+        let pci = crate::pci::pci(machine);
+        let gpu = crate::gpu::gpu(machine, &pci);
+        Box::new(|inventory| (inventory.pci, inventory.gpu) = (Some(pci), Some(gpu)))
+    }),
+    quick("devices", &["devices"], |machine| {
+        let devices = crate::devices::devices(machine);
+        Box::new(|inventory| inventory.devices.get_or_insert_default().merge(devices))
+    }),
+    quick("usb", &["devices"], |machine| {
+        let usb: Vec<UsbDevice> = crate::usb::usb(machine);
+        Box::new(|inventory| inventory.devices.get_or_insert_default().usb = usb)
+    }),
+    quick("dmi", &["chassis", "baseboard", "product", "bios"], |machine| {
+        let dmi = crate::dmi::dmi(machine);
+        Box::new(|inventory| {
+            inventory.chassis = Some(dmi.chassis);
+            inventory.baseboard = Some(dmi.baseboard);
+            inventory.product = Some(dmi.product);
+            inventory.bios = Some(dmi.bios);
+        })
+    }),
+    quick("firmware", &["firmware"], |machine| {
+        let firmware = crate::firmware::firmware(machine);
+        Box::new(|inventory| inventory.firmware = Some(firmware))
+    }),
+    collector("bmc", &["bmc"], Duration::from_secs(20), |machine| {
+        let bmc = crate::bmc::bmc(machine);
+        Box::new(|inventory| inventory.bmc = bmc)
+    }),
+    // Separate from `bmc`, so that a slow controller does not cost the addresses in it.
+    // Sensors, event log and parts take up to 14 s together, and each may end in a timeout.
+    collector("bmc_telemetry", &["bmc"], Duration::from_secs(25), |machine| {
+        let telemetry = crate::bmc::telemetry(machine);
+        Box::new(|inventory| telemetry.apply(&mut inventory.bmc))
+    }),
+    quick("smbios", &["smbios"], |machine| {
+        let table = crate::smbios::table(machine);
+        Box::new(|inventory| inventory.smbios = table)
+    }),
+    quick("os", &["os"], |machine| {
+        let os = crate::os::os(machine);
+        Box::new(|inventory| inventory.os = Some(os))
+    }),
     // After `block`, whose section it completes: a controller that hangs costs no disk.
-    Collector {
-        name: "raid",
-        sections: &["block"],
-        deadline: Duration::from_secs(20),
-        run: |machine| {
-            let controllers = crate::block::raid_controllers(machine);
-            Box::new(|inventory| {
-                if !controllers.is_empty() {
-                    crate::block::attach_raid(inventory.block.get_or_insert_default(), controllers);
-                }
-            })
-        },
-    },
+    collector("raid", &["block"], Duration::from_secs(20), |machine| {
+        let controllers = crate::block::raid_controllers(machine);
+        Box::new(|inventory| {
+            if !controllers.is_empty() {
+                crate::block::attach_raid(inventory.block.get_or_insert_default(), controllers);
+            }
+        })
+    }),
     // After `network`, whose section it completes.
-    Collector {
-        name: "module",
-        sections: &["network"],
-        deadline: Duration::from_secs(30),
-        run: |machine| {
-            let modules = crate::network::modules(machine);
-            Box::new(|inventory| {
-                if !modules.is_empty() {
-                    let network = inventory.network.get_or_insert_default();
-                    crate::network::attach_modules(network, modules);
-                }
-            })
-        },
-    },
+    collector("module", &["network"], Duration::from_secs(30), |machine| {
+        let modules = crate::network::modules(machine);
+        Box::new(|inventory| {
+            if !modules.is_empty() {
+                let network = inventory.network.get_or_insert_default();
+                crate::network::attach_modules(network, modules);
+            }
+        })
+    }),
     // Last, and after `network`, whose section it completes.
-    Collector {
-        name: "lldp",
-        sections: &["network"],
-        deadline: WAITING,
-        run: |machine| {
-            let neighbours = crate::network::neighbours(machine);
-            Box::new(|inventory| {
-                if !neighbours.is_empty() {
-                    let network = inventory.network.get_or_insert_default();
-                    crate::network::attach_neighbours(network, neighbours);
-                }
-            })
-        },
-    },
+    collector("lldp", &["network"], WAITING, |machine| {
+        let neighbours = crate::network::neighbours(machine);
+        Box::new(|inventory| {
+            if !neighbours.is_empty() {
+                let network = inventory.network.get_or_insert_default();
+                crate::network::attach_neighbours(network, neighbours);
+            }
+        })
+    }),
 ];
 
 /// The sections of the report, each once; some have several collectors.

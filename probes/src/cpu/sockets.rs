@@ -3,39 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::smbios::{Smbios, Structure};
-
-/// Names of server sockets by their number (7.5.5).
-const KINDS: &[(u8, &str)] = &[
-    (0x14, "LGA771"),
-    (0x18, "F"),
-    (0x19, "LGA1366"),
-    (0x1a, "G34"),
-    (0x1c, "C32"),
-    (0x1e, "LGA1567"),
-    (0x24, "LGA1155"),
-    (0x25, "LGA1356"),
-    (0x26, "LGA2011"),
-    (0x2b, "LGA2011-3"),
-    (0x2d, "LGA1150"),
-    (0x31, "AM4"),
-    (0x32, "LGA1151"),
-    (0x36, "LGA3647-1"),
-    (0x37, "SP3"),
-    (0x38, "SP3r2"),
-    (0x39, "LGA2066"),
-    (0x3d, "LGA4189"),
-    (0x3e, "LGA1200"),
-    (0x3f, "LGA4677"),
-    (0x40, "LGA1700"),
-    (0x47, "LGA5773"),
-    (0x49, "AM5"),
-    (0x4a, "SP5"),
-    (0x4b, "SP6"),
-    (0x4f, "LGA4710"),
-    (0x50, "LGA7529"),
-    (0x55, "LGA1851"),
-];
+use crate::smbios::types::{
+    CoreCount, CoreCount2, CoresEnabled, CoresEnabled2, CpuStatus, ProcessorExternalClock,
+    ProcessorSpeed, ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
+    ThreadCount, ThreadCount2, ThreadEnabled,
+};
+use crate::smbios::{Smbios, text};
 
 /// A processor socket as the firmware describes it (SMBIOS type 4).
 #[serde_with::skip_serializing_none]
@@ -82,56 +55,104 @@ pub struct Socket {
 
 /// Sockets from SMBIOS type 4 (DSP0134, section 7.5).
 pub(super) fn sockets(table: &Smbios) -> Vec<Socket> {
-    let sockets = table.of_kind(4).map(|entry| {
-        // 0 means unknown; 0xFF means that the word at the second offset contains the number.
-        let count = |byte: usize, word: usize| match entry.byte(byte)? {
-            0 => None,
-            0xff => entry.word(word).filter(|n| *n != 0 && *n != 0xffff),
-            n => Some(u16::from(n)),
-        };
-        let word = |offset: usize| entry.word(offset).filter(|n| !matches!(n, 0 | 0xffff));
-        let is_populated = entry.byte(0x18).map(|status| status & 0x40 != 0);
-        // Meaningless for an empty socket, where some firmware leaves stale values.
-        let of_processor = |value: Option<u16>| value.filter(|_| is_populated != Some(false));
-        Socket {
-            locator: entry.string(0x04),
-            is_populated,
-            status: entry.byte(0x18).and_then(socket_status).map(str::to_owned),
-            manufacturer: entry.string(0x07),
-            version: entry.string(0x10),
-            serial: entry.string(0x20),
-            asset_tag: entry.string(0x21),
-            part_number: entry.string(0x22),
-            kind: socket_kind(entry),
-            voltage_mv: of_processor(entry.byte(0x11).and_then(voltage_mv)),
-            external_clock_mhz: of_processor(word(0x12)),
-            boot_mhz: of_processor(word(0x16)),
-            max_mhz: entry.word(0x14).filter(|mhz| *mhz != 0),
-            n_cores: count(0x23, 0x2a),
-            n_cores_enabled: count(0x24, 0x2c),
-            n_threads: count(0x25, 0x2e),
-            n_threads_enabled: of_processor(word(0x30)),
-        }
-    });
-    sockets.collect()
+    table.all().map(|entry| socket(&entry)).collect()
 }
 
-/// The state of the processor in a socket; `None` for an empty socket.
-fn socket_status(status: u8) -> Option<&'static str> {
-    match (status & 0x40 != 0, status & 0x07) {
-        (true, 1) => Some("enabled"),
-        (true, 2) => Some("disabled by the user"),
-        (true, 3) => Some("disabled by a self-test error"),
-        (true, 4) => Some("idle"),
+fn socket(entry: &SMBiosProcessorInformation) -> Socket {
+    let status = entry.status();
+    let is_populated = status.as_ref().map(ProcessorStatus::socket_populated);
+    // Meaningless for an empty socket, where some firmware leaves stale values.
+    let of_processor =
+        |value: Option<u16>| value.filter(|n| *n != 0xffff && is_populated != Some(false));
+    let external_clock = match entry.external_clock() {
+        Some(ProcessorExternalClock::MHz(mhz)) => Some(mhz),
+        Some(ProcessorExternalClock::Unknown) | None => None,
+    };
+    let n_threads_enabled = match entry.thread_enabled() {
+        Some(ThreadEnabled::Count(n)) => Some(n),
+        _ => None,
+    };
+    Socket {
+        locator: text(&entry.socket_designation()),
+        is_populated,
+        status: status.as_ref().and_then(socket_status).map(str::to_owned),
+        manufacturer: text(&entry.processor_manufacturer()),
+        version: text(&entry.processor_version()),
+        serial: text(&entry.serial_number()),
+        asset_tag: text(&entry.asset_tag()),
+        part_number: text(&entry.part_number()),
+        kind: socket_kind(entry),
+        voltage_mv: of_processor(entry.parts().get_field_byte(0x11).and_then(voltage_mv)),
+        external_clock_mhz: of_processor(external_clock),
+        boot_mhz: of_processor(mhz(entry.current_speed())),
+        max_mhz: mhz(entry.max_speed()),
+        n_cores: n_cores(entry),
+        n_cores_enabled: n_cores_enabled(entry),
+        n_threads: n_threads(entry),
+        n_threads_enabled: of_processor(n_threads_enabled),
+    }
+}
+
+fn mhz(speed: Option<ProcessorSpeed>) -> Option<u16> {
+    match speed? {
+        ProcessorSpeed::MHz(mhz) => Some(mhz),
+        ProcessorSpeed::Unknown => None,
+    }
+}
+
+// The wide fields are valid if the byte before them is 255.
+
+fn n_cores(entry: &SMBiosProcessorInformation) -> Option<u16> {
+    match (entry.core_count()?, entry.core_count_2()) {
+        (CoreCount::Count(n), _) => Some(u16::from(n)),
+        (CoreCount::SeeCoreCount2, Some(CoreCount2::Count(n))) => Some(n),
         _ => None,
     }
 }
 
-/// The firmware's own name for the socket if there is one, else the name of its number.
-fn socket_kind(entry: &Structure) -> Option<String> {
-    let code = entry.byte(0x19)?;
-    let known = KINDS.iter().find(|(known, _)| *known == code);
-    entry.string(0x32).or_else(|| known.map(|(_, name)| (*name).to_owned()))
+fn n_cores_enabled(entry: &SMBiosProcessorInformation) -> Option<u16> {
+    match (entry.cores_enabled()?, entry.cores_enabled_2()) {
+        (CoresEnabled::Count(n), _) => Some(u16::from(n)),
+        (CoresEnabled::SeeCoresEnabled2, Some(CoresEnabled2::Count(n))) => Some(n),
+        _ => None,
+    }
+}
+
+fn n_threads(entry: &SMBiosProcessorInformation) -> Option<u16> {
+    match (entry.thread_count()?, entry.thread_count_2()) {
+        (ThreadCount::Count(n), _) => Some(u16::from(n)),
+        (ThreadCount::SeeThreadCount2, Some(ThreadCount2::Count(n))) => Some(n),
+        _ => None,
+    }
+}
+
+/// The state of the processor in a socket; `None` for an empty socket.
+fn socket_status(status: &ProcessorStatus) -> Option<&'static str> {
+    match status.cpu_status() {
+        _ if !status.socket_populated() => None,
+        CpuStatus::Enabled => Some("enabled"),
+        CpuStatus::UserDisabled => Some("disabled by the user"),
+        CpuStatus::BiosDisabled => Some("disabled by a self-test error"),
+        CpuStatus::Idle => Some("idle"),
+        CpuStatus::Unknown | CpuStatus::Other | CpuStatus::None => None,
+    }
+}
+
+/// The firmware's own name for the socket if there is one, else the library's name of its number, for the sockets of
+/// servers and desktops.
+fn socket_kind(entry: &SMBiosProcessorInformation) -> Option<String> {
+    const FAMILIES: [&str; 5] = ["LGA", "SP", "AM", "G34", "C32"];
+    let upgrade = entry.processor_upgrade()?.value;
+    text(&entry.socket_type()).or_else(|| match upgrade {
+        ProcessorUpgrade::SocketF1207 => Some("F".to_owned()),
+        ProcessorUpgrade::SocketSP3r23 => Some("SP3r2".to_owned()),
+        upgrade => {
+            let name = format!("{upgrade:?}");
+            let name = name.strip_prefix("Socket")?;
+            let is_known = FAMILIES.iter().any(|family| name.starts_with(family));
+            is_known.then(|| name.replace('_', "-"))
+        }
+    })
 }
 
 /// With bit 7 set, tenths of a volt in the other bits; else one bit each for 5 V, 3.3 V and 2.9 V, and
@@ -201,6 +222,7 @@ mod tests {
 
     #[test]
     fn processor_that_failed_its_self_test_is_not_an_empty_socket() {
+        let socket_status = |raw| super::socket_status(&ProcessorStatus { raw });
         assert_eq!(socket_status(0x43), Some("disabled by a self-test error"));
         assert_eq!(socket_status(0x41), Some("enabled"));
         assert_eq!(socket_status(0x03), None, "no processor is in it");

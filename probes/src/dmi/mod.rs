@@ -17,7 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::smbios::{self, Smbios, Structure};
+use crate::smbios;
+use crate::smbios::types::{
+    ChassisHeight, PowerCords, SMBiosBaseboardInformation as Board, SMBiosInformation as Firmware,
+    SMBiosString, SMBiosStruct, SMBiosSystemChassisInformation as Case,
+    SMBiosSystemInformation as System,
+};
 
 /// The class link, and where it leads.
 const ID: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"];
@@ -130,102 +135,104 @@ pub struct Dmi {
 /// Reads what the firmware says of the machine.
 #[must_use]
 pub fn dmi(machine: &Machine) -> Dmi {
-    let table = smbios::read(machine);
-    let kind = |kind: u8| table.as_ref().and_then(|table| table.of_kind(kind).next());
-    let id = ID.into_iter().find(|id| machine.is_dir(id)).unwrap_or(ID[0]);
-    let sources = Sources { machine, id, entry: None };
+    let table = smbios::read(machine).unwrap_or_default();
+    let dir = ID.into_iter().find(|dir| machine.is_dir(dir)).unwrap_or(ID[0]);
+    let files = Files { machine, dir };
     let mut dmi = Dmi {
-        chassis: chassis(&Sources { entry: kind(3), ..sources }),
-        baseboard: baseboard(&Sources { entry: kind(2), ..sources }),
-        product: product(&Sources { entry: kind(1), ..sources }, table.as_ref()),
-        bios: bios(&Sources { entry: kind(0), ..sources }),
+        chassis: chassis(&files, table.first().as_ref()),
+        baseboard: baseboard(&files, table.first().as_ref()),
+        product: product(&files, table.first().as_ref(), table.version),
+        bios: bios(&files, table.first().as_ref()),
     };
     device_tree(machine, &mut dmi);
     dmi
 }
 
-/// The two sources of a field: a file of sysfs, then a structure of the table.
-#[derive(Clone, Copy)]
-struct Sources<'a> {
+/// The kernel's files; a field that they lack comes from a structure of the table.
+struct Files<'a> {
     machine: &'a Machine,
-    id: &'static str,
-    entry: Option<&'a Structure>,
+    dir: &'static str,
 }
 
-impl Sources<'_> {
+impl Files<'_> {
     fn path(&self, file: &str) -> String {
-        format!("{}/{file}", self.id)
+        format!("{}/{file}", self.dir)
     }
 
-    fn text(&self, file: &str, offset: usize) -> Option<String> {
+    fn text<T>(
+        &self,
+        file: &str,
+        entry: Option<&T>,
+        read: fn(&T) -> SMBiosString,
+    ) -> Option<String> {
         let text = self.machine.text(&self.path(file));
         let text = text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-        text.or_else(|| self.entry?.string(offset))
-    }
-
-    /// A number in the table; 0 means unknown.
-    fn number(&self, offset: usize) -> Option<u8> {
-        self.entry?.byte(offset).filter(|number| !matches!(number, 0 | 0xff))
+        text.or_else(|| smbios::text(&read(entry?)))
     }
 
     /// A release of two numbers; 255 means that there is none.
-    fn release(&self, file: &str, offset: usize) -> Option<String> {
-        let table = || match self.entry?.bytes(offset, 2)? {
-            [0xff, 0xff] => None,
-            [major, minor] => Some(format!("{major}.{minor}")),
+    fn release(&self, file: &str, numbers: Option<(Option<u8>, Option<u8>)>) -> Option<String> {
+        let in_table = || match numbers? {
+            (Some(0xff), Some(0xff)) => None,
+            (Some(major), Some(minor)) => Some(format!("{major}.{minor}")),
             _ => None,
         };
-        self.machine.text(&self.path(file)).or_else(table)
+        self.machine.text(&self.path(file)).or_else(in_table)
     }
 }
 
-fn chassis(sources: &Sources) -> Chassis {
-    let file: Option<u8> = sources.machine.number(&sources.path("chassis_type"));
-    let code = file.or_else(|| sources.entry?.byte(0x05)).map(|code| code & 0x7f);
+fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
+    let code: Option<u8> = files.machine.number(&files.path("chassis_type"));
+    let code = code.or_else(|| Some(entry?.chassis_type()?.raw)).map(|code| code & 0x7f);
     let code = code.filter(|code| *code != 0);
     Chassis {
-        vendor: sources.text("chassis_vendor", 0x04),
+        vendor: files.text("chassis_vendor", entry, Case::manufacturer),
         kind: code.and_then(chassis_kind).map(str::to_owned),
         kind_code: code,
-        version: sources.text("chassis_version", 0x06),
-        serial: sources.text("chassis_serial", 0x07),
-        asset_tag: sources.text("chassis_asset_tag", 0x08),
-        height_u: sources.number(0x11),
-        n_power_cords: sources.number(0x12),
+        version: files.text("chassis_version", entry, Case::version),
+        serial: files.text("chassis_serial", entry, Case::serial_number),
+        asset_tag: files.text("chassis_asset_tag", entry, Case::asset_tag_number),
+        height_u: match entry.and_then(Case::height) {
+            Some(ChassisHeight::U(height)) => Some(height),
+            _ => None,
+        },
+        n_power_cords: match entry.and_then(Case::number_of_power_cords) {
+            Some(PowerCords::Count(n)) if n < 0xff => Some(n),
+            _ => None,
+        },
     }
 }
 
-fn baseboard(sources: &Sources) -> Baseboard {
+fn baseboard(files: &Files, entry: Option<&Board>) -> Baseboard {
     Baseboard {
-        vendor: sources.text("board_vendor", 0x04),
-        product: sources.text("board_name", 0x05),
-        version: sources.text("board_version", 0x06),
-        serial: sources.text("board_serial", 0x07),
-        asset_tag: sources.text("board_asset_tag", 0x08),
+        vendor: files.text("board_vendor", entry, Board::manufacturer),
+        product: files.text("board_name", entry, Board::product),
+        version: files.text("board_version", entry, Board::version),
+        serial: files.text("board_serial", entry, Board::serial_number),
+        asset_tag: files.text("board_asset_tag", entry, Board::asset_tag),
     }
 }
 
-fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
-    let raw = sources.entry.and_then(|entry| entry.bytes(0x08, 16));
-    let version = table.and_then(|table| table.version);
-    let file = sources.machine.parse(&sources.path("product_uuid"), parse_uuid);
+fn product(files: &Files, entry: Option<&System>, version: Option<(u8, u8)>) -> Product {
+    // The library drops the bytes of a UUID that is not set.
+    let raw = entry.and_then(|entry| entry.parts().get_field_data(0x08, 0x18));
+    let file = files.machine.parse(&files.path("product_uuid"), parse_uuid);
     let uuid = file.or_else(|| uuid_of_table(raw?, version)).filter(|uuid| !guid::is_unset(*uuid));
-    let name = sources.text("product_name", 0x05);
-    let vendor = sources.text("sys_vendor", 0x04);
+    let name = files.text("product_name", entry, System::product_name);
+    let vendor = files.text("sys_vendor", entry, System::manufacturer);
     Product {
         source: (name.is_some() || vendor.is_some()).then(|| "smbios".to_owned()),
         vendor,
         name,
-        version: sources.text("product_version", 0x06),
-        serial: sources.text("product_serial", 0x07),
-        sku: sources.text("product_sku", 0x19),
-        family: sources.text("product_family", 0x1a),
+        version: files.text("product_version", entry, System::version),
+        serial: files.text("product_serial", entry, System::serial_number),
+        sku: files.text("product_sku", entry, System::sku_number),
+        family: files.text("product_family", entry, System::family),
         uuid_swapped: uuid.map(|uuid| guid::uuid(&guid::swapped(uuid))),
         uuid: uuid.map(|uuid| guid::uuid(&uuid)),
         uuid_raw_hex: raw.map(hex),
-        wake_up: sources
-            .entry
-            .and_then(|entry| names::wake_up(entry.byte(0x18)?))
+        wake_up: entry
+            .and_then(|system| names::wake_up(&system.wakeup_type()?.value))
             .map(str::to_owned),
         compatible: Vec::new(),
     }
@@ -242,13 +249,17 @@ fn uuid_of_table(raw: &[u8], version: Option<(u8, u8)>) -> Option<[u8; 16]> {
     Some(if version? >= (2, 6) { guid::swapped(bytes) } else { bytes })
 }
 
-fn bios(sources: &Sources) -> Bios {
+fn bios(files: &Files, entry: Option<&Firmware>) -> Bios {
+    let release =
+        entry.map(|bios| (bios.system_bios_major_release(), bios.system_bios_minor_release()));
+    let controller =
+        entry.map(|bios| (bios.e_c_firmware_major_release(), bios.e_c_firmware_minor_release()));
     Bios {
-        vendor: sources.text("bios_vendor", 0x04),
-        version: sources.text("bios_version", 0x05),
-        date: sources.text("bios_date", 0x08),
-        release: sources.release("bios_release", 0x14),
-        embedded_controller_release: sources.release("ec_firmware_release", 0x16),
+        vendor: files.text("bios_vendor", entry, Firmware::vendor),
+        version: files.text("bios_version", entry, Firmware::version),
+        date: files.text("bios_date", entry, Firmware::release_date),
+        release: files.release("bios_release", release),
+        embedded_controller_release: files.release("ec_firmware_release", controller),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Names of SMBIOS's numbers for the chassis and the wake-up (DSP0134).
 
+use crate::smbios::types::SystemWakeUpType;
+
 /// What started the machine (table 7.2.2).
-pub(super) fn wake_up(code: u8) -> Option<&'static str> {
+pub(super) fn wake_up(code: &SystemWakeUpType) -> Option<&'static str> {
     match code {
-        3 => Some("timer"),
-        4 => Some("modem"),
-        5 => Some("network"),
-        6 => Some("power switch"),
-        7 => Some("pci"),
-        8 => Some("power restored"),
+        SystemWakeUpType::ApmTimer => Some("timer"),
+        SystemWakeUpType::ModernRing => Some("modem"),
+        SystemWakeUpType::LanRemote => Some("network"),
+        SystemWakeUpType::PowerSwitch => Some("power switch"),
+        SystemWakeUpType::PciPme => Some("pci"),
+        SystemWakeUpType::ACPowerRestored => Some("power restored"),
         _ => None,
     }
 }

@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::pci_address::Address;
-use crate::smbios;
+use crate::smbios::{self, types::SMBiosMemoryDevice};
 
 const PATH: &str = "sys/firmware/acpi/tables/data/BERT";
-/// Type of a DIMM in the SMBIOS table, and the offset of the number of its slot's name (DSP0134 3.7, type 17).
-const MEMORY_DEVICE: u8 = 17;
-const DEVICE_LOCATOR: usize = 0x10;
 
 /// An error of the hardware that the firmware recorded before this boot.
 #[serde_with::skip_serializing_none]
@@ -66,6 +63,6 @@ fn boot_error(machine: &Machine, section: Section) -> BootError {
 /// The name that the SMBIOS table gives the slot with this handle.
 fn slot(machine: &Machine, handle: u16) -> Option<String> {
     let table = smbios::read(machine)?;
-    let device = table.by_handle(handle).filter(|device| device.kind() == MEMORY_DEVICE)?;
-    device.string(DEVICE_LOCATOR)
+    let device: SMBiosMemoryDevice = table.by_handle(handle)?.as_type()?;
+    smbios::text(&device.device_locator())
 }

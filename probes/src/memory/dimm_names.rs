@@ -1,92 +1,80 @@
-//! Names of SMBIOS's numbers for memory modules and their arrays (DSP0134, sections 7.17 to 7.19).
+//! Names for smbios-lib's kinds of memory modules and their arrays (DSP0134, sections 7.17 to 7.19).
 
-/// The name of `code`; the first name belongs to code 1, and an empty name means unknown.
-pub(super) fn name(names: &[&str], code: u8) -> Option<String> {
-    let name = names.get(usize::from(code).checked_sub(1)?)?;
-    (!name.is_empty()).then(|| (*name).to_owned())
+use crate::smbios::types::{
+    MemoryArrayErrorCorrection, MemoryDeviceTechnology, MemoryDeviceType, MemoryErrorType,
+    MemoryFormFactor,
+};
+
+pub(super) fn error_correction(code: &MemoryArrayErrorCorrection) -> Option<&'static str> {
+    match code {
+        MemoryArrayErrorCorrection::NoCorrection => Some("None"),
+        MemoryArrayErrorCorrection::Parity => Some("Parity"),
+        MemoryArrayErrorCorrection::SingleBitEcc => Some("Single-bit ECC"),
+        MemoryArrayErrorCorrection::MultiBitEcc => Some("Multi-bit ECC"),
+        MemoryArrayErrorCorrection::Crc => Some("CRC"),
+        _ => None,
+    }
 }
 
-// `Other` and `Unknown` are no facts and are left empty.
-pub(super) const ERROR_CORRECTIONS: &[&str] =
-    &["", "", "None", "Parity", "Single-bit ECC", "Multi-bit ECC", "CRC"];
+/// The name of an error; `None` also where the firmware says that there was none.
+pub(super) fn error(code: &MemoryErrorType) -> Option<&'static str> {
+    match code {
+        MemoryErrorType::BadRead => Some("Bad read"),
+        MemoryErrorType::ParityError => Some("Parity error"),
+        MemoryErrorType::SingleBitError => Some("Single-bit error"),
+        MemoryErrorType::DoubleBitError => Some("Double-bit error"),
+        MemoryErrorType::MultiBitError => Some("Multi-bit error"),
+        MemoryErrorType::NibbleError => Some("Nibble error"),
+        MemoryErrorType::ChecksumError => Some("Checksum error"),
+        MemoryErrorType::CrcError => Some("CRC error"),
+        MemoryErrorType::CorrectedSingleBitError => Some("Corrected single-bit error"),
+        MemoryErrorType::CorrectedError => Some("Corrected error"),
+        MemoryErrorType::UncorrectableError => Some("Uncorrectable error"),
+        _ => None,
+    }
+}
 
-/// Types of errors (DSP0134, section 7.19.1); the third means that there was no error.
-pub(super) const ERRORS: &[&str] = &[
-    "",
-    "",
-    "",
-    "Bad read",
-    "Parity error",
-    "Single-bit error",
-    "Double-bit error",
-    "Multi-bit error",
-    "Nibble error",
-    "Checksum error",
-    "CRC error",
-    "Corrected single-bit error",
-    "Corrected error",
-    "Uncorrectable error",
-];
+pub(super) fn form_factor(code: &MemoryFormFactor) -> Option<String> {
+    let name = match code {
+        MemoryFormFactor::Other | MemoryFormFactor::Unknown | MemoryFormFactor::None => {
+            return None;
+        }
+        MemoryFormFactor::ProprietaryCard => "Proprietary Card",
+        MemoryFormFactor::RowOfChips => "Row Of Chips",
+        MemoryFormFactor::Fbdimm => "FB-DIMM",
+        MemoryFormFactor::Chip => "Chip",
+        MemoryFormFactor::Die => "Die",
+        // The others are abbreviations.
+        other => return Some(format!("{other:?}").to_uppercase()),
+    };
+    Some(name.to_owned())
+}
 
-pub(super) const FORM_FACTORS: &[&str] = &[
-    "",
-    "",
-    "SIMM",
-    "SIP",
-    "Chip",
-    "DIP",
-    "ZIP",
-    "Proprietary Card",
-    "DIMM",
-    "TSOP",
-    "Row Of Chips",
-    "RIMM",
-    "SODIMM",
-    "SRIMM",
-    "FB-DIMM",
-    "Die",
-    "CAMM",
-];
+pub(super) fn kind(code: &MemoryDeviceType) -> Option<String> {
+    let name = match code {
+        MemoryDeviceType::Other | MemoryDeviceType::Unknown | MemoryDeviceType::None => {
+            return None;
+        }
+        MemoryDeviceType::Ddr2Fbdimm => "DDR2 FB-DIMM",
+        MemoryDeviceType::Flash => "Flash",
+        MemoryDeviceType::LogicalNonVolatileDevice => "Logical non-volatile device",
+        MemoryDeviceType::ThreeDram => "3DRAM",
+        // The others are abbreviations.
+        other => return Some(format!("{other:?}").to_uppercase()),
+    };
+    Some(name.to_owned())
+}
 
-pub(super) const KINDS: &[&str] = &[
-    "",
-    "",
-    "DRAM",
-    "EDRAM",
-    "VRAM",
-    "SRAM",
-    "RAM",
-    "ROM",
-    "Flash",
-    "EEPROM",
-    "FEPROM",
-    "EPROM",
-    "CDRAM",
-    "3DRAM",
-    "SDRAM",
-    "SGRAM",
-    "RDRAM",
-    "DDR",
-    "DDR2",
-    "DDR2 FB-DIMM",
-    "",
-    "",
-    "",
-    "DDR3",
-    "FBD2",
-    "DDR4",
-    "LPDDR",
-    "LPDDR2",
-    "LPDDR3",
-    "LPDDR4",
-    "Logical non-volatile device",
-    "HBM",
-    "HBM2",
-    "DDR5",
-    "LPDDR5",
-    "HBM3",
-];
-
-/// Technologies of modules; the third is plain DRAM.
-pub(super) const TECHNOLOGIES: &[&str] =
-    &["", "", "", "NVDIMM-N", "NVDIMM-F", "NVDIMM-P", "Intel Optane persistent memory"];
+/// The technology of a module, unless it is plain DRAM.
+pub(super) fn technology(code: &MemoryDeviceTechnology) -> Option<&'static str> {
+    match code {
+        MemoryDeviceTechnology::NvdimmN => Some("NVDIMM-N"),
+        MemoryDeviceTechnology::NvdimmF => Some("NVDIMM-F"),
+        MemoryDeviceTechnology::NvdimmP => Some("NVDIMM-P"),
+        MemoryDeviceTechnology::IntelOptaneDcPersistentMemory => {
+            Some("Intel Optane persistent memory")
+        }
+        MemoryDeviceTechnology::Mrdimm => Some("MRDIMM"),
+        _ => None,
+    }
+}

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::dimm_names::{ERROR_CORRECTIONS, ERRORS, FORM_FACTORS, KINDS, TECHNOLOGIES, name};
+use super::dimm_names;
 use super::{Dimm, Memory};
-use crate::smbios::{Smbios, Structure};
+use crate::smbios::types::{
+    Handle, MaximumMemoryCapacity, MemoryArrayUse, MemoryIndicatedSize, MemorySize,
+    MemorySizeExtended, MemorySpeed, MemorySpeedExtended, SMBiosMemoryArrayMappedAddress,
+    SMBiosMemoryDevice, SMBiosMemoryDeviceMappedAddress, SMBiosMemoryErrorInformation32,
+    SMBiosMemoryErrorInformation64, SMBiosPhysicalMemoryArray, SMBiosStruct,
+};
+use crate::smbios::{Smbios, Structure, text};
 use formats::hex::hex;
 
 /// Far more slots than any machine has; a table with more is not counted.
@@ -12,16 +18,16 @@ const LIMIT_SLOTS: usize = 4096;
 
 /// Fills slots, modules and the arrays' facts from the table; of a table that is cut, no sums.
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
-    let arrays: Vec<&Structure> = table.of_kind(16).filter(|array| is_system(array)).collect();
-    memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
-    memory.max_capacity_bytes = sum(arrays.iter().map(|array| max_capacity_bytes(array)));
+    let arrays: Vec<SMBiosPhysicalMemoryArray> = table.all().filter(is_system).collect();
+    memory.error_correction = same(arrays.iter().map(error_correction));
+    memory.max_capacity_bytes = sum(arrays.iter().map(max_capacity_bytes));
     memory.max_capacity_bytes =
         memory.max_capacity_bytes.filter(|bytes| *bytes > 0 && table.is_complete);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
     let others = Others::of(table);
-    let mut slots = table.of_kind(17).filter(|slot| others.in_system(slot));
+    let mut slots = table.all().filter(|slot| others.in_system(slot));
     memory.dimms =
-        slots.by_ref().take(LIMIT_SLOTS).map(|slot| others.placed(slot, dimm(slot))).collect();
+        slots.by_ref().take(LIMIT_SLOTS).map(|slot| others.placed(&slot, dimm(&slot))).collect();
     if memory.dimms.is_empty() || !table.is_complete || slots.next().is_some() {
         return;
     }
@@ -36,8 +42,8 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
 }
 
 /// Whether an array holds system memory, and not flash, video or cache.
-fn is_system(array: &Structure) -> bool {
-    array.byte(0x05).is_none_or(|purpose| purpose == 0x03)
+fn is_system(array: &SMBiosPhysicalMemoryArray) -> bool {
+    array.usage().is_none_or(|usage| *usage == MemoryArrayUse::SystemMemory)
 }
 
 /// The structures that slots refer to, found once for all of them.
@@ -54,47 +60,54 @@ impl Others<'_> {
             by_handle.entry(structure.handle()).or_insert(structure);
         }
         let mut mapped = BTreeMap::new();
-        for map in table.of_kind(20) {
-            let (Some(handle), Some((from, to))) = (map.word(0x0c), range(map, 0x13)) else {
+        for map in table.all::<SMBiosMemoryDeviceMappedAddress>() {
+            let kib = map.starting_address().zip(map.ending_address());
+            let bytes = map.extended_starting_address().zip(map.extended_ending_address());
+            let (Some(handle), Some((from, to))) = (map.memory_device_handle(), range(kib, bytes))
+            else {
                 continue;
             };
-            let all = mapped.entry(handle).or_insert((from, to));
+            let all = mapped.entry(*handle).or_insert((from, to));
             *all = (all.0.min(from), all.1.max(to));
         }
         Others { by_handle, mapped }
     }
 
+    fn get<'a, T: SMBiosStruct<'a>>(&'a self, handle: Option<&Handle>) -> Option<T> {
+        self.by_handle.get(handle?)?.as_type()
+    }
+
     /// Whether a slot belongs to system memory, which is assumed if its array is missing.
-    fn in_system(&self, slot: &Structure) -> bool {
-        let array = slot.word(0x04).and_then(|handle| self.by_handle.get(&handle));
-        array.filter(|array| array.kind() == 16).is_none_or(|array| is_system(array))
+    fn in_system(&self, slot: &SMBiosMemoryDevice) -> bool {
+        let array = self.get(slot.physical_memory_array_handle().as_ref());
+        array.is_none_or(|array| is_system(&array))
     }
 
     /// Adds facts of other structures: the mapped range from type 20, an error from type 18 or 33.
-    fn placed(&self, slot: &Structure, mut dimm: Dimm) -> Dimm {
+    fn placed(&self, slot: &SMBiosMemoryDevice, mut dimm: Dimm) -> Dimm {
         if dimm.is_populated == Some(false) {
             return dimm;
         }
-        let mapped = self.mapped.get(&slot.handle());
+        let mapped = self.mapped.get(&slot.parts().header.handle());
         (dimm.mapped_from, dimm.mapped_to) = mapped.copied().unzip();
         // FFFEh means that the firmware records no errors, FFFFh that there was none.
-        let error = slot.word(0x06).filter(|handle| *handle < 0xfffe);
-        let error = error.and_then(|handle| self.by_handle.get(&handle));
-        let error = error.filter(|error| matches!(error.kind(), 18 | 33));
-        dimm.firmware_error = error.and_then(|error| name(ERRORS, error.byte(0x04)?));
+        let handle = slot.memory_error_information_handle().filter(|handle| **handle < 0xfffe);
+        let narrow = self.get::<SMBiosMemoryErrorInformation32>(handle.as_ref());
+        let wide = self.get::<SMBiosMemoryErrorInformation64>(handle.as_ref());
+        let error = narrow.and_then(|error| error.error_type()).or_else(|| wide?.error_type());
+        dimm.firmware_error = error.and_then(|error| dimm_names::error(&error)).map(str::to_owned);
         dimm
     }
 }
 
-fn dimm(slot: &Structure) -> Dimm {
-    let size = size(slot);
+fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
     let mut dimm = Dimm {
-        locator: slot.string(0x10),
-        bank_locator: slot.string(0x11),
-        form_factor: slot.byte(0x0e).and_then(|code| name(FORM_FACTORS, code)),
+        locator: text(&slot.device_locator()),
+        bank_locator: text(&slot.bank_locator()),
+        form_factor: slot.form_factor().and_then(|code| dimm_names::form_factor(&code)),
         ..Dimm::default()
     };
-    match size {
+    match size(slot) {
         Size::Empty => dimm.is_populated = Some(false),
         Size::NotKnown => {}
         Size::Bytes(bytes) => {
@@ -106,49 +119,66 @@ fn dimm(slot: &Structure) -> Dimm {
     if dimm.is_populated == Some(false) {
         return dimm;
     }
-    let word = |offset: usize| slot.word(offset).filter(|n| *n != 0 && *n != 0xffff);
-    let bytes = |offset: usize| slot.qword(offset).filter(|bytes| !matches!(*bytes, 0 | u64::MAX));
-    let non_volatile_bytes = bytes(0x34);
-    let maker = slot.bytes(0x2c, 2).filter(|bytes| !matches!(bytes, [0, 0] | [0xff, 0xff]));
-    let rank = slot.byte(0x1b).map(|attributes| attributes & 0x0f);
+    let known = |value: Option<u16>| value.filter(|n| *n != 0 && *n != 0xffff);
+    let non_volatile_bytes = slot.non_volatile_size().and_then(|size| part_bytes(&size));
+    let rank = slot.attributes().map(|attributes| attributes & 0x0f);
     Dimm {
-        kind: slot.byte(0x12).and_then(|code| name(KINDS, code)),
-        speed_mt_s: speed(slot, 0x15, 0x54),
-        configured_speed_mt_s: speed(slot, 0x20, 0x58),
-        manufacturer: slot.string(0x17),
-        serial: slot.string(0x18),
-        asset_tag: slot.string(0x19),
-        part_number: slot.string(0x1a),
+        kind: slot.memory_type().and_then(|code| dimm_names::kind(&code)),
+        speed_mt_s: slot.speed().and_then(|speed| mt_s(&speed, slot.extended_speed())),
+        configured_speed_mt_s: slot
+            .configured_memory_speed()
+            .and_then(|speed| mt_s(&speed, slot.extended_configured_memory_speed())),
+        manufacturer: text(&slot.manufacturer()),
+        serial: text(&slot.serial_number()),
+        asset_tag: text(&slot.asset_tag()),
+        part_number: text(&slot.part_number()),
         rank: rank.filter(|rank| *rank > 0),
-        total_width_bits: word(0x08),
-        data_width_bits: word(0x0a),
-        min_voltage_mv: word(0x22),
-        max_voltage_mv: word(0x24),
-        configured_voltage_mv: word(0x26),
-        technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
-        firmware: slot.string(0x2b),
-        manufacturer_id: maker.map(hex),
+        total_width_bits: known(slot.total_width()),
+        data_width_bits: known(slot.data_width()),
+        min_voltage_mv: known(slot.minimum_voltage()),
+        max_voltage_mv: known(slot.maximum_voltage()),
+        configured_voltage_mv: known(slot.configured_voltage()),
+        technology: slot
+            .memory_technology()
+            .and_then(|code| dimm_names::technology(&code))
+            .map(str::to_owned),
+        firmware: text(&slot.firmware_version()),
+        manufacturer_id: known(slot.module_manufacturer_id()).map(|id| hex(&id.to_le_bytes())),
         // For plain DRAM this repeats the whole size.
-        volatile_bytes: bytes(0x3c).filter(|_| non_volatile_bytes.is_some()),
+        volatile_bytes: slot
+            .volatile_size()
+            .and_then(|size| part_bytes(&size))
+            .filter(|_| non_volatile_bytes.is_some()),
         non_volatile_bytes,
         ..dimm
     }
 }
 
+/// The size of a module's part; `None` if it has none or the size is unknown.
+fn part_bytes(size: &MemoryIndicatedSize) -> Option<u64> {
+    match size {
+        MemoryIndicatedSize::Bytes(bytes) if *bytes > 0 => Some(*bytes),
+        _ => None,
+    }
+}
+
 /// Sum of the ranges that the arrays map (type 19).
 fn mapped_bytes(table: &Smbios) -> Option<u64> {
+    let ranges = table.all::<SMBiosMemoryArrayMappedAddress>().filter_map(|map| {
+        let kib = map.starting_address().zip(map.ending_address());
+        range(kib, map.extended_starting_address().zip(map.extended_ending_address()))
+    });
     let mut sum = None;
-    for (from, to) in table.of_kind(19).filter_map(|map| range(map, 0x0f)) {
+    for (from, to) in ranges {
         sum = Some(sum.unwrap_or(0_u64).checked_add(to - from)?.checked_add(1)?);
     }
     sum
 }
 
-/// First and last byte of a mapped range: in KiB, or in bytes at `extended` if the first KiB field has
-/// all bits set (SMBIOS 2.7).
-fn range(map: &Structure, extended: usize) -> Option<(u64, u64)> {
-    let (from, to) = match (map.dword(0x04)?, map.dword(0x08)?) {
-        (u32::MAX, _) => (map.qword(extended)?, map.qword(extended + 8)?),
+/// First and last byte of a mapped range: in KiB, or in bytes if the first KiB field has all bits set (SMBIOS 2.7).
+fn range(kib: Option<(u32, u32)>, bytes: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    let (from, to) = match kib? {
+        (u32::MAX, _) => bytes?,
         (from, to) => (u64::from(from) << 10, (u64::from(to) << 10) + 0x3ff),
     };
     (from < to).then_some((from, to))
@@ -161,42 +191,39 @@ enum Size {
     Bytes(u64),
 }
 
-/// The size: 0 means an empty slot, 0xFFFF unknown, 0x7FFF that the extended field has the size in MiB;
-/// bit 15 selects KiB as the unit.
-fn size(slot: &Structure) -> Size {
-    match slot.word(0x0c) {
-        None | Some(0xffff) => Size::NotKnown,
-        Some(0) => Size::Empty,
-        Some(0x7fff) => match slot.dword(0x1c).map(|mib| mib & 0x7fff_ffff) {
-            None | Some(0) => Size::NotKnown,
-            Some(mib) => Size::Bytes(u64::from(mib) << 20),
-        },
-        Some(kib) if kib & 0x8000 != 0 => match kib & 0x7fff {
-            0 => Size::NotKnown,
-            kib => Size::Bytes(u64::from(kib) << 10),
-        },
-        Some(mib) => Size::Bytes(u64::from(mib) << 20),
+fn size(slot: &SMBiosMemoryDevice) -> Size {
+    match (slot.size(), slot.extended_size()) {
+        (Some(MemorySize::NotInstalled), _) => Size::Empty,
+        (Some(MemorySize::Megabytes(mib)), _) => Size::Bytes(u64::from(mib) << 20),
+        (Some(MemorySize::Kilobytes(kib)), _) if kib > 0 => Size::Bytes(u64::from(kib) << 10),
+        (Some(MemorySize::SeeExtendedSize), Some(MemorySizeExtended::Megabytes(mib))) => {
+            Size::Bytes(u64::from(mib) << 20)
+        }
+        _ => Size::NotKnown,
     }
 }
 
-/// A speed in MT/s: 0 means unknown, 0xFFFF that the extended field has it.
-fn speed(slot: &Structure, offset: usize, extended: usize) -> Option<u32> {
-    match slot.word(offset)? {
-        0 => None,
-        0xffff => slot.dword(extended).map(|speed| speed & 0x7fff_ffff).filter(|speed| *speed > 0),
-        speed => Some(u32::from(speed)),
+/// A speed in MT/s.
+fn mt_s(speed: &MemorySpeed, extended: Option<MemorySpeedExtended>) -> Option<u32> {
+    match (speed, extended) {
+        (MemorySpeed::MTs(speed), _) => Some(u32::from(*speed)),
+        (MemorySpeed::SeeExtendedSpeed, Some(MemorySpeedExtended::MTs(speed))) => Some(speed),
+        _ => None,
     }
 }
 
-fn max_capacity_bytes(array: &Structure) -> Option<u64> {
-    match array.dword(0x07)? {
-        0x8000_0000 => array.qword(0x0f).filter(|bytes| *bytes > 0),
-        kib => Some(u64::from(kib) << 10),
+fn max_capacity_bytes(array: &SMBiosPhysicalMemoryArray) -> Option<u64> {
+    match array.maximum_capacity()? {
+        MaximumMemoryCapacity::SeeExtendedMaximumCapacity => {
+            array.extended_maximum_capacity().filter(|bytes| *bytes > 0)
+        }
+        MaximumMemoryCapacity::Kilobytes(kib) => Some(u64::from(kib) << 10),
     }
 }
 
-fn error_correction(array: &Structure) -> Option<String> {
-    array.byte(0x06).and_then(|code| name(ERROR_CORRECTIONS, code))
+fn error_correction(array: &SMBiosPhysicalMemoryArray) -> Option<String> {
+    let code = array.memory_error_correction()?;
+    dimm_names::error_correction(&code).map(str::to_owned)
 }
 
 /// The sum; `None` if a value is unknown or the sum exceeds 64 bits.

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
 use crate::machine::Machine;
 use formats::netlink as wire;
+use formats::route_table::{self, RouteEntry};
 
 const RTM_NEWROUTE: u16 = 24;
 /// Length of `struct rtmsg`, and of `struct rtnexthop`.
@@ -156,24 +157,17 @@ pub(super) fn from_proc(machine: &Machine) -> Vec<Route> {
     ipv4.lines().filter_map(parse_ipv4).chain(ipv6.lines().filter_map(parse_ipv6)).collect()
 }
 
-/// `eth0 00000000 0100000A 0003 0 0 100 00000000 …`; addresses in the byte order of the machine.
-/// Little-endian is assumed, as every supported architecture is.
+/// A line of `/proc/net/route`.
 fn parse_ipv4(line: &str) -> Option<Route> {
-    const UP: u32 = 1;
-    const REJECT: u32 = 0x200;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let &[name, destination, gateway, flags, _, _, metric, mask, ..] = words.as_slice() else {
-        return None;
-    };
-    let address = |text| Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?.swap_bytes()));
-    let length = u32::from(address(mask)?).leading_ones();
-    let flags = u32::from_str_radix(flags, 16).ok()?;
-    let gateway = address(gateway)?;
+    const UP: u16 = 1;
+    const REJECT: u16 = 0x200;
+    let RouteEntry { iface, destination, gateway, flags, metrics, mask, .. } =
+        route_table::parse_line(line)?;
     (flags & (UP | REJECT) == UP).then_some(Route {
-        destination: format!("{}/{length}", address(destination)?),
+        destination: format!("{destination}/{}", u32::from(mask).leading_ones()),
         gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
-        interface: name.to_owned(),
-        metric: metric.parse().ok()?,
+        interface: iface,
+        metric: metrics,
         family: "ipv4".to_owned(),
         ..Route::default()
     })

@@ -190,7 +190,9 @@ fn set_relations(machine: &Machine, attributes: &Attributes, device: &mut PciDev
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::has;
     use crate::testing::tree;
+    use serde_json::json;
 
     const NIC: &str = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
 
@@ -257,25 +259,20 @@ mod tests {
         let unread: Vec<String> = unread.collect();
         assert_eq!(unread, ["/sys/devices/pci10000:e0/10000:e1:00.0"], "its directory is missing");
         let nic = &pci.devices[1];
-        assert_eq!(nic.class.as_deref(), Some("0200"));
-        assert_eq!(nic.prog_if.as_deref(), Some("00"));
-        assert_eq!(nic.vendor_id.as_deref(), Some("8086"));
-        assert_eq!(nic.device_id.as_deref(), Some("10fb"));
-        assert_eq!(nic.subsystem_device_id.as_deref(), Some("000c"));
-        assert_eq!(nic.subsystem_name.as_deref(), Some("Ethernet Server Adapter X520-2"));
-        assert_eq!(nic.revision.as_deref(), Some("01"));
-        assert_eq!(nic.driver.as_deref(), Some("ixgbe"));
-        assert_eq!((nic.numa_node, nic.iommu_group), (Some(0), Some(41)));
-        assert_eq!(nic.slot.as_deref(), Some("3"));
-        assert_eq!(nic.parent.as_deref(), Some("0000:3a:00.0"));
-        assert_eq!((nic.n_vfs, nic.max_vfs), (Some(0), Some(63)));
+        has(
+            nic,
+            &json!({"class": "0200", "prog_if": "00", "vendor_id": "8086", "device_id": "10fb"}),
+        );
+        has(nic, &json!({"subsystem_device_id": "000c", "revision": "01", "driver": "ixgbe"}));
+        has(nic, &json!({"subsystem_name": "Ethernet Server Adapter X520-2", "slot": "3"}));
+        has(nic, &json!({"numa_node": 0, "iommu_group": 41, "parent": "0000:3a:00.0"}));
+        has(nic, &json!({"n_vfs": 0, "max_vfs": 63, "rom_bytes": null}));
         let link = nic.link.clone().unwrap();
         assert_eq!((link.current_gt_s_x10, link.max_gt_s_x10), (Some(25), Some(50)));
         assert_eq!((link.possible_gt_s_x10, link.possible_width), (Some(50), Some(4)));
         assert_eq!(nic.aer.as_ref().and_then(|aer| aer.n_correctable), Some(3));
         assert_eq!(nic.bars.len(), 1);
         assert_eq!((nic.bars[0].kind, nic.bars[0].size_bytes), (BarKind::Memory64, 8 << 20));
-        assert_eq!(nic.rom_bytes, None);
         assert_eq!(pci.devices[0].numa_node, None, "-1 is no node");
     }
 

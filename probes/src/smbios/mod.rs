@@ -20,7 +20,8 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use formats::smbios::{Smbios, Structure};
+pub(crate) use formats::smbios::{Smbios, Structure, text, types};
+use types::SMBiosStruct;
 
 use crate::machine::Machine;
 use crate::pci_address::Address;
@@ -63,9 +64,11 @@ pub struct SmbiosTable {
 }
 
 /// The PCI address in the four bytes at `offset`: segment, bus, device and function. `None` where
-/// all ones say that there is none.
-fn pci_address(structure: &Structure, offset: usize) -> Option<String> {
-    let &[low, high, bus, device] = structure.bytes(offset, 4)?.first_chunk::<4>()?;
+/// all ones say that there is none. The library takes bus 255 alone for none, but a large Intel
+/// machine has devices on it.
+fn pci_address<'a>(structure: &impl SMBiosStruct<'a>, offset: usize) -> Option<String> {
+    let bytes = structure.parts().get_field_data(offset, offset + 4)?;
+    let &[low, high, bus, device] = bytes.first_chunk::<4>()?;
     let domain = u32::from(u16::from_le_bytes([low, high]));
     let is_none = domain == 0xffff || (bus == 0xff && device == 0xff);
     let address = Address { domain, bus, device: device >> 3, function: device & 7 };
@@ -88,7 +91,7 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
         machine.problem(&format!("{TABLES}/smbios_entry_point"), found, expected);
     }
     if !smbios.is_complete {
-        let has_end = smbios.of_kind(formats::smbios::END_OF_TABLE).next().is_some();
+        let has_end = smbios.first::<types::SMBiosEndOfTable>().is_some();
         let end = if has_end { "an end before others" } else { "no end" };
         let found = format!("{} whole structures and {end}", smbios.structures.len());
         machine.problem(&format!("{TABLES}/DMI"), found, "a table that ends with type 127");

@@ -4,7 +4,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Smbios, Structure, pci_address};
+use super::types::{
+    DeviceStatus, OnBoardDevice as OldDevice, OnBoardDeviceType, SMBiosOemStrings,
+    SMBiosOnBoardDeviceInformation, SMBiosOnboardDevicesExtendedInformation, SMBiosString,
+    SMBiosSystemBootInformation, SystemBootStatus, TypeOfDevice,
+};
+use super::{Smbios, pci_address, text};
+use formats::smbios::texts;
 
 /// A table has some dozens of them.
 const LIMIT_STRINGS: usize = 256;
@@ -28,75 +34,79 @@ pub struct OnboardDevice {
 
 /// The devices of type 41 in table order; of tables that have none, those of the older type 10.
 pub(super) fn onboard_devices(table: &Smbios) -> Vec<OnboardDevice> {
-    let devices: Vec<OnboardDevice> = table.of_kind(41).map(extended).collect();
-    if devices.is_empty() { table.of_kind(10).flat_map(old).collect() } else { devices }
+    let devices: Vec<OnboardDevice> = table.all().map(|entry| extended(&entry)).collect();
+    if !devices.is_empty() {
+        return devices;
+    }
+    let lists = table.all::<SMBiosOnBoardDeviceInformation>();
+    lists
+        .flat_map(|list| {
+            list.onboard_device_iterator().map(|entry| old(&entry)).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
-fn extended(entry: &Structure) -> OnboardDevice {
-    let code = entry.byte(0x05);
+fn extended(entry: &SMBiosOnboardDevicesExtendedInformation) -> OnboardDevice {
     OnboardDevice {
-        designation: entry.string(0x04),
-        kind: code.and_then(kind).map(str::to_owned),
-        is_enabled: code.map(|code| code & 0x80 != 0),
-        instance: entry.byte(0x06),
+        instance: entry.device_type_instance(),
         pci_address: pci_address(entry, 0x07),
+        ..device(&entry.reference_designation(), entry.device_type())
     }
 }
 
-/// Pairs of a kind and a string, up to the end of the structure.
-fn old(entry: &Structure) -> impl Iterator<Item = OnboardDevice> {
-    (0x04..0xff).step_by(2).map_while(|offset| {
-        let code = entry.byte(offset)?;
-        entry.byte(offset + 1)?;
-        Some(OnboardDevice {
-            designation: entry.string(offset + 1),
-            // The first ten numbers mean the same in both types.
-            kind: kind(code).filter(|_| code & 0x7f <= 10).map(str::to_owned),
-            is_enabled: Some(code & 0x80 != 0),
-            ..OnboardDevice::default()
-        })
-    })
+fn old(entry: &OldDevice) -> OnboardDevice {
+    device(&entry.description(), entry.device_type())
 }
 
-fn kind(code: u8) -> Option<&'static str> {
-    let name = match code & 0x7f {
-        3 => "video",
-        4 => "scsi",
-        5 => "ethernet",
-        6 => "token ring",
-        7 => "sound",
-        8 => "pata",
-        9 => "sata",
-        10 => "sas",
-        11 => "wireless lan",
-        12 => "bluetooth",
-        13 => "wwan",
-        14 => "emmc",
-        15 => "nvme",
-        16 => "ufs",
-        _ => return None,
-    };
-    Some(name)
+fn device(designation: &SMBiosString, kind: Option<OnBoardDeviceType>) -> OnboardDevice {
+    OnboardDevice {
+        designation: text(designation),
+        kind: kind.as_ref().and_then(|code| name(&code.type_of_device())).map(str::to_owned),
+        is_enabled: kind.map(|code| code.status() == DeviceStatus::Enabled),
+        ..OnboardDevice::default()
+    }
+}
+
+fn name(kind: &TypeOfDevice) -> Option<&'static str> {
+    match kind {
+        TypeOfDevice::Video => Some("video"),
+        TypeOfDevice::ScsiController => Some("scsi"),
+        TypeOfDevice::Ethernet => Some("ethernet"),
+        TypeOfDevice::TokenRing => Some("token ring"),
+        TypeOfDevice::Sound => Some("sound"),
+        TypeOfDevice::PataController => Some("pata"),
+        TypeOfDevice::SataController => Some("sata"),
+        TypeOfDevice::SasController => Some("sas"),
+        TypeOfDevice::WirelessLan => Some("wireless lan"),
+        TypeOfDevice::Bluetooth => Some("bluetooth"),
+        TypeOfDevice::Wwan => Some("wwan"),
+        TypeOfDevice::Emmc => Some("emmc"),
+        TypeOfDevice::NvmeController => Some("nvme"),
+        TypeOfDevice::UfsController => Some("ufs"),
+        TypeOfDevice::Other | TypeOfDevice::Unknown | TypeOfDevice::None => None,
+    }
 }
 
 /// Vendor-defined strings of type 11, in table order, placeholders too.
 pub(super) fn oem_strings(table: &Smbios) -> Vec<String> {
-    table.of_kind(11).flat_map(Structure::strings).take(LIMIT_STRINGS).collect()
+    let lists = table.all::<SMBiosOemStrings>();
+    lists.flat_map(|list| texts(&list).collect::<Vec<_>>()).take(LIMIT_STRINGS).collect()
 }
 
 /// How the last start went (type 32). `None` where the firmware has no word for it.
 pub(super) fn boot_status(table: &Smbios) -> Option<String> {
-    let name = match table.of_kind(32).next()?.byte(0x0a)? {
-        0 => "no errors detected",
-        1 => "no bootable media",
-        2 => "operating system failed to load",
-        3 => "hardware failure detected by firmware",
-        4 => "hardware failure detected by operating system",
-        5 => "boot requested by user",
-        6 => "security violation",
-        7 => "image requested before",
-        8 => "watchdog expired",
-        _ => return None,
+    let information: SMBiosSystemBootInformation = table.first()?;
+    let name = match information.boot_status_data()?.system_boot_status() {
+        SystemBootStatus::NoErrors => "no errors detected",
+        SystemBootStatus::NoBootableMedia => "no bootable media",
+        SystemBootStatus::NormalOSFailedToLoad => "operating system failed to load",
+        SystemBootStatus::FirmwareDetectedFailure => "hardware failure detected by firmware",
+        SystemBootStatus::OSDetectedFailure => "hardware failure detected by operating system",
+        SystemBootStatus::UserRequestedBoot => "boot requested by user",
+        SystemBootStatus::SystemSecurityViolation => "security violation",
+        SystemBootStatus::PreviouslyRequestedImage => "image requested before",
+        SystemBootStatus::SystemWatchdogTimerExpired => "watchdog expired",
+        SystemBootStatus::None => return None,
     };
     Some(name.to_owned())
 }

@@ -4,7 +4,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Smbios, Structure};
+use super::types::{
+    FirmwareImageSize, FirmwareInventoryCharacteristics as Flags,
+    FirmwareInventoryStateInformation as State, SMBiosFirmwareInventoryInformation,
+    SMBiosTpmDevice,
+};
+use super::{Smbios, text};
 
 /// A board has some dozens of chips with firmware.
 const LIMIT: usize = 256;
@@ -54,61 +59,63 @@ pub struct SmbiosTpm {
 
 /// The firmware of the machine's parts, in table order.
 pub(super) fn firmware_components(table: &Smbios) -> Vec<FirmwareComponent> {
-    table.of_kind(45).take(LIMIT).map(component).collect()
+    table.all().take(LIMIT).map(|entry| component(&entry)).collect()
 }
 
-fn component(entry: &Structure) -> FirmwareComponent {
-    let flags = entry.word(0x14);
-    let is_set = |bit: u16| flags.map(|flags| flags & (1 << bit) != 0);
+fn component(entry: &SMBiosFirmwareInventoryInformation) -> FirmwareComponent {
+    let flags = entry.characteristics();
     FirmwareComponent {
-        name: entry.string(0x04),
-        version: entry.string(0x05),
-        id: entry.string(0x07),
-        date: entry.string(0x09),
-        manufacturer: entry.string(0x0a),
-        lowest_version: entry.string(0x0b),
-        size_bytes: entry.qword(0x0c).filter(|bytes| !matches!(*bytes, 0 | u64::MAX)),
-        is_updatable: is_set(0),
-        is_write_protected: is_set(1),
-        state: entry.byte(0x16).and_then(state).map(str::to_owned),
+        name: text(&entry.firmware_component_name()),
+        version: text(&entry.firmware_version()),
+        id: text(&entry.firmware_id()),
+        date: text(&entry.release_date()),
+        manufacturer: text(&entry.manufacturer()),
+        lowest_version: text(&entry.lowest_supported_firmware_version()),
+        size_bytes: match entry.image_size() {
+            Some(FirmwareImageSize::Bytes(bytes)) if bytes > 0 => Some(bytes),
+            _ => None,
+        },
+        is_updatable: flags.as_ref().map(Flags::updatable),
+        is_write_protected: flags.map(|flags| flags.write_protect()),
+        state: entry.state().and_then(|state| name(&state)).map(str::to_owned),
     }
 }
 
-fn state(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("disabled"),
-        4 => Some("enabled"),
-        5 => Some("absent"),
-        6 => Some("standby, offline"),
-        7 => Some("standby, spare"),
-        8 => Some("unavailable"),
-        _ => None,
+fn name(state: &State) -> Option<&'static str> {
+    match state {
+        State::Disabled => Some("disabled"),
+        State::Enabled => Some("enabled"),
+        State::Absent => Some("absent"),
+        State::StandbyOffline => Some("standby, offline"),
+        State::StandbySpare => Some("standby, spare"),
+        State::UnavailableOffline => Some("unavailable"),
+        State::Other | State::Unknown | State::None => None,
     }
 }
 
 /// The first TPM of the table.
 pub(super) fn tpm(table: &Smbios) -> Option<SmbiosTpm> {
-    let entry = table.of_kind(43).next()?;
-    let vendor = entry.bytes(0x04, 4).unwrap_or_default();
+    let entry: SMBiosTpmDevice = table.first()?;
+    let vendor = entry.vendor_id().map(|id| *id.array).unwrap_or_default();
     let is_text = vendor.iter().all(|byte| *byte == 0 || byte.is_ascii_graphic() || *byte == b' ');
     let vendor: String =
         vendor.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
     let vendor = vendor.trim();
-    let version = entry.bytes(0x08, 2).and_then(<[u8]>::first_chunk::<2>).copied();
+    let version = entry.major_spec_version().zip(entry.minor_spec_version());
     let tpm = SmbiosTpm {
         vendor: (is_text && !vendor.is_empty()).then(|| vendor.to_owned()),
         spec_version: version
-            .filter(|v| *v != [0, 0])
-            .map(|[major, minor]| format!("{major}.{minor}")),
-        firmware: version.and_then(|[major, _]| firmware(entry, major)),
-        description: entry.string(0x12),
+            .filter(|version| *version != (0, 0))
+            .map(|(major, minor)| format!("{major}.{minor}")),
+        firmware: version.and_then(|(major, _)| firmware(&entry, major)),
+        description: text(&entry.description()),
     };
     (tpm != SmbiosTpm::default()).then_some(tpm)
 }
 
 /// For a TPM 1.2 the third and fourth byte of `TPM_VERSION`, for a TPM 2.0 both halves as reported.
-fn firmware(entry: &Structure, major: u8) -> Option<String> {
-    let (high, low) = (entry.dword(0x0a)?, entry.dword(0x0e)?);
+fn firmware(entry: &SMBiosTpmDevice, major: u8) -> Option<String> {
+    let (high, low) = (entry.firmware_version_1()?, entry.firmware_version_2()?);
     match (major, high.to_le_bytes()) {
         (1, [_, _, major, minor]) if high != 0 => Some(format!("{major}.{minor}")),
         (2, _) if (high, low) != (0, 0) => Some(format!("{high:08x}.{low:08x}")),
@@ -120,6 +127,8 @@ fn firmware(entry: &Structure, major: u8) -> Option<String> {
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::testing::has;
+    use serde_json::json;
 
     #[test]
     fn a_piece_of_firmware_has_its_version_and_what_may_be_done_with_it() {
@@ -128,14 +137,12 @@ mod tests {
         fields.extend([1, 0, 4, 0]);
         let strings: [&[u8]; 5] = [b"BMC", b"2.88", b"a-guid", b"2023-05-04", b"Acme"];
         let found = firmware_components(&smbios(&[structure(45, &fields, &strings)])).remove(0);
-        assert_eq!((found.name.as_deref(), found.version.as_deref()), (Some("BMC"), Some("2.88")));
-        assert_eq!(
-            (found.date.as_deref(), found.manufacturer.as_deref()),
-            (Some("2023-05-04"), Some("Acme"))
+        has(&found, &json!({"name": "BMC", "version": "2.88", "date": "2023-05-04"}));
+        has(&found, &json!({"manufacturer": "Acme", "lowest_version": null, "state": "enabled"}));
+        has(
+            &found,
+            &json!({"size_bytes": 32 << 20, "is_updatable": true, "is_write_protected": false}),
         );
-        assert_eq!((found.lowest_version, found.size_bytes), (None, Some(32 << 20)));
-        assert_eq!((found.is_updatable, found.is_write_protected), (Some(true), Some(false)));
-        assert_eq!(found.state.as_deref(), Some("enabled"));
     }
 
     #[test]
@@ -160,11 +167,9 @@ mod tests {
             tpm(&smbios(&[structure(43, &fields, &[b"TPM"])])).unwrap()
         };
         let two = of([2, 0], [0x0007_0055, 0x0011_cb00]);
-        assert_eq!(
-            (two.vendor.as_deref(), two.spec_version.as_deref()),
-            (Some("IFX"), Some("2.0"))
-        );
-        assert_eq!(two.firmware.as_deref(), Some("00070055.0011cb00"));
+        let expected =
+            json!({"vendor": "IFX", "spec_version": "2.0", "firmware": "00070055.0011cb00"});
+        has(&two, &expected);
         assert_eq!(of([1, 2], [0x0d04_0201, 0]).firmware.as_deref(), Some("4.13"));
         let unknown = of([0, 0], [0, 0]);
         assert_eq!((unknown.spec_version, unknown.firmware), (None, None));

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Smbios, Structure};
+use super::types::{
+    InputVoltageRangeSwitching, MaxPowerCapacity, PowerSupplyCharacteristics as Flags,
+    PowerSupplyStatus, PowerSupplyType, SMBiosSystemPowerSupply,
+};
+use super::{Smbios, text};
 
 /// A power supply as the firmware lists it.
 #[serde_with::skip_serializing_none]
@@ -45,60 +49,68 @@ pub struct PowerSupply {
 /// The power supplies, in table order.
 #[must_use]
 pub fn power_supplies(table: &Smbios) -> Vec<PowerSupply> {
-    table.of_kind(39).map(power_supply).collect()
+    table.all().map(|entry| power_supply(&entry)).collect()
 }
 
-fn power_supply(entry: &Structure) -> PowerSupply {
-    let flags = entry.word(0x0e);
-    let is_set = |bit: u16| flags.map(|flags| flags & (1 << bit) != 0);
-    let is_present = is_set(1);
-    // Of an empty bay the other bits say nothing.
-    let of_present = |value: Option<bool>| value.filter(|_| is_present == Some(true));
+fn power_supply(entry: &SMBiosSystemPowerSupply) -> PowerSupply {
+    let flags = entry.power_supply_characteristics();
+    let flags = flags.as_ref();
+    // Of an empty bay some bits say nothing.
+    let of_present = flags.filter(|flags| flags.is_present());
     PowerSupply {
-        location: entry.string(0x05),
-        name: entry.string(0x06),
-        manufacturer: entry.string(0x07),
-        serial: entry.string(0x08),
-        asset_tag: entry.string(0x09),
-        part_number: entry.string(0x0a),
-        revision: entry.string(0x0b),
-        group: entry.byte(0x04).filter(|group| *group != 0),
-        max_power_watts: entry.word(0x0c).filter(|watts| !matches!(watts, 0 | 0x8000 | 0xffff)),
-        kind: flags.and_then(kind).map(str::to_owned),
-        input_range: flags.and_then(input_range).map(str::to_owned),
-        status: flags.filter(|_| is_present == Some(true)).and_then(status).map(str::to_owned),
-        is_plugged: of_present(is_set(2)).map(|is_unplugged| !is_unplugged),
-        is_present,
-        is_hot_pluggable: is_set(0),
+        location: text(&entry.location()),
+        name: text(&entry.device_name()),
+        manufacturer: text(&entry.manufacturer()),
+        serial: text(&entry.serial_number()),
+        asset_tag: text(&entry.asset_tag_number()),
+        part_number: text(&entry.model_part_number()),
+        revision: text(&entry.revision_level()),
+        group: entry.power_unit_group().filter(|group| *group != 0),
+        max_power_watts: match entry.max_power_capacity() {
+            Some(MaxPowerCapacity::Watts(watts)) => {
+                Some(watts).filter(|watts| !matches!(watts, 0 | 0xffff))
+            }
+            Some(MaxPowerCapacity::Unknown) | None => None,
+        },
+        kind: flags.and_then(|flags| kind(&flags.power_supply_type())).map(str::to_owned),
+        input_range: flags
+            .and_then(|flags| input_range(&flags.input_voltage_range_switching()))
+            .map(str::to_owned),
+        status: of_present
+            .and_then(|flags| status(&flags.power_supply_status()))
+            .map(str::to_owned),
+        is_plugged: of_present.map(|flags| !flags.unplugged_from_wall()),
+        is_present: flags.map(Flags::is_present),
+        is_hot_pluggable: flags.map(Flags::hot_replaceable),
     }
 }
 
-fn kind(flags: u16) -> Option<&'static str> {
-    match flags >> 10 & 0x0f {
-        3 => Some("linear"),
-        4 => Some("switching"),
-        5 => Some("battery"),
-        6 => Some("ups"),
-        7 => Some("converter"),
-        8 => Some("regulator"),
+fn kind(kind: &PowerSupplyType) -> Option<&'static str> {
+    match kind {
+        PowerSupplyType::Linear => Some("linear"),
+        PowerSupplyType::Switching => Some("switching"),
+        PowerSupplyType::Battery => Some("battery"),
+        PowerSupplyType::Ups => Some("ups"),
+        PowerSupplyType::Converter => Some("converter"),
+        PowerSupplyType::Regulator => Some("regulator"),
+        PowerSupplyType::Other | PowerSupplyType::Unknown | PowerSupplyType::None => None,
+    }
+}
+
+fn input_range(range: &InputVoltageRangeSwitching) -> Option<&'static str> {
+    match range {
+        InputVoltageRangeSwitching::Manual => Some("manual"),
+        InputVoltageRangeSwitching::AutoSwitch => Some("automatic"),
+        InputVoltageRangeSwitching::WideRange => Some("wide range"),
         _ => None,
     }
 }
 
-fn input_range(flags: u16) -> Option<&'static str> {
-    match flags >> 3 & 0x0f {
-        3 => Some("manual"),
-        4 => Some("automatic"),
-        5 => Some("wide range"),
-        _ => None,
-    }
-}
-
-fn status(flags: u16) -> Option<&'static str> {
-    match flags >> 7 & 0x07 {
-        3 => Some("ok"),
-        4 => Some("non-critical"),
-        5 => Some("critical"),
+fn status(status: &PowerSupplyStatus) -> Option<&'static str> {
+    match status {
+        PowerSupplyStatus::OK => Some("ok"),
+        PowerSupplyStatus::NonCritical => Some("non-critical"),
+        PowerSupplyStatus::Critical => Some("critical"),
         _ => None,
     }
 }
@@ -107,6 +119,8 @@ fn status(flags: u16) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::testing::has;
+    use serde_json::json;
 
     fn of(watts: u16, flags: u16) -> PowerSupply {
         let mut fields = vec![1, 1, 2, 3, 4, 0, 5, 0];
@@ -119,17 +133,9 @@ mod tests {
     #[test]
     fn a_power_supply_has_its_model_its_power_and_its_state() {
         let supply = of(750, 4 << 10 | 3 << 7 | 0b011);
-        assert_eq!(supply.location.as_deref(), Some("PSU 1"));
-        assert_eq!(
-            (supply.max_power_watts, supply.serial.as_deref()),
-            (Some(750), Some("SERIAL-01"))
-        );
-        assert_eq!(
-            (supply.kind.as_deref(), supply.status.as_deref()),
-            (Some("switching"), Some("ok"))
-        );
-        assert_eq!((supply.is_plugged, supply.is_hot_pluggable), (Some(true), Some(true)));
-        assert_eq!(supply.input_range, None);
+        has(&supply, &json!({"location": "PSU 1", "max_power_watts": 750, "serial": "SERIAL-01"}));
+        has(&supply, &json!({"kind": "switching", "status": "ok", "input_range": null}));
+        has(&supply, &json!({"is_plugged": true, "is_hot_pluggable": true}));
         let ranges = [3, 4, 5, 6].map(|code| of(750, code << 3 | 2).input_range);
         assert_eq!(
             ranges.each_ref().map(Option::as_deref),

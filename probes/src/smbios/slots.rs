@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Smbios, Structure, pci_address};
+use super::types::{
+    M2SlotType, PciExpressGeneration, PciExpressSlotWidth, SMBiosSystemSlot, SlotCurrentUsage,
+    SlotHeight, SlotLength, SlotWidth, SystemSlotType,
+};
+use super::{Smbios, pci_address, text};
 
 /// A slot of the board or a riser, with a card or without.
 #[serde_with::skip_serializing_none]
@@ -42,30 +46,27 @@ pub struct Slot {
 /// The slots, in table order.
 #[must_use]
 pub fn slots(table: &Smbios) -> Vec<Slot> {
-    table.of_kind(9).map(slot).collect()
+    table.all().map(|entry| slot(&entry)).collect()
 }
 
-fn slot(entry: &Structure) -> Slot {
-    let code = entry.byte(0x05);
-    // After the peer groups: five bytes each, their number in the byte at 12h.
-    let n_peers = entry.byte(0x12).map(usize::from);
-    let behind = |offset: usize| n_peers.map(|n| offset + 5 * n);
-    let physical = behind(0x14).and_then(|at| entry.byte(at));
-    let generation = behind(0x13).and_then(|at| entry.byte(at));
-    let pitch = behind(0x15).and_then(|at| entry.word(at));
+fn slot(entry: &SMBiosSystemSlot) -> Slot {
+    let code = entry.system_slot_type();
     Slot {
-        designation: entry.string(0x04),
-        kind: code.and_then(|code| kind(code, generation)),
-        kind_code: code.filter(|code| *code != 0),
-        n_lanes: entry.byte(0x06).and_then(n_lanes),
-        n_physical_lanes: physical.and_then(n_lanes),
-        length: entry.byte(0x08).and_then(length).map(str::to_owned),
-        height: behind(0x17).and_then(|at| height(entry.byte(at)?)).map(str::to_owned),
-        pitch_mm_x100: pitch.filter(|pitch| !matches!(pitch, 0 | 0xffff)),
-        usage: entry.byte(0x07).and_then(usage).map(str::to_owned),
-        id: entry.word(0x09),
-        is_hot_pluggable: entry.byte(0x0c).map(|flags| flags & 0x02 != 0),
-        pci_address: pci_address(entry, 0x0d).filter(|_| code.is_some_and(has_address)),
+        designation: text(&entry.slot_designation()),
+        kind: code.as_ref().and_then(|code| kind(code, entry.slot_information())),
+        kind_code: code.as_ref().map(|code| code.raw).filter(|code| *code != 0),
+        n_lanes: entry.slot_data_bus_width().and_then(|width| n_lanes(&width)),
+        n_physical_lanes: entry.slot_physical_width().and_then(|width| n_lanes(&width)),
+        length: entry.slot_length().and_then(|code| length(&code)).map(str::to_owned),
+        height: entry.slot_height().and_then(|code| height(&code)).map(str::to_owned),
+        pitch_mm_x100: entry.slot_pitch().filter(|pitch| !matches!(pitch, 0 | 0xffff)),
+        usage: entry.current_usage().and_then(|code| usage(&code)).map(str::to_owned),
+        id: entry.slot_id().map(|id| u16::from_le_bytes(*id)),
+        is_hot_pluggable: entry
+            .slot_characteristics_2()
+            .map(|flags| flags.supports_hot_plug_devices()),
+        pci_address: pci_address(entry, 0x0d)
+            .filter(|_| code.is_some_and(|code| has_address(code.raw))),
     }
 }
 
@@ -74,89 +75,98 @@ fn has_address(code: u8) -> bool {
     matches!(code, 0x06 | 0x0e..=0x30 | 0xa5..=0xc6)
 }
 
-fn n_lanes(code: u8) -> Option<u8> {
-    match code {
-        0x08 => Some(1),
-        0x09 => Some(2),
-        0x0a => Some(4),
-        0x0b => Some(8),
-        0x0c => Some(12),
-        0x0d => Some(16),
-        0x0e => Some(32),
+fn n_lanes(width: &SlotWidth) -> Option<u8> {
+    match width {
+        SlotWidth::X1 => Some(1),
+        SlotWidth::X2 => Some(2),
+        SlotWidth::X4 => Some(4),
+        SlotWidth::X8 => Some(8),
+        SlotWidth::X12 => Some(12),
+        SlotWidth::X16 => Some(16),
+        SlotWidth::X32 => Some(32),
         _ => None,
     }
 }
 
-fn usage(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("available"),
-        4 => Some("in use"),
-        5 => Some("unavailable"),
+fn usage(usage: &SlotCurrentUsage) -> Option<&'static str> {
+    match usage {
+        SlotCurrentUsage::Available => Some("available"),
+        SlotCurrentUsage::InUse => Some("in use"),
+        SlotCurrentUsage::Unavailable => Some("unavailable"),
         _ => None,
     }
 }
 
-fn length(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("short"),
-        4 => Some("long"),
-        5 => Some("2.5-inch drive"),
-        6 => Some("3.5-inch drive"),
+fn length(length: &SlotLength) -> Option<&'static str> {
+    match length {
+        SlotLength::ShortLength => Some("short"),
+        SlotLength::LongLength => Some("long"),
+        SlotLength::DriveFormFactor25 => Some("2.5-inch drive"),
+        SlotLength::DriveFormFactor35 => Some("3.5-inch drive"),
         _ => None,
     }
 }
 
-fn height(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("full height"),
-        4 => Some("low profile"),
+fn height(height: &SlotHeight) -> Option<&'static str> {
+    match height {
+        SlotHeight::FullHeight => Some("full height"),
+        SlotHeight::LowProfile => Some("low profile"),
         _ => None,
     }
 }
 
-/// The name of a slot's type (table 7.10.1). From PCI Express 6 on all generations have one number,
-/// and the byte of slot information says which it is.
-fn kind(code: u8, generation: Option<u8>) -> Option<String> {
+/// The name of a slot's type (table 7.10.1).
+fn kind(code: &SystemSlotType, information: Option<u8>) -> Option<String> {
     let name = match code {
-        0x03 => "ISA",
-        0x05 => "EISA",
-        0x06 | 0x0e => "PCI",
-        0x0f | 0x10 | 0x11 | 0x13 => "AGP",
-        0x12 => "PCI-X",
-        0x14 => "M.2 Socket 1-DP",
-        0x15 => "M.2 Socket 1-SD",
-        0x16 => "M.2 Socket 2",
-        0x17 => "M.2 Socket 3",
-        0x18..=0x1e => "MXM",
-        0x1f => "PCI Express 2 U.2",
-        0x20 => "PCI Express 3 U.2",
-        0x21..=0x23 => "PCI Express Mini",
-        0x24 => "PCI Express 4 U.2",
-        0x25 => "PCI Express 5 U.2",
-        0x26 | 0x27 => "OCP NIC 3.0",
-        0x28 => "OCP NIC before 3.0",
-        0x30 => "CXL Flexbus 1.0",
-        0xc4 => return generation.filter(|n| *n >= 6).map(|n| format!("PCI Express {n}")),
-        0xc5 => "EDSFF E1",
-        0xc6 => "EDSFF E3",
-        _ => return pci_express(code),
+        SystemSlotType::Isa => "ISA",
+        SystemSlotType::Eisa => "EISA",
+        SystemSlotType::Pci | SystemSlotType::Pci66MhzCapable => "PCI",
+        SystemSlotType::Agp(_) => "AGP",
+        SystemSlotType::PciX => "PCI-X",
+        SystemSlotType::M2(M2SlotType::M2Socket1DP) => "M.2 Socket 1-DP",
+        SystemSlotType::M2(M2SlotType::M2Socket1SD) => "M.2 Socket 1-SD",
+        SystemSlotType::M2(M2SlotType::M2Socket2) => "M.2 Socket 2",
+        SystemSlotType::M2(M2SlotType::M2Socket3) => "M.2 Socket 3",
+        SystemSlotType::Mxm(_) => "MXM",
+        SystemSlotType::OcpNic30SmallFormFactor | SystemSlotType::OcpNic30LargeFormFactor => {
+            "OCP NIC 3.0"
+        }
+        SystemSlotType::OcpNicPriorTo30 => "OCP NIC before 3.0",
+        SystemSlotType::CxlFlexbus1 => "CXL Flexbus 1.0",
+        SystemSlotType::EnterpriseAndDataCenter1UE1 => "EDSFF E1",
+        SystemSlotType::EnterpriseAndDataCenter3InE3 => "EDSFF E3",
+        SystemSlotType::PciExpress(generation, width) => {
+            return pci_express(generation, width, information);
+        }
+        _ => return None,
     };
     Some(name.to_owned())
 }
 
-/// Each generation has six numbers: any width, then x1, x2, x4, x8 and x16.
-fn pci_express(code: u8) -> Option<String> {
-    let (generation, first) = match code {
-        0xa5..=0xaa => (1, 0xa5),
-        0xab..=0xb0 => (2, 0xab),
-        0xb1..=0xb6 => (3, 0xb1),
-        0xb8..=0xbd => (4, 0xb8),
-        0xbe..=0xc3 => (5, 0xbe),
-        _ => return None,
+/// From PCI Express 6 on all generations have one number, and the byte of slot information says
+/// which it is.
+fn pci_express(
+    generation: &PciExpressGeneration,
+    width: &PciExpressSlotWidth,
+    information: Option<u8>,
+) -> Option<String> {
+    let generation = match generation {
+        PciExpressGeneration::PCIExpressGen1 => 1,
+        PciExpressGeneration::PCIExpressGen2 => 2,
+        PciExpressGeneration::PCIExpressGen3 => 3,
+        PciExpressGeneration::PCIExpressGen4 => 4,
+        PciExpressGeneration::PCIExpressGen5 => 5,
+        PciExpressGeneration::PCIExpressGen6 => information.filter(|n| *n >= 6)?,
+        PciExpressGeneration::Undefined => return Some("PCI Express Mini".to_owned()),
     };
-    let width = match code - first {
-        0 => String::new(),
-        n => format!(" x{}", 1 << (n - 1)),
+    let width = match width {
+        PciExpressSlotWidth::X1 => " x1",
+        PciExpressSlotWidth::X2 => " x2",
+        PciExpressSlotWidth::X4 => " x4",
+        PciExpressSlotWidth::X8 => " x8",
+        PciExpressSlotWidth::X16 => " x16",
+        PciExpressSlotWidth::Sff8639 => " U.2",
+        _ => "",
     };
     Some(format!("PCI Express {generation}{width}"))
 }
@@ -165,6 +175,9 @@ fn pci_express(code: u8) -> Option<String> {
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::smbios::types::SystemSlotTypeData;
+    use crate::testing::has;
+    use serde_json::json;
 
     /// A slot of SMBIOS 3.4 with one peer group.
     fn fields(kind: u8, address: [u8; 4]) -> Vec<u8> {
@@ -181,26 +194,18 @@ mod tests {
     #[test]
     fn slot_has_its_printed_label_and_the_address_of_its_card() {
         let slot = of(&fields(0xbd, [0, 0, 0x3b, 0x08]));
-        assert_eq!(slot.designation.as_deref(), Some("PCIe Slot 3"));
-        assert_eq!(slot.kind.as_deref(), Some("PCI Express 4 x16"));
-        assert_eq!((slot.n_lanes, slot.n_physical_lanes), (Some(8), Some(16)));
-        assert_eq!((slot.usage.as_deref(), slot.id), (Some("in use"), Some(3)));
-        assert_eq!(
-            (slot.length.as_deref(), slot.height, slot.pitch_mm_x100),
-            (Some("long"), None, None)
-        );
+        has(&slot, &json!({"designation": "PCIe Slot 3", "kind": "PCI Express 4 x16", "id": 3}));
+        has(&slot, &json!({"n_lanes": 8, "n_physical_lanes": 16, "usage": "in use"}));
+        has(&slot, &json!({"length": "long", "height": null, "pitch_mm_x100": null}));
+        has(&slot, &json!({"is_hot_pluggable": true, "pci_address": "0000:3b:01.0"}));
         let mut newer = fields(0xc4, [0, 0, 0x3b, 0x08]);
         (newer[0x18 - 4], newer[0x1a - 4]) = (6, 0xf4);
         newer.push(4);
         newer[0x1b - 4] = 7;
         let newer = of(&newer);
-        assert_eq!(newer.kind.as_deref(), Some("PCI Express 6"));
-        assert_eq!(
-            (newer.height.as_deref(), newer.pitch_mm_x100),
-            (Some("low profile"), Some(0x7f4))
-        );
-        assert_eq!(slot.is_hot_pluggable, Some(true));
-        assert_eq!(slot.pci_address.as_deref(), Some("0000:3b:01.0"));
+        let expected =
+            json!({"kind": "PCI Express 6", "height": "low profile", "pitch_mm_x100": 0x7f4});
+        has(&newer, &expected);
     }
 
     #[test]
@@ -209,8 +214,8 @@ mod tests {
         assert_eq!(of(&fields(0xbd, [0, 0, 0xff, 0xff])).pci_address, None);
         assert_eq!(of(&fields(0x03, [0, 0, 3, 0])).pci_address, None, "ISA has no such address");
         let old = of(&[1, 6, 5, 3, 3, 1, 0]);
-        assert_eq!((old.kind.as_deref(), old.usage.as_deref()), (Some("PCI"), Some("available")));
-        assert_eq!((old.pci_address, old.is_hot_pluggable, old.n_lanes), (None, None, None));
+        has(&old, &json!({"kind": "PCI", "usage": "available", "pci_address": null}));
+        has(&old, &json!({"is_hot_pluggable": null, "n_lanes": null}));
     }
 
     #[test]
@@ -219,6 +224,7 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(slots(&smbios(&[structure(9, &whole[..length], &[])])).len(), 1);
         }
+        let kind = |code: u8, generation| super::kind(&SystemSlotTypeData::from(code), generation);
         let kind_of = |code| kind(code, Some(7));
         assert_eq!(kind_of(0xa5).as_deref(), Some("PCI Express 1"));
         assert_eq!(kind_of(0xc3).as_deref(), Some("PCI Express 5 x16"));

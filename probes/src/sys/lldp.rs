@@ -6,12 +6,15 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
 use nix::libc;
+use nix::net::if_::InterfaceFlags;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
 
@@ -72,7 +75,12 @@ impl Question for LldpFrames {
                 Err(error) => push(&mut answer, Record::Failed(&port.name, error as i32)),
             }
         }
-        while !listeners.iter().all(|listener| listener.is_done(start.elapsed())) {
+        loop {
+            // Negotiating a link takes a while.
+            let running = (start.elapsed() >= LINK_GRACE).then(running);
+            if listeners.iter().all(|listener| listener.is_done(running.as_ref())) {
+                break;
+            }
             let rest = end.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
@@ -139,11 +147,11 @@ impl<'a> Listener<'a> {
         Ok(Listener { port, socket, frames: Vec::new() })
     }
 
-    /// Whether waiting on this port has ended, `elapsed` after the start.
-    fn is_done(&self, elapsed: Duration) -> bool {
+    /// Whether waiting on this port has ended. Without `running`, any port may still get a link.
+    fn is_done(&self, running: Option<&BTreeSet<String>>) -> bool {
         !self.port.is_awaited
             || self.frames.iter().any(|frame| !is_shutdown(frame))
-            || (elapsed >= LINK_GRACE && !is_running(&self.socket, self.port))
+            || running.is_some_and(|running| !running.contains(&self.port.name))
     }
 
     /// Reads the frames that arrived; each different one is kept once.
@@ -220,25 +228,11 @@ fn bind(socket: &OwnedFd, index: u32) -> Result<(), Errno> {
     Errno::result(code).map(drop)
 }
 
-/// Whether the port has a link: `IFF_RUNNING`; `false` on an error.
-#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
-fn is_running(socket: &OwnedFd, port: &ListenPort) -> bool {
-    // SAFETY: `struct ifreq` is plain data, for which all zeros is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if port.name.len() >= request.ifr_name.len() {
-        return false;
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(port.name.bytes()) {
-        *to = libc::c_char::from_ne_bytes([from]);
-    }
-    // SAFETY: `request` is a whole `struct ifreq` with a NUL-terminated name (checked above), alive
-    // during the call. SIOCGIFFLAGS writes its flags into it and nothing else (`dev_ifsioc_locked`).
-    let code = unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &raw mut request)
-    };
-    // SAFETY: after success the kernel has filled `ifru_flags`; before that it was zero.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    code == 0 && i32::from(flags) & libc::IFF_RUNNING != 0
+/// The names of the interfaces that have a link: `IFF_RUNNING`; none on an error.
+fn running() -> BTreeSet<String> {
+    let all = getifaddrs().into_iter().flatten();
+    let running = all.filter(|address| address.flags.contains(InterfaceFlags::IFF_RUNNING));
+    running.map(|address| address.interface_name).collect()
 }
 
 impl std::fmt::Debug for Listener<'_> {
@@ -264,9 +258,11 @@ mod tests {
         let port = ListenPort { name: "rci-none0".into(), index: 1, is_awaited: true };
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap().into();
         let mut listener = Listener { port: &port, socket, frames: vec![frame(&[0, 0])] };
-        assert!(!listener.is_done(Duration::ZERO));
+        assert!(!listener.is_done(None));
+        assert!(listener.is_done(Some(&BTreeSet::new())), "no link");
+        assert!(!listener.is_done(Some(&BTreeSet::from(["rci-none0".to_owned()]))));
         listener.frames.push(frame(&[0, 120]));
-        assert!(listener.is_done(Duration::ZERO));
+        assert!(listener.is_done(None));
         survives_any_bytes(&frame(&[0, 0]), |bytes| {
             is_shutdown(bytes);
         });

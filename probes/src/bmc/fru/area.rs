@@ -202,6 +202,8 @@ fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
 pub(super) mod tests {
     use super::*;
     use crate::testing::bytes::survives_any_bytes;
+    use crate::testing::has;
+    use serde_json::json;
 
     /// An area of `head`, whose second byte will be the length, and fields of 8-bit text.
     pub(crate) fn area(head: &[u8], fields: &[&[u8]]) -> Vec<u8> {
@@ -248,15 +250,11 @@ pub(super) mod tests {
         let bytes = area(&[1, 0, 0, minutes[0], minutes[1], minutes[2]], &fields);
         let mut faults = Vec::new();
         let found = board(&bytes, &mut faults).unwrap();
-        assert_eq!(found.mfg_date.as_deref(), Some("2023-05-04"));
-        assert_eq!(
-            (found.manufacturer.as_deref(), found.product.as_deref()),
-            (Some("Dell"), Some("PWR SPLY"))
+        has(
+            &found,
+            &json!({"mfg_date": "2023-05-04", "manufacturer": "Dell", "product": "PWR SPLY"}),
         );
-        assert_eq!(
-            (found.serial.as_deref(), found.part_number.as_deref()),
-            (Some("CN123"), Some("0PJMDN"))
-        );
+        has(&found, &json!({"serial": "CN123", "part_number": "0PJMDN"}));
         assert!(faults.is_empty(), "{faults:?}");
         assert_eq!((mfg_date([0; 3]), mfg_date([0xff; 3])), (None, None));
         assert_eq!(mfg_date([1, 0, 0]).as_deref(), Some("1996-01-01"));

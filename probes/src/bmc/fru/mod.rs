@@ -247,7 +247,9 @@ impl Device<'_> {
 mod tests {
     use super::area::tests::{area, seal, supply_record};
     use super::*;
+    use crate::testing::has;
     use crate::testing::tree_of_bytes;
+    use serde_json::json;
 
     fn header(areas: [u8; 4]) -> Vec<u8> {
         let [chassis, board, product, records] = areas;
@@ -290,16 +292,9 @@ mod tests {
         let frus = frus(&machine, &[supply(2, "PSU1_FRU"), supply(3, "PSU2_FRU")]);
         let board = frus[0].board.as_ref().unwrap();
         assert_eq!((frus[0].id, board.serial.as_deref()), (0, Some("S2R0")));
-        assert_eq!(
-            (frus[1].name.as_deref(), frus[1].entity.as_deref()),
-            (Some("PSU1_FRU"), Some("power supply 2"))
-        );
-        let product = frus[1].product.as_ref().unwrap();
-        assert_eq!(
-            (product.part_number.as_deref(), product.serial.as_deref()),
-            (Some("0PJMDN"), Some("CN179720"))
-        );
-        assert_eq!(frus[1].power_supply.as_ref().unwrap().capacity_watts, Some(750));
+        has(&frus[1], &json!({"name": "PSU1_FRU", "entity": "power supply 2"}));
+        has(&frus[1].product, &json!({"part_number": "0PJMDN", "serial": "CN179720"}));
+        has(&frus[1].power_supply, &json!({"capacity_watts": 750}));
         assert_eq!(frus.len(), 2, "an empty bay is no part");
         assert!(machine.problems().is_empty(), "{:?}", machine.problems());
     }
@@ -335,11 +330,7 @@ mod tests {
             ("kernel/ipmi/fru/00/product", &cut),
         ]);
         let frus = frus(&machine, &[]);
-        let product = frus[0].product.as_ref().unwrap();
-        assert_eq!(
-            (product.manufacturer.as_deref(), product.serial.as_deref()),
-            (Some("DELTA"), None)
-        );
+        has(&frus[0].product, &json!({"manufacturer": "DELTA", "serial": null}));
         let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
         let expected = [
             "an area at byte 792",

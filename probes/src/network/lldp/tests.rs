@@ -7,7 +7,9 @@ use super::*;
 use crate::sys::Question as _;
 use crate::sys::lldp;
 use crate::testing::bytes::survives_any_bytes;
+use crate::testing::has;
 use crate::testing::{tree, tree_of_bytes};
+use serde_json::json;
 
 /// A part: 7 bits of type, 9 of length, the value.
 fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
@@ -70,36 +72,26 @@ fn parsed(frame: &[u8]) -> LldpNeighbour {
 #[test]
 fn switch_port_and_vlan_are_read() {
     let found = parsed(&switch());
-    assert_eq!(
-        (found.chassis_id.as_str(), found.chassis_id_kind.as_str()),
-        ("02:00:00:00:00:10", "mac")
+    has(
+        &found,
+        &json!({"chassis_id": "02:00:00:00:00:10", "chassis_id_kind": "mac", "ttl_s": 120}),
     );
-    assert_eq!(
-        (found.port_id.as_str(), found.port_id_kind.as_str()),
-        ("Ethernet1/7", "interface_name")
+    has(&found, &json!({"port_id": "Ethernet1/7", "port_id_kind": "interface_name"}));
+    has(&found, &json!({"port_description": "rack 12 node 7", "system_name": "leaf-12.example"}));
+    has(&found, &json!({"system_description": "Switch OS 4.2\r\nmodel X"}));
+    has(&found, &json!({"capabilities": ["bridge", "router"], "enabled_capabilities": ["bridge"]}));
+    let [ipv4, ipv6] = found.management_addresses.as_slice() else { panic!("{found:?}") };
+    has(ipv4, &json!({"family": "ipv4", "address": "192.0.2.1", "interface_number": 9}));
+    has(ipv6, &json!({"family": "ipv6", "address": "fd02::1", "interface_number": null}));
+    has(
+        &found,
+        &json!({"port_vlan_id": 100, "management_vlan_id": 300, "protocol_vlan_ids": [101]}),
     );
-    assert_eq!(found.ttl_s, Some(120));
-    assert_eq!(found.port_description.as_deref(), Some("rack 12 node 7"));
-    assert_eq!(found.system_name.as_deref(), Some("leaf-12.example"));
-    assert_eq!(found.system_description.as_deref(), Some("Switch OS 4.2\r\nmodel X"));
-    assert_eq!(found.capabilities, ["bridge", "router"]);
-    assert_eq!(found.enabled_capabilities, ["bridge"]);
-    let addresses: Vec<(&str, &str, Option<u32>)> = found
-        .management_addresses
-        .iter()
-        .map(|a| (a.family.as_str(), a.address.as_str(), a.interface_number))
-        .collect();
-    assert_eq!(addresses, [("ipv4", "192.0.2.1", Some(9)), ("ipv6", "fd02::1", None)]);
-    assert_eq!((found.port_vlan_id, found.management_vlan_id), (Some(100), Some(300)));
-    assert_eq!(found.protocol_vlan_ids, [101]);
-    let vlans: Vec<(u16, Option<&str>)> =
-        found.vlans.iter().map(|vlan| (vlan.id, vlan.name.as_deref())).collect();
-    assert_eq!(vlans, [(100, Some("mgmt")), (200, Some("prod"))]);
-    assert_eq!(found.max_frame_bytes, Some(9216));
+    has(&found, &json!({"vlans": [{"id": 100, "name": "mgmt"}, {"id": 200, "name": "prod"}]}));
+    has(&found, &json!({"max_frame_bytes": 9216, "source_mac": "02:00:00:00:00:11"}));
     let phy = found.mac_phy.unwrap();
     assert!(phy.is_autonegotiation_supported && phy.is_autonegotiation_enabled);
     assert_eq!((phy.advertised_hex.as_str(), phy.mau_type), ("6c01", Some(30)));
-    assert_eq!(found.source_mac.as_deref(), Some("02:00:00:00:00:11"));
 }
 
 #[test]
