@@ -384,7 +384,7 @@ mod tests {
     /// What is changed in the report of the machine with this number.
     type Changed = fn(u64, &mut Value);
 
-    /// Checks that the text about so many machines, changed like this, contains these pieces.
+    /// Checks that the text about a number of machines, each changed in its way, contains these pieces.
     fn check(cases: &[(u64, Changed, &[&str])]) {
         for (n, change, expected) in cases {
             let members = members(change, *n);
