@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::install::{DiskIdentity, DiskState, Stage};
+use crate::act::{DiskIdentity, DiskState, Stage};
 
 /// Where the file is put; the second directory is for people who are not root.
 const DIRECTORIES: [&str; 2] = ["/run", "/tmp"];

@@ -17,11 +17,11 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use run_coreos_installer::act::image::{Head, Image, Source};
+use run_coreos_installer::act::stream::Stream;
 use run_coreos_installer::api::Verify;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::http::{Client, VimSettings};
-use run_coreos_installer::install::image::{Head, Image, Source};
-use run_coreos_installer::install::stream::Stream;
 use run_coreos_installer::signals::Stop;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -8,8 +8,8 @@ use std::io::{BufRead as _, Write as _};
 
 use probes::block::{Block, Disk};
 use probes::collect::Inventory;
+use run_coreos_installer::act::hints::Hints;
 use run_coreos_installer::export::ironic;
-use run_coreos_installer::install::hints::Hints;
 use serde_json::{Map, Value, json};
 
 #[derive(serde::Deserialize)]

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use probes::block::{Disk, Filesystem};
 use probes::machine::Source;
+use run_coreos_installer::act::System;
+use run_coreos_installer::act::system::{Handle, Kernel};
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::install::System;
-use run_coreos_installer::install::system::{Handle, Kernel};
 use serde_json::{Value, json};
 
 use super::install::inline;

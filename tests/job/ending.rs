@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use run_coreos_installer::act::watchdog::Patience;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::install::watchdog::Patience;
 use serde_json::json;
 
 use super::install::{inline, result, vim};

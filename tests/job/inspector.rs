@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use run_coreos_installer::clock::Clock;
+use run_coreos_installer::engines::inspector;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::inspector;
 use serde_json::{Value, json};
 
 use super::machine::Machine;

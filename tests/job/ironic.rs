@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::ironic::api::Api;
-use run_coreos_installer::ironic::inspection::{Inspected, inspect};
+use run_coreos_installer::engines::ironic::api::Api;
+use run_coreos_installer::engines::ironic::inspection::{Inspected, inspect};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::ironic::{Settings, Surveyed, run};
+use run_coreos_installer::engines::ironic::{Settings, Surveyed, run};
 use run_coreos_installer::job::JobSettings;
 use run_coreos_installer::secret::Secret;
 use run_coreos_installer::signals::Stop;

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
+use run_coreos_installer::act::System;
 use run_coreos_installer::api::{Install, OnRefusal};
 use run_coreos_installer::clock::Clock;
+use run_coreos_installer::engines::offline;
 use run_coreos_installer::http::VimSettings;
-use run_coreos_installer::install::System;
 use run_coreos_installer::job::offline::REQUEST_ID;
 use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
-use run_coreos_installer::offline;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 

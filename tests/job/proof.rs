@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use formats::digest;
+use run_coreos_installer::act::Order;
+use run_coreos_installer::act::proof::before::{Before, Unread};
+use run_coreos_installer::act::proof::{Expected, Proved, fatal, prove};
+use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
-use run_coreos_installer::install::Order;
-use run_coreos_installer::proof::before::{Before, Unread};
-use run_coreos_installer::proof::{Expected, Proved, fatal, prove};
 use run_coreos_installer::signals::Stop;
-use run_coreos_installer::stream_facts::{Sample, StreamFacts};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -376,7 +376,7 @@ fn partitions_to_keep_are_selected_as_coreos_installer_selects_them() {
 }
 
 /// What `coreos-installer pxe network wrap` of 0.27.0 writes for two profiles of 18 bytes.
-const APPENDED: &[u8] = include_bytes!("../../agent/src/proof/testdata/network.img");
+const APPENDED: &[u8] = include_bytes!("../../agent/src/act/proof/testdata/network.img");
 
 #[test]
 fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer_puts_them() {

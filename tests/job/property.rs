@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::{Disk, ObstacleKind};
+use run_coreos_installer::act::act::{Mark, Watch};
+use run_coreos_installer::act::run::{Task, write};
+use run_coreos_installer::act::selection::Selection;
+use run_coreos_installer::act::writers::{End, Ran, Writer};
+use run_coreos_installer::act::{Failure, System, settle};
+use run_coreos_installer::act::{Outcome, Stage, State};
 use run_coreos_installer::api::{Code, DiskState, Install};
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::install::act::{Mark, Watch};
-use run_coreos_installer::install::run::{Task, write};
-use run_coreos_installer::install::selection::Selection;
-use run_coreos_installer::install::writers::{End, Ran, Writer};
-use run_coreos_installer::install::{Failure, System, settle};
-use run_coreos_installer::install::{Outcome, Stage, State};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 

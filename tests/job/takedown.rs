@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use probes::block::{Disk, ObstacleKind};
 use probes::machine::Source;
+use run_coreos_installer::act::System;
+use run_coreos_installer::act::system::{Handle, Kernel};
+use run_coreos_installer::act::takedown::Step;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::install::System;
-use run_coreos_installer::install::system::{Handle, Kernel};
-use run_coreos_installer::install::takedown::Step;
 use serde_json::json;
 
 use super::install::{inline, result, vim};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use probes::block::{Disk, Filesystem, ObstacleKind};
 use probes::machine::{Archive, Node, Source};
-use run_coreos_installer::install::system::{Handle, Kernel};
+use run_coreos_installer::act::system::{Handle, Kernel};
 
 /// When an event happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

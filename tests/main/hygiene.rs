@@ -96,11 +96,8 @@ const KERNEL_FILES: [(&str, &str); 6] = [
     ("agent/src/check/load/child.rs", "makes itself the first process that a lack of memory ends"),
     ("agent/src/check/load/memory.rs", "reads the one entry of a large table that a page has"),
     ("agent/src/job/supervise.rs", "starts the program that is running once more"),
-    (
-        "agent/src/install/system.rs",
-        "says where efivarfs is mounted, to which install/efi.rs writes",
-    ),
-    ("agent/src/install/takedown/kernel.rs", "names a swap area by its open descriptor"),
+    ("agent/src/act/system.rs", "says where efivarfs is mounted, to which act/efi.rs writes"),
+    ("agent/src/act/takedown/kernel.rs", "names a swap area by its open descriptor"),
 ];
 
 #[test]
@@ -116,14 +113,36 @@ fn agent_reads_sys_and_proc_only_through_the_machine() {
     }
 }
 
+/// The modules of `act` that its proof may use: what was ordered and fetched, and the form of what it finds.
+const USED_BY_PROOF: [&str; 3] = ["array_metadata", "proof", "stream_facts"];
+
 #[test]
-fn install_and_proof_do_not_need_each_other() {
-    for (folder, other) in
-        [("agent/src/install", "crate::proof"), ("agent/src/proof", "crate::install")]
-    {
-        for (path, text) in sources(folder) {
-            assert!(!text.contains(other), "{} needs {other}", path.display());
+fn the_proof_needs_nothing_that_writes_and_only_prove_needs_the_proof() {
+    for (path, text) in sources("agent/src/act") {
+        if path.components().any(|part| part.as_os_str() == "proof") {
+            for used in text.split("crate::act::").skip(1) {
+                let is_type = used.starts_with(|c: char| c.is_uppercase() || c == '{');
+                let is_allowed = USED_BY_PROOF.iter().any(|name| used.starts_with(name));
+                assert!(is_type || is_allowed, "{} uses {used:.40}", path.display());
+            }
+        } else if !path.ends_with("prove.rs") {
+            assert!(!text.contains("act::proof"), "{} needs the proof", path.display());
         }
+    }
+}
+
+#[test]
+fn act_knows_no_wire_no_fleet_and_only_its_writers_know_a_program() {
+    for (path, text) in sources("agent/src/act").into_iter().filter(|(path, _)| !is_test(path)) {
+        let (code, shown) = (code(&text), path.display());
+        for word in
+            ["crate::engines", "crate::api", "crate::job", "crate::checkpoint", "Deserialize<"]
+        {
+            assert!(!code.contains(word), "{shown} needs {word}");
+        }
+        let is_writer = path.components().any(|part| part.as_os_str() == "writers");
+        let names = code.matches("\"coreos-installer").count();
+        assert!(is_writer || names == 0 || path.ends_with("site.rs"), "{shown} names a program");
     }
 }
 

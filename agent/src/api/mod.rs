@@ -12,11 +12,11 @@ pub mod parse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::install::code::Code;
-pub use crate::install::outcome::{
+pub use crate::act::code::Code;
+pub use crate::act::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
 };
-pub use crate::install::stage::{Stage, State};
+pub use crate::act::stage::{Stage, State};
 pub use install::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
     Install, OnUnproved, StreamSource, Verify,

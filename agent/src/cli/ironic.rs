@@ -54,7 +54,7 @@ pub struct IronicOptions {
     #[arg(long, value_name = "URL")]
     pub callback_url: Option<String>,
     /// Port on which commands are expected
-    #[arg(long, value_name = "PORT", default_value_t = crate::ironic::PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = crate::engines::ironic::PORT)]
     pub agent_port: u16,
     /// Disk that cleaning erases, by path or hints such as `serial=S1`
     ///

@@ -10,17 +10,17 @@ use probes::machine::Source;
 use serde::Serialize;
 
 use super::explain::wrapped;
+use crate::act::hints::from_option;
+use crate::act::say::Words;
+use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
+use crate::act::{DiskChoice, ExistingData, Order};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
 use crate::cli::DisksOptions;
+use crate::engines::offline::check_device;
+use crate::engines::{offline, vim};
 use crate::exit_status::ExitStatus;
-use crate::install::hints::from_option;
-use crate::install::say::Words;
-use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
-use crate::install::{DiskChoice, ExistingData, Order};
-use crate::offline::check_device;
 use crate::{clean, output, text};
-use crate::{offline, vim};
 
 /// No instruction is longer.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;

@@ -88,7 +88,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         }
         Command::Network(options) => network::network(options),
         Command::Install(options) => {
-            let offline = crate::offline::offline(options, &configuration.settings)?;
+            let offline = crate::engines::offline::offline(options, &configuration.settings)?;
             let expectations = options.expect.as_deref().map(expect::read).transpose()?;
             let is_typed = is_typed(&configuration.settings, "dry-run");
             Ok(job::install(options, offline, is_typed, expectations.as_ref()))

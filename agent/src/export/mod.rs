@@ -14,8 +14,8 @@ mod select;
 
 use serde_json::Value;
 
-use crate::install::Order;
-use crate::install::{Wanted, decide};
+use crate::act::Order;
+use crate::act::{Wanted, decide};
 use crate::report::Report;
 
 /// The report as Ironic's inspection data.

@@ -15,8 +15,8 @@ use probes::parts::Detail;
 use tracing::debug;
 
 use super::qr::screen;
+use crate::act::blocking::part;
 use crate::clean;
-use crate::install::blocking::part;
 use crate::qr::{Summary, draw};
 
 /// Letters in a line: each is 5 columns wide and has one to its right.

@@ -3,8 +3,8 @@
 use probes::findings::collectors;
 
 use super::Collected;
+use crate::act::blocking::key;
 use crate::api::Finding;
-use crate::install::blocking::key;
 
 impl Collected {
     /// Takes over the findings of an `earlier` reading that this one could not make.

@@ -7,11 +7,11 @@ use formats::time::rfc3339;
 use super::Ended;
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
+use crate::act::{DiskState, Outcome, Stage, State, describe};
 use crate::api::JobResult;
+use crate::engines::vim::result::{Heading, result};
 use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
-use crate::install::{DiskState, Outcome, Stage, State, describe};
-use crate::vim::result::{Heading, result};
 
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;

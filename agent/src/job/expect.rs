@@ -10,9 +10,9 @@ use tracing::error;
 
 use super::load::add;
 use super::sequence::Job;
+use crate::act::readable::Unreadable;
 use crate::api::Finding;
 use crate::expect;
-use crate::install::readable::Unreadable;
 
 impl Job<'_> {
     /// Remembers what an instruction expects of the machine.

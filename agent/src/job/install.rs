@@ -5,11 +5,11 @@ use tracing::{info, warn};
 
 use super::sequence::Job;
 use super::{Ended, banner};
+use crate::act::act::{Act, Mark, Watch};
+use crate::act::blocking;
+use crate::act::seen::Seen;
+use crate::act::{Order, Outcome, Stage, State, describe};
 use crate::checkpoint;
-use crate::install::act::{Act, Mark, Watch};
-use crate::install::blocking;
-use crate::install::seen::Seen;
-use crate::install::{Order, Outcome, Stage, State, describe};
 use crate::qr::Summary;
 
 impl Watch for Job<'_> {

@@ -10,8 +10,8 @@ use probes::block::arrivals;
 use tracing::info;
 
 use super::sequence::Job;
-use crate::install::settle::{self, Watch};
-use crate::install::{System, can_be_written};
+use crate::act::settle::{self, Watch};
+use crate::act::{System, can_be_written};
 
 /// How often a wait checks whether the disks have settled.
 const TICK: Duration = Duration::from_secs(1);

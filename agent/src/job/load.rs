@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tracing::{error, info};
 
 use super::sequence::Job;
+use crate::act::blocking;
+use crate::act::{Stage, State as EventState};
 use crate::api::Finding;
 use crate::check::load::{Load, Verdict};
-use crate::install::blocking;
-use crate::install::{Stage, State as EventState};
 use crate::report::Report;
 
 /// The load, and what all loads since the start of the agent have found. The job starts it, and what reads the hardware ends
@@ -143,8 +143,8 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::blocking::Policy;
     use crate::check::load::{End, Outcome, judge};
-    use crate::install::blocking::Policy;
 
     fn outcome(cpu: u32, output: &str) -> Outcome {
         Outcome { cpu, output: output.to_owned(), end: End::Exited(0) }

@@ -37,15 +37,15 @@ use probes::block::Disk;
 use probes::faults::Fault;
 use tracing::error;
 
+use crate::act::Site;
+use crate::act::say::Words;
 use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
+use crate::engines::vim::events::Observer;
+use crate::engines::vim::{self, Events};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, VimSettings};
-use crate::install::Site;
-use crate::install::say::Words;
 use crate::signals::Stop;
-use crate::vim::events::Observer;
-use crate::vim::{self, Events};
 
 pub use load::WaitingLoad;
 pub use neighbours::Listener;

@@ -12,11 +12,11 @@ use tracing::{error, info, warn};
 
 use super::sequence::Job;
 use super::{Ended, JobSettings};
+use crate::act::{Check, Order, Stage, State};
 use crate::api::{Action, JobResult, Outcome};
 use crate::checkpoint;
+use crate::engines::vim::client::result_as_json;
 use crate::exit_status::ExitStatus;
-use crate::install::{Check, Order, Stage, State};
-use crate::vim::client::result_as_json;
 
 /// The `request_id` of its instruction.
 pub const REQUEST_ID: &str = "offline";

@@ -6,9 +6,9 @@ use tracing::{error, info};
 
 use super::sequence::Job;
 use crate::api::JobResult;
+use crate::engines::vim::delivery::Delivery;
 use crate::http::client::GaveUp;
 use crate::uuid;
-use crate::vim::delivery::Delivery;
 
 /// A result that the VIM does not have yet.
 #[derive(Debug)]

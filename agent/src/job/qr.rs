@@ -7,9 +7,9 @@ use probes::findings::Finding;
 
 use super::sequence::Job;
 use super::{Ended, banner};
+use crate::act::Code;
 use crate::api::{JobResult, Outcome};
 use crate::exit_status::ExitStatus;
-use crate::install::Code;
 use crate::qr::{Screen, Summary, is_fault};
 use crate::terminal;
 

@@ -14,18 +14,18 @@ use super::late::Late;
 use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
+use crate::act::Failure;
+use crate::act::readable::Unreadable;
+use crate::act::seen::Seen;
+use crate::act::{Code, IgnitionSource, Order, Stage, State};
 use crate::api::{Action, Instruction, JobResult, is_node_id, parse_instruction};
 use crate::clock::Clock;
+use crate::engines::vim::{Answer, Events};
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
 use crate::http::retry::{Backoff, RetryAfter};
-use crate::install::Failure;
-use crate::install::readable::Unreadable;
-use crate::install::seen::Seen;
-use crate::install::{Code, IgnitionSource, Order, Stage, State};
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::vim::{Answer, Events};
 use crate::{checkpoint, clean, uuid};
 
 /// How long to wait if the action `wait` does not say.

@@ -17,17 +17,17 @@ use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
 use super::{CrashReporter, JobSettings};
+use crate::act::say::Words;
+use crate::act::{Code, DiskState, Failure, Outcome, Stage};
 use crate::api::JobResult;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
+use crate::engines::vim::delivery::Delivery;
+use crate::engines::vim::result::{self, Heading};
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
-use crate::install::say::Words;
-use crate::install::{Code, DiskState, Failure, Outcome, Stage};
 use crate::signals::Stop;
 use crate::uuid;
-use crate::vim::delivery::Delivery;
-use crate::vim::result::{self, Heading};
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
@@ -331,7 +331,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
         let mut settings = JobSettings::new(crate::http::VimSettings::new(""));
         settings.offline = Some(crate::job::Offline {
-            order: crate::install::Order::default(),
+            order: crate::act::Order::default(),
             request_id: String::new(),
             reason: "",
             result: file.clone(),

@@ -6,16 +6,16 @@ use tracing::{error, info, warn};
 
 use super::Ended;
 use super::sequence::{Job, Next};
+use crate::act::Failure;
+use crate::act::seen::Seen;
+use crate::act::{Code, DiskState, Outcome, Stage, State};
 use crate::api::OnRefusal;
+use crate::engines::vim::Answer;
 use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why, is_transient};
 use crate::http::url::Url;
-use crate::install::Failure;
-use crate::install::seen::Seen;
-use crate::install::{Code, DiskState, Outcome, Stage, State};
 use crate::qr::Summary;
-use crate::vim::Answer;
 
 /// The shortest wait between two requests.
 const MIN_WAIT: Duration = Duration::from_secs(1);

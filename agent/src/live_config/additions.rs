@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail};
 use ignition::live::{ExtraFile, FileSource, Keyfile, LiveError, Spec, Unit, keyfiles};
 
+use crate::bounded;
 use crate::cli::LiveConfigOptions;
-use crate::{bounded, offline};
+use crate::engines::offline;
 
 /// Largest file that goes into the config, in bytes; the largest config that Ignition's check accepts has 8 MiB.
 const MAX_FILE_BYTES: u64 = 32 << 20;

@@ -8,8 +8,9 @@ use ignition::live::{FileSource, Secret, Settings, Target};
 use super::names;
 use crate::cli::{Command, LiveConfigOptions, VimOptions};
 use crate::config::{Configuration, Origin, Setting};
+use crate::engines::offline;
+use crate::expect;
 use crate::http::url::check_proxy;
-use crate::{expect, offline};
 
 /// Checks that the options name either a VIM or a config to install.
 ///

@@ -4,7 +4,7 @@ use ignition::live::LiveError;
 
 use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
-use crate::offline;
+use crate::engines::offline;
 
 /// Settings whose names differ from the options that set them.
 const OPTIONS: [(&str, &[&str]); 22] = [

@@ -6,8 +6,8 @@ use formats::command_line;
 use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
 use super::{is_config, job};
+use crate::act::protect::is_kernel_name;
 use crate::cli::LiveConfigOptions;
-use crate::install::protect::is_kernel_name;
 
 /// What an ISO reserves for an Ignition config, compressed (coreos-installer `docs/iso-embed-ignition.md`).
 const ISO_AREA_BYTES: usize = 262_144;

@@ -1,7 +1,7 @@
 //! The proof's reads of an installed disk: its partition table and superblocks.
 #![no_main]
 
-use run_coreos_installer::proof::{gpt, superblock};
+use run_coreos_installer::act::proof::{gpt, superblock};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };

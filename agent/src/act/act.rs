@@ -1,0 +1,292 @@
+//! One install from an order to its outcome: preflight, write, proof.
+//!
+//! It knows neither who ordered it nor who is told: an engine gives the order, watches, and makes of the outcome what its
+//! fleet understands.
+
+use std::sync::Arc;
+
+use probes::block::Disk;
+use probes::findings::Finding;
+use tracing::info;
+
+use super::blocking;
+use super::order::{Order, Verify};
+use super::outcome::{DiskIdentity, DiskState, Outcome};
+use super::preflight::{self, Checked};
+use super::prove::{OnDisk, read_before};
+use super::readable::{self, Unreadable};
+use super::root_arguments::with_derived;
+use super::run::{self, interrupted};
+use super::say::{Term, say};
+use super::seen::Seen;
+use super::selection::Selection;
+use super::site::Site;
+use super::stage::{Stage, State};
+use super::stream::Stream;
+use super::target::Target;
+use super::writers::coreos_installer::{CoreosInstaller, NAME};
+use super::{Code, Failure, describe, identity_of, osmet};
+use crate::act::stream_facts::StreamFacts;
+use crate::clock::Clock;
+use crate::http::Client;
+use crate::signals::Stop;
+
+/// Percentages that are logged.
+const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
+
+/// Learns how an install goes on.
+pub trait Watch {
+    /// A stage starts, continues or ends.
+    fn stage(&self, stage: Stage, state: State, percent: Option<u8>, message: Option<&str>);
+
+    /// What a crash from now on would leave. A parent process that reports the crash must know it.
+    fn note(&self, mark: Mark);
+}
+
+/// What would be true after a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// The disk was chosen and is going to be written.
+    Disk(DiskIdentity),
+    /// The state of the disk.
+    State(DiskState),
+    /// The writer was started so many times.
+    Tries(u32),
+    /// What was active on the disk and was taken down, in words.
+    TakenDown(Vec<String>),
+    /// Metadata that was erased at the end of the disk, in words.
+    Erased(Vec<String>),
+}
+
+/// Reads what is wrong with the machine, the worst first; a disk that cannot be read is one of them.
+pub type Findings<'a> = dyn Fn(Option<&Unreadable>) -> Vec<Finding> + 'a;
+
+/// What an install needs besides its order.
+pub struct Act<'a> {
+    /// The live system.
+    pub site: &'a Site,
+    /// Fetches config and image.
+    pub client: &'a Arc<Client>,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Whether the agent is to end.
+    pub stop: &'a Stop,
+    /// Learns how it goes on.
+    pub watch: &'a dyn Watch,
+    /// The disks of the last report.
+    pub reported: &'a [Disk],
+    /// What is wrong with the machine.
+    pub findings: &'a Findings<'a>,
+    /// Whether to stop before anything is changed.
+    pub is_dry_run: bool,
+}
+
+impl std::fmt::Debug for Act<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Act").field("site", self.site).finish_non_exhaustive()
+    }
+}
+
+/// What preflight leads to.
+struct Passed {
+    target: Target,
+    ignition: Vec<u8>,
+    checked: Checked,
+    /// The order with the kernel arguments that the disk needs.
+    order: Order,
+}
+
+impl Act<'_> {
+    /// Carries out an order. The outcome of a dry run that would write has no failure and an untouched disk.
+    #[must_use]
+    pub fn carry_out(&self, order: &Order) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.failure = self.write_and_prove(order, &mut outcome).err();
+        outcome
+    }
+
+    fn write_and_prove(&self, order: &Order, outcome: &mut Outcome) -> Result<(), Failure> {
+        self.stage(Stage::Preflight, State::Started, None);
+        outcome.stage = Stage::Preflight;
+        let passed =
+            self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
+        let Passed { target, ignition, checked, order } = passed;
+        let disk = target.disk();
+        info!("preflight passed for {}, {NAME} {}", describe(disk), checked.version);
+        self.stage(Stage::Preflight, State::Done, Some(&describe(disk)));
+        if self.is_dry_run {
+            return Ok(());
+        }
+        if self.stop.is_stopped() {
+            return Err(interrupted(DiskState::Untouched));
+        }
+        let before = read_before(&target, &order, &self.site.network_dir, self.stop)
+            .map_err(|failure| self.or_interrupted(failure))?;
+        outcome.stage = Stage::Write;
+        let (disks, image) = self.write(&order, &target, &ignition, &checked, outcome)?;
+        self.stage(Stage::Write, State::Done, None);
+        // What is proved and named in the outcome is the disk that was held open while it was written.
+        let file = Arc::new(target.direct()?);
+        let target = &target;
+        let on_disk = OnDisk { target, file, before, ignition: &ignition, image, disks };
+        outcome.stage = Stage::Proof;
+        self.prove(&order, on_disk, outcome)
+    }
+
+    /// The failure of a check. After a signal a check fails only because it was interrupted.
+    fn or_interrupted(&self, failure: Failure) -> Failure {
+        if self.stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
+    }
+
+    pub(super) fn stage(&self, stage: Stage, state: State, message: Option<&str>) {
+        self.watch.stage(stage, state, None, message);
+    }
+
+    fn selection<'b>(&'b self, order: &'b Order) -> Selection<'b> {
+        Selection {
+            system: &self.site.system,
+            reported: self.reported,
+            order,
+            protect: &self.site.protect,
+            // The size of another image is known from the order, or not yet.
+            min_bytes: match order.image {
+                None => osmet::least_bytes(&self.site.osmet_dir),
+                Some(_) => None,
+            },
+        }
+    }
+
+    /// Every check before the disk is touched.
+    fn preflight(&self, order: &Order, outcome: &mut Outcome) -> Result<Passed, Failure> {
+        self.check_configuration(order)?;
+        let (ignition, warnings) = preflight::ignition(order, self.client)?;
+        let selection = self.selection(order);
+        let disks = selection.disks()?;
+        outcome.seen = Some(Seen::of(&disks, self.site));
+        let target = selection.target(&disks).map_err(|(disk, failure)| {
+            outcome.disk = disk;
+            failure
+        })?;
+        let disk = target.disk();
+        outcome.disk = Some(Box::new(disk.clone()));
+        // A response of the disk takes time, so only the chosen one is asked.
+        outcome.unreadable = readable::check(&target);
+        let (order, notes) = with_derived(order, disk, &self.site.system)?;
+        let findings = (self.findings)(outcome.unreadable.as_ref());
+        match preflight::check(&order, disk, &findings, self.site, self.client) {
+            Ok(checked) => {
+                outcome.warnings.extend([warnings, notes, checked.warnings.clone()].concat());
+                Ok(Passed { target, ignition, checked, order })
+            }
+            Err(failure) => {
+                if failure.code == Code::Findings {
+                    self.keep_blocking(&order, &findings, outcome);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Remembers the findings that prevent the install.
+    fn keep_blocking(&self, order: &Order, findings: &[Finding], outcome: &mut Outcome) {
+        let policy = self.site.blocking.with(order);
+        outcome.blocking = policy.blocking(findings).into_iter().cloned().collect();
+        if let Some(seen) = &mut outcome.seen {
+            seen.blocking = outcome.blocking.iter().map(blocking::key).collect();
+        }
+    }
+
+    /// Checks that the configuration allows what the order asks for, and that this agent can do it.
+    fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
+        // There are no digests of the live image's own image, whose files are those of the live system.
+        if order.verify == Verify::Full && order.image.is_none() {
+            let message = say![
+                "this version of the agent does not support ",
+                Term::Verify,
+                " \"full\" without ",
+                Term::Image
+            ];
+            let advice = say![Term::NameImage, ", or verify a sample"];
+            return Err(Failure::new(Code::KeyUnsupported, message).advise(advice));
+        }
+        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
+        if is_insecure && !self.site.is_insecure_image_allowed {
+            let message = say![
+                Term::Order,
+                " sets ",
+                Term::Insecure,
+                ", which the configuration of this node does not allow"
+            ];
+            return Err(Failure::new(Code::ImageInsecure, message).advise(
+                "publish the image's .sig next to it, or allow it in the live image with allow-insecure-image",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes the disk. Returns all disks as they were right before, and the facts of the image.
+    fn write(
+        &self,
+        order: &Order,
+        target: &Target,
+        ignition: &[u8],
+        checked: &Checked,
+        outcome: &mut Outcome,
+    ) -> Result<(Vec<Disk>, Option<StreamFacts>), Failure> {
+        let stream = checked.image.clone();
+        let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
+        let stream = stream.transpose()?;
+        let disk = target.disk();
+        self.watch.note(Mark::Disk(identity_of(disk)));
+        self.stage(Stage::Write, State::Started, Some(&describe(disk)));
+        info!("writing {}", describe(disk));
+        let mut progress = progress(self.watch);
+        let mut installer = CoreosInstaller {
+            program: &self.site.installer,
+            version: checked.version,
+            run_dir: &self.site.run_dir,
+            network_dir: &self.site.network_dir,
+            target,
+            order,
+            ignition,
+            stream: stream.as_ref(),
+            limit: self.site.installer_limit,
+            patience: self.site.patience,
+            stop: self.stop,
+            progress: &mut progress,
+        };
+        let task = run::Task { target, selection: self.selection(order) };
+        let written = run::write(&task, &mut installer, self.clock, self.stop, self.watch, outcome);
+        let facts = stream.and_then(|stream| stream.facts());
+        outcome.image = checked.image.as_ref().map(|image| image.written(facts.as_ref()));
+        if written.is_err()
+            && outcome.state == DiskState::Untouched
+            && !outcome.taken_down.is_empty()
+        {
+            let steps = outcome.taken_down.join("; ");
+            return written.map(|disks| (disks, facts)).map_err(|failure| Failure {
+                message: say![failure.message, "; the disk was not written, but before: ", steps],
+                ..failure
+            });
+        }
+        written.map(|disks| (disks, facts))
+    }
+}
+
+/// Passes the progress of the writer on, and logs some of its percentages.
+fn progress(watch: &dyn Watch) -> impl FnMut(Option<u8>, &str) {
+    let (mut n_logged, mut last) = (0, None);
+    move |percent, line| {
+        last = percent.or(last);
+        watch.stage(Stage::Write, State::Progress, last, Some(line));
+        let Some(percent) = percent else { return };
+        while let Some(step) = LOGGED_PERCENT.get(n_logged)
+            && percent >= *step
+        {
+            n_logged += 1;
+            if LOGGED_PERCENT.get(n_logged).is_none_or(|next| percent < *next) {
+                info!("written: {percent} %");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The decision which disk is written, as a pure function of the disks, the instruction and the policy, so that it
+//! can be repeated on new facts and shown without writing anything.
+//!
+//! First comes the disk that is meant, out of all disks; then whether it may be written. Anything unclear is refused.
+
+use formats::wwn;
+use probes::block::{Disk, Obstacle, ObstacleKind};
+
+use super::choose::pick;
+use super::existing;
+use super::saved::Saved;
+use super::{Failure, describe, labels, protect, spanning};
+use crate::act::say::{Say, Term, say};
+use crate::act::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Order};
+
+/// What a decision depends on, apart from the disks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Which disk the instruction asks for.
+    pub disk: Option<&'a DiskChoice>,
+    /// What the disk must be.
+    pub expect: Option<&'a Expect>,
+    /// Which existing data may be overwritten; `None` for the default.
+    pub existing_data: Option<ExistingDataPolicy>,
+    /// Disks that are never written: those of the configuration, and those of the instruction.
+    pub protect: [&'a [String]; 2],
+    /// Partitions to keep, by label.
+    pub save_partlabel: &'a [String],
+    /// Partitions to keep, by number.
+    pub save_partindex: &'a [String],
+    /// The size of the image, if it is known.
+    pub min_bytes: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What an instruction asks for, with the disks that the configuration protects.
+    #[must_use]
+    pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
+        let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
+        Self {
+            disk: order.disk.as_ref(),
+            expect: order.expect.as_ref(),
+            existing_data: order.existing_data,
+            protect: [protect, &order.protect],
+            save_partlabel: &order.save_partlabel,
+            save_partindex: &order.save_partindex,
+            min_bytes: said.max(min_bytes),
+        }
+    }
+}
+
+/// The disk that is written, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<'d> {
+    /// The disk.
+    pub disk: &'d Disk,
+    /// Why it is this one and why it may be written, in words.
+    pub because: Vec<Say>,
+    /// Which existing data may be overwritten.
+    pub policy: ExistingDataPolicy,
+    /// What was found on it.
+    pub existing_data: Vec<ExistingData>,
+}
+
+/// Why no disk is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undecided<'d> {
+    /// The disk that was meant, if that is clear.
+    pub disk: Option<&'d Disk>,
+    /// Why it is not written.
+    pub failure: Failure,
+}
+
+impl From<Failure> for Undecided<'_> {
+    fn from(failure: Failure) -> Self {
+        Self { disk: None, failure }
+    }
+}
+
+/// Decides which disk is written.
+///
+/// `resolve` follows a path below `/dev` to its device file, if the disks do not have the path.
+///
+/// # Errors
+/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE`, `DISK_TOO_SMALL`, `DISK_CHANGED` (not the expected one),
+/// `PROTECTED`, `EXISTING_DATA`, `BOOT_LABEL`, `SAVED_PARTITION`, or `INSTRUCTION_INVALID` (hints or patterns that
+/// cannot be understood).
+pub fn decide<'d>(
+    disks: &'d [Disk],
+    wanted: &Wanted<'_>,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<Decision<'d>, Undecided<'d>> {
+    let picked = pick(disks, wanted, resolve)?;
+    let disk = picked.disk;
+    let policy = existing::policy(wanted.existing_data, picked.description);
+    let judge = || -> Result<Vec<Say>, Failure> {
+        if let Some(expect) = wanted.expect {
+            check_expected(disk, expect)?;
+        }
+        protect::check(disk, disks, wanted.protect, resolve)?;
+        check_obstacles(disk)?;
+        let saved = Saved::parse(wanted.save_partlabel, wanted.save_partindex)?;
+        let why = existing::check(disk, policy, &saved)?;
+        spanning::check(disk, disks, &saved)?;
+        labels::check(disk, disks, &saved)?;
+        saved.check(disk)?;
+        Ok(vec![picked.because.clone().into(), why])
+    };
+    match judge() {
+        Ok(because) => Ok(Decision {
+            disk,
+            because,
+            policy: policy.name,
+            existing_data: existing::found(disk),
+        }),
+        Err(failure) => Err(Undecided { disk: Some(disk), failure }),
+    }
+}
+
+/// Whether some instruction can write the disk, so that there is no need to wait for another one.
+#[must_use]
+pub fn can_be_written(disk: &Disk) -> bool {
+    check_obstacles(disk).is_ok()
+}
+
+/// Refuses a disk that no policy allows to write.
+fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
+    let is_policy = |obstacle: &&Obstacle| {
+        matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Active)
+    };
+    let mut reasons: Vec<&str> = disk
+        .obstacles
+        .iter()
+        .filter(|obstacle| !is_policy(obstacle))
+        .map(|obstacle| obstacle.text.as_str())
+        .collect();
+    if !disk.eligible && disk.obstacles.is_empty() {
+        reasons.extend(disk.not_eligible_because.iter().map(String::as_str));
+        if reasons.is_empty() {
+            reasons.push("not eligible");
+        }
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} cannot be installed on: {}", describe(disk), reasons.join(", "));
+    Err(Failure::new(Code::DiskNotEligible, what)
+        .advise("fix what is listed, or choose another disk; no other disk takes its place"))
+}
+
+/// Whether the chosen disk is what is expected.
+fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
+    let mut differences = Vec::new();
+    if let Some(serial) = &expect.serial
+        && disk.serial.as_deref().map(str::trim) != Some(serial.trim())
+    {
+        differences.push(format!(
+            "serial is {}, expected {serial:?}",
+            disk.serial.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
+        ));
+    }
+    if let Some(expected) = &expect.wwn
+        && ![&disk.wwn, &disk.eui64, &disk.nguid]
+            .into_iter()
+            .flatten()
+            .any(|found| wwn::is_equal(found, expected))
+    {
+        differences.push(format!(
+            "WWN is {}, expected {expected:?}",
+            disk.wwn.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
+        ));
+    }
+    if let Some(size_bytes) = expect.size_bytes
+        && disk.size_bytes != Some(size_bytes)
+    {
+        let found = disk.size_bytes.map(|found| format!("{found} bytes"));
+        let found = found.as_deref().unwrap_or("not known");
+        differences.push(format!("size is {found}, expected {size_bytes}"));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::DiskChanged,
+        format!("{} is not the expected disk: {}", disk.device, differences.join("; ")),
+    )
+    .advise(say![
+        "the disk was swapped or ",
+        Term::Record,
+        " is out of date; inspect the node again"
+    ]))
+}
+
+#[cfg(test)]
+mod tests;

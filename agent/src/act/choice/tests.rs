@@ -1,0 +1,530 @@
+//! Which disk is written, and which never.
+
+use probes::block::{ContentAbove, Filesystem, Partition, UnlistedPartition};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn disk(name: &str, size_bytes: u64) -> Disk {
+    Disk {
+        name: name.into(),
+        device: format!("/dev/{name}"),
+        size_bytes: Some(size_bytes),
+        serial: Some(format!("SERIAL-{name}")),
+        wwn: Some(format!("0x5000c500a1b2{:04x}", name.bytes().map(u32::from).sum::<u32>())),
+        by_id: vec![format!("/dev/disk/by-id/ata-{name}")],
+        by_path: Some(format!("/dev/disk/by-path/pci-{name}")),
+        eligible: true,
+        ..Disk::default()
+    }
+}
+
+fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
+    disk.obstacles.push(kind.because(text));
+    disk.not_eligible_because.push(text.into());
+    disk.eligible = false;
+    disk
+}
+
+fn partition(disk: &str, number: u32, label: &str, kind: &str) -> Partition {
+    Partition {
+        name: format!("{disk}{number}"),
+        number: Some(number),
+        label: Some(label.into()),
+        filesystem: (!kind.is_empty()).then(|| filesystem(kind, None)),
+        ..Partition::default()
+    }
+}
+
+fn filesystem(kind: &str, label: Option<&str>) -> Filesystem {
+    Filesystem { kind: kind.into(), label: label.map(str::to_owned), ..Filesystem::default() }
+}
+
+/// A disk with an LVM physical volume.
+fn lvm(name: &str, size_bytes: u64) -> Disk {
+    let mut disk = disk(name, size_bytes);
+    disk.partitions = vec![partition(name, 1, "pv", "LVM2_member")];
+    disk.existing_os = vec!["Linux".into()];
+    let text = format!("{name}1 is a member of an array or pool: LVM2_member");
+    with_obstacle(disk, ObstacleKind::Content, &text)
+}
+
+/// A disk with data that make it no less eligible.
+fn data(name: &str, size_bytes: u64) -> Disk {
+    Disk { filesystem: Some(filesystem("xfs", Some("data"))), ..disk(name, size_bytes) }
+}
+
+/// A disk with an earlier CoreOS.
+fn coreos(name: &str, size_bytes: u64) -> Disk {
+    let mut boot = partition(name, 3, "boot", "ext4");
+    boot.filesystem = Some(filesystem("ext4", Some("boot")));
+    Disk {
+        partition_table: Some("gpt".into()),
+        existing_os: vec!["Fedora or RHEL CoreOS".into()],
+        partitions: vec![
+            partition(name, 2, "EFI-SYSTEM", "vfat"),
+            boot,
+            partition(name, 4, "root", "xfs"),
+        ],
+        ..disk(name, size_bytes)
+    }
+}
+
+/// Decides for an instruction that contains these keys of `install`.
+fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
+    decided(disks, order).map_err(|failure| failure.code)
+}
+
+fn decided(disks: &[Disk], mut order: Value) -> Result<String, Failure> {
+    order["ignition"] = json!({"inline": "{}"});
+    let order = crate::engines::vim::order::tests::of(&order);
+    decide(disks, &Wanted::of(&order, &[], None), &|_| None)
+        .map(|decision| decision.disk.name.clone())
+        .map_err(|undecided| undecided.failure)
+}
+
+fn chosen(disks: &[Disk], disk: &Value) -> Result<String, Code> {
+    of(disks, json!({ "disk": disk }))
+}
+
+#[test]
+fn ineligible_disk_is_never_replaced_by_the_next_one() {
+    // sda may be the boot disk; before, every one of these wrote the data on sdb.
+    let disks = [lvm("sda", 240 << 30), data("sdb", 8 << 40)];
+    assert_eq!(of(&disks, json!({})), Err(Code::DiskAmbiguous));
+    assert_eq!(chosen(&disks, &json!({})), Err(Code::DiskAmbiguous));
+    assert_eq!(chosen(&disks, &json!({"if_several": "smallest"})), Err(Code::ExistingData));
+    assert_eq!(chosen(&disks, &json!({"if_several": "first"})), Err(Code::ExistingData));
+    assert_eq!(chosen(&disks, &json!({"if_several": "first_by_path"})), Err(Code::ExistingData));
+    let both = json!({"size": ">= 100"});
+    assert_eq!(chosen(&disks, &json!({ "hints": both })), Err(Code::DiskAmbiguous));
+    for rule in ["smallest", "first", "first_by_path", "largest"] {
+        let choice = json!({"hints": both, "if_several": rule});
+        assert_eq!(chosen(&disks, &choice), Err(Code::ExistingData), "{rule}");
+    }
+}
+
+#[test]
+fn no_rule_skips_a_disk_that_is_merely_ineligible() {
+    let kinds = [ObstacleKind::State, ObstacleKind::Mounted, ObstacleKind::Unknown];
+    for kind in kinds {
+        let disks = [with_obstacle(disk("sda", 100), kind, "odd"), disk("sdb", 200)];
+        for rule in ["smallest", "first", "first_by_path"] {
+            let found = chosen(&disks, &json!({"if_several": rule}));
+            assert_eq!(found, Err(Code::DiskNotEligible), "{kind:?} {rule}");
+        }
+        assert_eq!(chosen(&disks, &json!({"if_several": "largest"})), Ok("sdb".into()));
+        assert_eq!(of(&disks, json!({})), Err(Code::DiskAmbiguous), "{kind:?}");
+        for hints in [json!({"by_path": "<in> pci"}), json!({"size": "< 1000"})] {
+            assert_eq!(chosen(&disks, &json!({ "hints": hints })), Err(Code::DiskAmbiguous));
+        }
+    }
+}
+
+#[test]
+fn disk_that_nobody_can_mean_does_not_make_the_choice_unclear() {
+    let stick = with_obstacle(disk("sda", 8), ObstacleKind::Structural, "an optical drive");
+    let disks = [stick, disk("sdb", 100)];
+    for rule in ["refuse", "smallest", "first", "first_by_path"] {
+        assert_eq!(chosen(&disks, &json!({"if_several": rule})), Ok("sdb".into()), "{rule}");
+    }
+    assert_eq!(of(&disks, json!({})), Ok("sdb".into()));
+    let hints = json!({"hints": {"by_path": "<in> pci"}});
+    assert_eq!(chosen(&disks, &hints), Ok("sdb".into()));
+    assert_eq!(chosen(&disks, &json!({"device": "/dev/sda"})), Err(Code::DiskNotEligible));
+    assert_eq!(of(&disks[..1], json!({})), Err(Code::DiskNotEligible));
+}
+
+#[test]
+fn disk_too_small_for_the_image_does_not_make_the_choice_unclear() {
+    let disks = [disk("sda", 100), disk("sdb", 4000)];
+    let image = json!({"url": "http://x/", "uncompressed_bytes": 3000});
+    assert_eq!(of(&disks, json!({ "image": image })), Ok("sdb".into()));
+    let smallest = json!({"image": image, "disk": {"if_several": "smallest"}});
+    assert_eq!(of(&disks, smallest), Ok("sdb".into()));
+    let named = json!({"image": image, "disk": {"device": "/dev/sda"}});
+    assert_eq!(of(&disks, named), Err(Code::DiskTooSmall));
+    assert_eq!(of(&disks[..1], json!({ "image": image })), Err(Code::DiskTooSmall));
+    let unknown = [Disk { size_bytes: None, ..disk("sda", 0) }, disk("sdb", 4000)];
+    assert_eq!(of(&unknown, json!({ "image": image })), Err(Code::DiskAmbiguous));
+}
+
+#[test]
+fn only_disk_is_written_without_a_description_if_it_is_blank_or_has_coreos() {
+    assert_eq!(of(&[disk("sda", 100)], json!({})), Ok("sda".into()));
+    assert_eq!(of(&[coreos("sda", 100)], json!({})), Ok("sda".into()));
+    let unknown = Disk { has_unknown_content: true, ..disk("sda", 100) };
+    let unlisted = UnlistedPartition { number: 1, ..UnlistedPartition::default() };
+    let hidden = Disk { unlisted: vec![unlisted.clone()], ..disk("sda", 100) };
+    let hidden_too = Disk { unlisted: vec![unlisted], ..coreos("sda", 100) };
+    let empty_table = Disk { partition_table: Some("gpt".into()), ..disk("sda", 100) };
+    for found in [data("sda", 1), lvm("sda", 1), unknown, hidden, hidden_too, empty_table] {
+        for order in [json!({}), json!({"existing_data": "wipe"})] {
+            let found = of(std::slice::from_ref(&found), order);
+            assert_eq!(found, Err(Code::ExistingData));
+        }
+    }
+    let two = [disk("sda", 100), disk("sdb", 100)];
+    assert_eq!(of(&two, json!({})), Err(Code::DiskAmbiguous));
+    assert_eq!(of(&[], json!({})), Err(Code::DiskNone));
+}
+
+#[test]
+fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_disks() {
+    let named = json!({"device": "/dev/disk/by-id/ata-sda"});
+    let serial = json!({"hints": {"serial": "SERIAL-sda"}});
+    let described = json!({"hints": {"by_path": "<in> sda"}});
+    let order = |disk: &Value, policy: Option<&str>| match policy {
+        Some(policy) => json!({"disk": disk, "existing_data": policy}),
+        None => json!({ "disk": disk }),
+    };
+    let (ok, no) = (Ok("sda".to_owned()), Err(Code::ExistingData));
+    // Blank, CoreOS, LVM, by each policy.
+    for (policy, expected) in [
+        (Some("refuse"), [&ok, &no, &no]),
+        (Some("coreos"), [&ok, &ok, &no]),
+        (Some("wipe"), [&ok, &ok, &ok]),
+    ] {
+        for choice in [&named, &serial, &described] {
+            for (found, expected) in
+                [disk("sda", 9), coreos("sda", 9), lvm("sda", 9)].into_iter().zip(expected)
+            {
+                assert_eq!(of(&[found], order(choice, policy)), *expected, "{policy:?}");
+            }
+        }
+    }
+    let of_lvm = |choice: &Value| of(&[lvm("sda", 9)], order(choice, None));
+    assert_eq!((of_lvm(&named), of_lvm(&serial)), (ok.clone(), ok));
+    assert_eq!(of_lvm(&described), no);
+    for hints in [
+        json!({"serial": "<in> SERIAL"}),
+        json!({"serial": "s!= X"}),
+        json!({"serial": "<or> SERIAL-sda <or> SERIAL-sdb"}),
+        json!({"size": ">= 1"}),
+        json!({"model": "x"}),
+    ] {
+        let hints: serde_json::Map<String, Value> = serde_json::from_value(hints).unwrap();
+        assert!(!crate::act::hints::Hints::parse(&hints).unwrap().identify(&Disk::default()));
+    }
+}
+
+#[test]
+fn first_half_of_a_wwn_which_volumes_of_an_array_share_identifies_no_disk() {
+    let whole = "0x600a0b80001234560000000000000022";
+    let lun = Disk { wwn: Some(whole.into()), ..data("sdc", 9) };
+    let of = |value: Value| of(std::slice::from_ref(&lun), value);
+    let hint = |wwn: &str| json!({"disk": {"hints": {"wwn": wwn}}});
+    assert_eq!(of(hint("0x600a0b8000123456")), Err(Code::ExistingData));
+    assert_eq!(of(hint(whole)), Ok("sdc".to_owned()));
+    let expect = |wwn: &str| json!({"disk": {"hints": {"wwn": whole}}, "expect": {"wwn": wwn}});
+    assert_eq!(of(expect("0x600a0b8000123456")), Err(Code::DiskChanged));
+    assert_eq!(of(expect("naa.600a0b80001234560000000000000022")), Ok("sdc".to_owned()));
+}
+
+#[test]
+fn kernel_name_does_not_allow_to_overwrite_data() {
+    let lvm = || lvm("sda", 9);
+    let resolve = |_: &str| Some("/dev/sda".to_owned());
+    let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
+        let mut order = json!({"ignition": {"inline": "{}"}, "disk": choice});
+        order["existing_data"] = json!(policy);
+        let order = crate::engines::vim::order::tests::of(&order);
+        let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&order, &[], None), &resolve)
+            .map(|decision| decision.policy);
+        decided.map_err(|undecided| undecided.failure)
+    };
+    for weak in [
+        json!({"device": "/dev/sda"}),
+        json!({"device": "/dev/disk/by-diskseq/3"}),
+        json!({"device": "/dev/disk/by-label/data"}),
+        json!({"hints": {"name": "/dev/sda"}}),
+        json!({"hints": {"name": "s== /dev/sda"}}),
+        json!({"hints": {"deviceName": "/dev/sda"}}),
+    ] {
+        let failure = of(lvm(), &weak, None).unwrap_err();
+        assert_eq!(failure.code, Code::ExistingData, "{weak}");
+        let advice = failure.advice.unwrap().in_words(crate::engines::vim::words);
+        assert!(advice.contains("/dev/disk/by-path, or set existing_data to wipe"), "{advice}");
+        assert_eq!(of(lvm(), &weak, Some("wipe")), Ok(ExistingDataPolicy::Wipe), "{weak}");
+        assert_eq!(of(disk("sda", 9), &weak, None), Ok(ExistingDataPolicy::Coreos), "{weak}");
+    }
+    for strong in [
+        json!({"device": "/dev/disk/by-id/ata-sda"}),
+        json!({"device": "/dev/disk/by-path/pci-sda"}),
+        json!({"hints": {"deviceName": "/dev/disk/by-path/pci-sda"}}),
+        json!({"hints": {"name": "/dev/disk/by-id/ata-sda"}}),
+        json!({"hints": {"deviceName": "/dev/sda", "serialNumber": "SERIAL-sda"}}),
+    ] {
+        assert_eq!(of(lvm(), &strong, None), Ok(ExistingDataPolicy::Wipe), "{strong}");
+    }
+}
+
+#[test]
+fn hints_that_fit_several_disks_identify_none_of_them() {
+    let serial = |disk: Disk| Disk { serial: Some("DRIVE".into()), ..disk };
+    let order = json!({"disk": {"hints": {"serial": "DRIVE"}}});
+    let odd = with_obstacle(serial(disk("nvme0n1", 9)), ObstacleKind::Structural, "odd blocks");
+    let second = serial(data("nvme0n2", 9));
+    assert_eq!(of(&[odd, second.clone()], order.clone()), Err(Code::ExistingData));
+    assert_eq!(of(std::slice::from_ref(&second), order.clone()), Ok("nvme0n2".into()));
+    let path = Disk { multipath: Some("nvme0n2".into()), ..serial(disk("sda", 9)) };
+    let path = with_obstacle(path, ObstacleKind::Structural, "a path");
+    assert_eq!(of(&[path, second], order), Ok("nvme0n2".into()), "its own path");
+}
+
+#[test]
+fn coreos_with_more_than_coreos_is_not_an_earlier_coreos() {
+    let described = |disk: Disk, more: Value| {
+        let mut order = json!({"disk": {"hints": {"by_path": "<in> sda"}}});
+        order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        of(&[disk], order)
+    };
+    let mut ceph = coreos("sda", 9);
+    ceph.partitions.push(partition("sda", 5, "osd", "ceph_bluestore"));
+    let text = "sda5 is a member of an array or pool: ceph_bluestore";
+    let ceph = with_obstacle(ceph, ObstacleKind::Content, text);
+    assert_eq!(described(ceph.clone(), json!({})), Err(Code::ExistingData));
+    assert_eq!(described(ceph, json!({"save_partlabel": ["osd"]})), Ok("sda".into()));
+    let mut windows = coreos("sda", 9);
+    windows.existing_os.push("Windows".into());
+    assert_eq!(described(windows, json!({})), Err(Code::ExistingData));
+    let active =
+        with_obstacle(coreos("sda", 9), ObstacleKind::Active, "in use: sda4 is held by dm-0");
+    assert_eq!(described(active, json!({})), Err(Code::ExistingData));
+    let mut mirror = Disk {
+        partition_table: Some("gpt".into()),
+        existing_os: vec!["Fedora or RHEL CoreOS".into()],
+        partitions: vec![partition("sda", 4, "root-1", "linux_raid_member")],
+        ..disk("sda", 9)
+    };
+    mirror = with_obstacle(
+        mirror,
+        ObstacleKind::Content,
+        "sda4 is a member of an array or pool: linux_raid_member \"any:md-root\"",
+    );
+    assert_eq!(described(mirror, json!({})), Ok("sda".into()));
+}
+
+#[test]
+fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept() {
+    let with = |label: &str, kind: &str| {
+        let mut disk = coreos("sda", 9);
+        disk.partitions.push(partition("sda", 5, label, kind));
+        disk
+    };
+    let named = |policy: &str| json!({"disk": {"device": "/dev/sda"}, "existing_data": policy});
+    for (label, kind) in [("var", "xfs"), ("data", ""), ("root", "xfs"), ("", "ext4")] {
+        for order in [json!({}), json!({"existing_data": "coreos"}), named("coreos")] {
+            let failure = decided(&[with(label, kind)], order).unwrap_err();
+            assert_eq!(failure.code, Code::ExistingData, "{label}");
+            assert!(failure.to_string().contains("(sda5: "), "{}", failure.message);
+        }
+        assert_eq!(of(&[with(label, kind)], named("wipe")), Ok("sda".into()), "{label}");
+        let kept = json!({"save_partindex": ["5"]});
+        assert_eq!(of(&[with(label, kind)], kept), Ok("sda".into()), "{label}");
+    }
+    assert_eq!(of(&[with("BIOS-BOOT", "")], json!({})), Ok("sda".into()));
+    assert_eq!(of(&[with("reserved", "")], json!({})), Ok("sda".into()));
+}
+
+#[test]
+fn protected_disk_is_never_written() {
+    let disks = [disk("sda", 100), disk("sdb", 200)];
+    let order = json!({
+        "disk": {"device": "/dev/sda"}, "existing_data": "wipe", "protect": ["serial-SDA"],
+    });
+    assert_eq!(of(&disks, order), Err(Code::Protected));
+    let smallest = json!({"disk": {"if_several": "smallest"}, "protect": ["SERIAL-sda"]});
+    assert_eq!(of(&disks, smallest), Err(Code::Protected), "and no other takes its place");
+    assert_eq!(of(&disks, json!({"protect": ["SERIAL-sda"]})), Err(Code::DiskAmbiguous));
+}
+
+#[test]
+fn boot_label_in_an_array_or_volume_of_another_disk_is_refused_too() {
+    let boot = ContentAbove { name: "dm-3".into(), filesystem: filesystem("xfs", Some("boot")) };
+    let with = |disk: Disk| Disk { content_above: vec![boot.clone()], ..disk };
+    let order = || json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
+    let failure = decided(&[disk("sda", 9), with(disk("sdb", 9))], order()).unwrap_err();
+    assert_eq!(failure.code, Code::BootLabel);
+    assert!(failure.to_string().contains("dm-3 of /dev/sdb"), "{}", failure);
+    // Built on the target as well: that is a matter of the take-down.
+    let both = [with(disk("sda", 9)), with(disk("sdb", 9))];
+    assert_eq!(of(&both, order()), Ok("sda".into()));
+}
+
+#[test]
+fn boot_label_on_another_disk_is_refused_and_the_disk_is_named() {
+    let named = json!({"disk": {"device": "/dev/sda"}});
+    let disks = [coreos("sda", 9), coreos("sdb", 9)];
+    let failure = decided(&disks, named.clone()).unwrap_err();
+    assert_eq!(failure.code, Code::BootLabel);
+    assert!(
+        failure.to_string().contains("sdb3 of /dev/sdb (serial SERIAL-sdb"),
+        "{}",
+        failure.message
+    );
+    // Its own paths show the same file system.
+    let path = Disk { multipath: Some("sda".into()), ..coreos("sdb", 9) };
+    let path = with_obstacle(path, ObstacleKind::Structural, "a path");
+    assert_eq!(of(&[coreos("sda", 9), path], named.clone()), Ok("sda".into()));
+    // A partition label is no label of a file system, and that of a member is the name of its array.
+    let mut member = disk("sdb", 9);
+    member.partitions = vec![partition("sdb", 3, "boot", "linux_raid_member")];
+    member.partitions[0].filesystem = Some(filesystem("linux_raid_member", Some("boot")));
+    assert_eq!(of(&[disk("sda", 9), member], named.clone()), Ok("sda".into()));
+    let kept = json!({"disk": {"device": "/dev/sda"}, "save_partindex": ["3"]});
+    assert_eq!(of(&[coreos("sda", 9)], kept), Err(Code::BootLabel));
+}
+
+#[test]
+fn pattern_that_keeps_nothing_is_refused() {
+    let order = |labels: Value| json!({"disk": {"device": "/dev/sda"}, "save_partlabel": labels});
+    let disks = [coreos("sda", 9)];
+    assert_eq!(of(&disks, order(json!(["Root"]))), Err(Code::SavedPartition));
+    assert_eq!(of(&disks, order(json!(["roo*"]))), Ok("sda".into()));
+    assert_eq!(of(&[disk("sda", 9)], order(json!(["data*"]))), Err(Code::SavedPartition));
+}
+
+#[test]
+fn name_that_a_lun_shares_with_its_paths_means_the_lun() {
+    let name = "/dev/disk/by-id/wwn-0x600a0b80001111550000ee0000000001";
+    let named = |disk: Disk| Disk { by_id: vec![name.into()], ..disk };
+    let path = |name: &str| {
+        let path = Disk { multipath: Some("dm-0".into()), ..named(disk(name, 1)) };
+        with_obstacle(path, ObstacleKind::Structural, "a path of the multipath device dm-0")
+    };
+    let disks = [named(disk("dm-0", 1)), path("sda"), path("sdb")];
+    assert_eq!(chosen(&disks, &json!({"device": name})), Ok("dm-0".into()));
+    assert_eq!(chosen(&disks[1..], &json!({"device": name})), Err(Code::DiskAmbiguous));
+}
+
+/// A volume of Intel's firmware RAID with its two members, which show its content as their own.
+fn vroc() -> [Disk; 3] {
+    let volume = Disk { serial: None, wwn: None, ..coreos("md126", 9) };
+    let member = |name: &str| {
+        let member = Disk { raid_member_of: Some("md126".into()), ..coreos(name, 10) };
+        with_obstacle(member, ObstacleKind::Structural, "a member of the RAID volume md126")
+    };
+    [volume, member("nvme0n1"), member("nvme1n1")]
+}
+
+#[test]
+fn vroc_volume_is_installed_on_as_a_whole_and_never_one_of_its_members() {
+    let disks = vroc();
+    assert_eq!(of(&disks, json!({})), Ok("md126".into()), "it is the only disk that can be meant");
+    let by_id = json!({"device": "/dev/disk/by-id/ata-md126"});
+    assert_eq!(chosen(&disks, &by_id), Ok("md126".into()));
+    for member in [
+        json!({"device": "/dev/nvme0n1"}),
+        json!({"hints": {"serial": "SERIAL-nvme1n1"}}),
+        json!({"device": "/dev/disk/by-path/pci-nvme1n1"}),
+    ] {
+        let order = json!({"disk": member, "existing_data": "wipe"});
+        let failure = decided(&disks, order).unwrap_err();
+        assert_eq!(failure.code, Code::DiskNotEligible);
+        assert!(failure.to_string().contains("member of the RAID volume md126"), "{}", failure);
+    }
+    let protect = json!({"disk": by_id, "protect": ["SERIAL-nvme1n1"]});
+    assert_eq!(of(&disks, protect), Err(Code::Protected));
+    // A further disk has the same label and is no member.
+    let [volume, first, _] = disks;
+    let disks = [volume, first, coreos("sda", 9)];
+    assert_eq!(of(&disks, json!({"disk": by_id})), Err(Code::BootLabel));
+}
+
+#[test]
+fn device_built_on_disks_is_refused_with_the_disks_that_it_is_built_on() {
+    let mut disks = [disk("sda", 9), disk("sdb", 9)];
+    disks[0].holders = vec!["md0".into()];
+    disks[1].partitions = vec![partition("sdb", 1, "x", "linux_raid_member")];
+    disks[1].partitions[0].holders = vec!["md0".into()];
+    let failure = decided(&disks, json!({"disk": {"device": "/dev/md0"}})).unwrap_err();
+    assert_eq!(failure.code, Code::DiskNotEligible);
+    assert!(failure.to_string().contains("/dev/md0 is built on sda, sdb"), "{}", failure);
+}
+
+#[test]
+fn rules_choose_among_several_disks_and_ties_are_refused() {
+    let disks = [disk("sdb", 100), disk("sda", 50), disk("sdc", 200)];
+    assert_eq!(chosen(&disks, &json!({"if_several": "smallest"})), Ok("sda".into()));
+    assert_eq!(chosen(&disks, &json!({"if_several": "largest"})), Ok("sdc".into()));
+    assert_eq!(chosen(&disks, &json!({"if_several": "first"})), Ok("sdb".into()));
+    assert_eq!(chosen(&disks, &json!({"if_several": "first_by_path"})), Ok("sda".into()));
+    let twins = [disk("sda", 100), disk("sdb", 100)];
+    assert_eq!(chosen(&twins, &json!({"if_several": "largest"})), Err(Code::DiskAmbiguous));
+    let advice =
+        |disks: &[Disk]| decided(disks, json!({})).unwrap_err().advice.unwrap().to_string();
+    assert!(advice(&twins).starts_with("identify one by serial, WWN"), "{}", advice(&twins));
+    let same = twins.map(|disk| Disk { serial: Some("0123456789".into()), ..disk });
+    let expected = "some of them have the same serial number, so identify one by WWN";
+    assert!(advice(&same).starts_with(expected), "{}", advice(&same));
+    for (lacking, rules) in [
+        (Disk { size_bytes: None, ..disk("sdb", 0) }, &["smallest", "largest"][..]),
+        (Disk { by_path: None, ..disk("sdb", 9) }, &["first_by_path"]),
+    ] {
+        let disks = [disk("sda", 100), lacking];
+        for rule in rules {
+            let found = chosen(&disks, &json!({"if_several": rule}));
+            assert_eq!(found, Err(Code::DiskAmbiguous), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn disk_is_found_by_each_of_its_names() {
+    let disks = [disk("sda", 100), disk("sdb", 50)];
+    for name in ["/dev/sdb", "/dev/disk/by-id/ata-sdb", "/dev/disk/by-path/pci-sdb"] {
+        assert_eq!(chosen(&disks, &json!({"device": name})), Ok("sdb".into()), "{name}");
+    }
+    let choice =
+        DiskChoice { device: Some("/dev/disk/by-diskseq/2".into()), ..DiskChoice::default() };
+    let wanted = Wanted { disk: Some(&choice), ..Wanted::default() };
+    let resolved = decide(&disks, &wanted, &|_| Some("/dev/sdb".into()));
+    assert_eq!(resolved.unwrap().disk.name, "sdb");
+}
+
+#[test]
+fn missing_or_ineligible_disk_is_refused() {
+    let busy = with_obstacle(disk("sda", 100), ObstacleKind::Mounted, "in use");
+    let disks = [busy, disk("sdb", 50)];
+    assert_eq!(chosen(&disks, &json!({"device": "/dev/sda"})), Err(Code::DiskNotEligible));
+    assert_eq!(chosen(&disks, &json!({"device": "/dev/sdz"})), Err(Code::DiskNone));
+    for bad in ["sda", "/dev/../etc/passwd", "/dev/a b", "--help"] {
+        assert_eq!(chosen(&disks, &json!({"device": bad})), Err(Code::InstructionInvalid));
+    }
+    let hints = json!({"hints": {"serial": "SERIAL-sda"}});
+    assert_eq!(chosen(&disks, &hints), Err(Code::DiskNotEligible));
+    assert_eq!(chosen(&disks, &json!({"hints": {"serial": "S-x"}})), Err(Code::DiskNone));
+    // Facts of a report carry no kinds of obstacles.
+    let reported = Disk { eligible: false, ..disk("sda", 100) };
+    assert_eq!(chosen(&[reported], &json!({"device": "/dev/sda"})), Err(Code::DiskNotEligible));
+}
+
+#[test]
+fn another_disk_than_the_expected_one_is_refused() {
+    let disks = [disk("sda", 100)];
+    for (expect, is_ok) in [
+        (json!({"serial": "SERIAL-sda", "size_bytes": 100}), true),
+        (json!({"serial": "SERIAL-sdb"}), false),
+        (json!({"size_bytes": 101}), false),
+        (json!({"wwn": "0x1"}), false),
+    ] {
+        let expected = if is_ok { Ok("sda".to_owned()) } else { Err(Code::DiskChanged) };
+        assert_eq!(of(&disks, json!({ "expect": expect })), expected);
+    }
+}
+
+#[test]
+fn decision_says_why_and_what_was_found() {
+    let disks = [coreos("sda", 9)];
+    let decision = decide(&disks, &Wanted::default(), &|_| None).unwrap();
+    assert_eq!(
+        decision.because.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["it is the only disk that could be meant", "it contains an earlier CoreOS"]
+    );
+    let found: Vec<(&str, &str)> =
+        decision.existing_data.iter().map(|d| (d.name.as_str(), d.what.as_str())).collect();
+    assert_eq!(found[0], ("sda", "Fedora or RHEL CoreOS"));
+    assert_eq!(found[2], ("sda3", "ext4 \"boot\", partition label \"boot\""));
+    assert_eq!(decision.policy, ExistingDataPolicy::Coreos);
+}

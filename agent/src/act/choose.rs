@@ -1,0 +1,284 @@
+//! Which disk an instruction means: the one that it names, the one that its hints match, or the only one.
+//!
+//! The choice is made over all disks, whether an install may use them or not. A disk that an install may not use now
+//! may still be the one that is meant, so another one never takes its place. Only disks that nobody can mean are
+//! left out: those with a structural obstacle, and those that are too small for the image.
+
+use std::collections::BTreeSet;
+
+use probes::block::{Disk, ObstacleKind};
+
+use super::choice::{Undecided, Wanted};
+use super::hints::Hints;
+use super::{Failure, describe};
+use crate::act::say::{Term, say};
+use crate::act::{Code, DiskChoice, IfSeveral};
+
+/// How many disks a message names.
+const MAX_NAMED: usize = 16;
+
+/// The disk that an instruction means.
+#[derive(Debug, Clone)]
+pub(super) struct Picked<'d> {
+    /// The disk; whether an install may use it is not known yet.
+    pub disk: &'d Disk,
+    /// How it was found, in words.
+    pub because: String,
+    /// How the instruction describes it.
+    pub description: Description,
+}
+
+/// How an instruction describes a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Description {
+    /// By its identity or its place: serial number, WWN, a link by id or by path.
+    Identity,
+    /// By other attributes, by a rule, or by a name that another disk may have at the next boot.
+    Attributes,
+    /// Not at all.
+    Absent,
+}
+
+/// Finds the disk that is meant.
+///
+/// # Errors
+/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE` or `DISK_TOO_SMALL` (nothing but disks that nobody can mean), or
+/// `INSTRUCTION_INVALID` (hints that cannot be understood).
+pub(super) fn pick<'d>(
+    disks: &'d [Disk],
+    wanted: &Wanted<'_>,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<Picked<'d>, Undecided<'d>> {
+    let default = DiskChoice::default();
+    let choice = wanted.disk.unwrap_or(&default);
+    if let Some(device) = &choice.device {
+        let disk = by_device(disks, device, resolve)?;
+        if structural(disk, wanted.min_bytes).is_some() {
+            let failure = impossible(&[disk], wanted.min_bytes);
+            return Err(Undecided { disk: Some(disk), failure });
+        }
+        let because = format!("it is {device}");
+        let description =
+            if is_stable_path(device) { Description::Identity } else { Description::Attributes };
+        return Ok(Picked { disk, because, description });
+    }
+    let hints = choice.hints.as_ref().map(Hints::parse).transpose();
+    let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
+    let is_match = |disk: &&Disk| hints.as_ref().is_none_or(|hints| hints.matches(disk));
+    let matching: Vec<&Disk> = disks.iter().filter(is_match).collect();
+    let is_plausible = |disk: &&Disk| structural(disk, wanted.min_bytes).is_none();
+    let plausible: Vec<&Disk> = matching.iter().copied().filter(is_plausible).collect();
+    if plausible.is_empty() {
+        let failure = match matching[..] {
+            [] => none(disks),
+            _ => impossible(&matching, wanted.min_bytes),
+        };
+        return Err(failure.into());
+    }
+    let claim = if hints.is_some() { "match the hints" } else { "could be meant" };
+    let (disk, rule) = one_of(&plausible, choice.if_several, claim)?;
+    let because = match (hints.is_some(), rule) {
+        (true, None) => "it is the only disk that matches the hints".to_owned(),
+        (true, Some(rule)) => format!("it is the {rule} of the disks that match the hints"),
+        (false, None) => "it is the only disk that could be meant".to_owned(),
+        (false, Some(rule)) => format!("it is the {rule} disk"),
+    };
+    // Hints that fit several disks identify none, even if only one of them can be meant: the namespaces of an NVMe
+    // drive share its serial number.
+    let is_part = |other: &&Disk| {
+        let name = Some(disk.name.as_str());
+        other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
+    };
+    let description = match (&hints, rule, choice.if_several) {
+        (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
+            Description::Identity
+        }
+        (None, _, IfSeveral::Refuse) => Description::Absent,
+        _ => Description::Attributes,
+    };
+    Ok(Picked { disk, because, description })
+}
+
+/// Whether a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name
+/// such as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
+pub(super) fn is_stable_path(path: &str) -> bool {
+    ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
+}
+
+/// Why nobody can mean a disk, whatever an instruction says; `None` if somebody can.
+pub(super) fn structural(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
+    let is_structural = |kind: ObstacleKind| kind == ObstacleKind::Structural;
+    let obstacle = disk.obstacles.iter().find(|obstacle| is_structural(obstacle.kind));
+    obstacle.map(|obstacle| obstacle.text.clone()).or_else(|| too_small(disk, min_bytes))
+}
+
+fn too_small(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
+    let least = min_bytes.filter(|least| disk.size_bytes.is_some_and(|found| found < *least))?;
+    Some(format!("smaller than the image of {least} bytes"))
+}
+
+/// The disk that a path below `/dev` names.
+fn by_device<'d>(
+    disks: &'d [Disk],
+    device: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<&'d Disk, Failure> {
+    let is_safe = device.starts_with("/dev/")
+        && !device.split('/').any(|part| part == "..")
+        && !device.chars().any(|c| c.is_whitespace() || c.is_control());
+    if !is_safe {
+        return Err(Failure::new(
+            Code::InstructionInvalid,
+            say![Term::Device, format!(" is {device:?}, expected a path below /dev")],
+        ));
+    }
+    let named = |path: &str| {
+        disks
+            .iter()
+            .filter(|disk| {
+                disk.device == path
+                    || disk.by_path.as_deref() == Some(path)
+                    || disk.by_id.iter().any(|id| id == path)
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut found = named(device);
+    if found.is_empty()
+        && let Some(target) = resolve(device)
+    {
+        found = named(&target);
+    }
+    // A LUN and its paths share their names; the LUN is meant.
+    let heads: Vec<&str> = found.iter().map(|disk| disk.name.as_str()).collect();
+    found.retain(|disk| disk.unit().is_none_or(|head| !heads.contains(&head)));
+    match found[..] {
+        [disk] => Ok(disk),
+        [] => Err(built_on_disks(disks, device, resolve).unwrap_or_else(|| {
+            Failure::new(Code::DiskNone, format!("there is no disk {device}; {}", seen(disks)))
+                .advise("correct the path or insert the missing disk; `run-coreos-installer disks` lists the disks")
+        })),
+        _ => Err(ambiguous(&found, &format!("are named {device}"))),
+    }
+}
+
+/// Why an array or a mapping is no target.
+fn built_on_disks(
+    disks: &[Disk],
+    device: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Option<Failure> {
+    let target = resolve(device).unwrap_or_else(|| device.to_owned());
+    let name = target.strip_prefix("/dev/")?;
+    let is_it = |holder: &String| holder == name;
+    let holds = |disk: &&Disk| {
+        let of_partitions = disk.partitions.iter().flat_map(|part| &part.holders);
+        disk.holders.iter().chain(of_partitions).any(is_it)
+    };
+    let below: Vec<&str> = disks.iter().filter(holds).map(|disk| disk.name.as_str()).collect();
+    if below.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "{device} is built on {}: of such devices only multipath devices and RAID 1 volumes of Intel VROC can be \
+         installed on",
+        below.join(", ")
+    );
+    Some(Failure::new(Code::DiskNotEligible, what).advise(
+        "name one of these disks; to mirror the system, let the Ignition config do it (Butane: boot_device.mirror)",
+    ))
+}
+
+/// The disk among those that could be meant, and the rule that decided.
+fn one_of<'d>(
+    disks: &[&'d Disk],
+    if_several: IfSeveral,
+    claim: &str,
+) -> Result<(&'d Disk, Option<&'static str>), Failure> {
+    if let [disk] = disks[..] {
+        return Ok((disk, None));
+    }
+    let (best, rule, tie): (Option<Vec<&Disk>>, _, _) = match if_several {
+        IfSeveral::Refuse => (None, "", ""),
+        IfSeveral::First => (disks.first().map(|disk| vec![*disk]), "first", ""),
+        IfSeveral::Smallest => (extreme(disks, u64::min), "smallest", "are equally large"),
+        IfSeveral::Largest => (extreme(disks, u64::max), "largest", "are equally large"),
+        IfSeveral::FirstByPath => (first_by_path(disks), "first by path", "have one path"),
+    };
+    match best.as_deref() {
+        Some([disk]) => Ok((disk, Some(rule))),
+        Some(several) if !several.is_empty() => Err(ambiguous(several, tie)),
+        _ => Err(ambiguous(disks, claim)),
+    }
+}
+
+/// The disks of the smallest or largest size. `None` if one size is unknown, because then none can be compared.
+fn extreme<'d>(disks: &[&'d Disk], better: fn(u64, u64) -> u64) -> Option<Vec<&'d Disk>> {
+    let sizes: Option<Vec<u64>> =
+        disks.iter().map(|disk| disk.size_bytes.filter(|size| *size > 0)).collect();
+    let best = sizes?.into_iter().reduce(better);
+    Some(disks.iter().copied().filter(|disk| disk.size_bytes == best).collect())
+}
+
+/// The first disks in the order of their paths by place. `None` if one has none.
+fn first_by_path<'d>(disks: &[&'d Disk]) -> Option<Vec<&'d Disk>> {
+    let paths: Option<Vec<&str>> = disks.iter().map(|disk| disk.by_path.as_deref()).collect();
+    let first = paths?.into_iter().min_by(|a, b| probes::natural::compare(a, b));
+    Some(disks.iter().copied().filter(|disk| disk.by_path.as_deref() == first).collect())
+}
+
+fn none(disks: &[Disk]) -> Failure {
+    let what = say!["no disk matches what ", Term::Order, " asks for; ", seen(disks)];
+    Failure::new(Code::DiskNone, what).advise(
+        "correct the hints or insert the missing disk; `run-coreos-installer disks` lists the disks",
+    )
+}
+
+/// All disks that match are such that nobody can mean them.
+fn impossible(disks: &[&Disk], min_bytes: Option<u64>) -> Failure {
+    let is_structural = |disk: &&Disk| structural(disk, None).is_some();
+    let is_too_small = !disks.iter().any(is_structural);
+    let reasons = disks.iter().take(MAX_NAMED).map(|disk| {
+        let why = structural(disk, min_bytes).unwrap_or_default();
+        format!("{}: {why}", describe(disk))
+    });
+    let reasons = reasons.collect::<Vec<_>>().join("; ");
+    let code = if is_too_small { Code::DiskTooSmall } else { Code::DiskNotEligible };
+    Failure::new(code, format!("no disk can be installed on: {reasons}"))
+        .advise("choose another disk")
+}
+
+fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
+    let names: Vec<String> = disks.iter().take(MAX_NAMED).map(|disk| unclear(disk)).collect();
+    let serials: BTreeSet<&str> = disks.iter().filter_map(|disk| disk.serial.as_deref()).collect();
+    // Two namespaces of a drive, and disks of makers that number none of them.
+    let has_repeated = serials.len() < disks.iter().filter(|disk| disk.serial.is_some()).count();
+    let advice = if has_repeated {
+        "some of them have the same serial number, so identify one by WWN, /dev/disk/by-id or /dev/disk/by-path"
+    } else {
+        "identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path"
+    };
+    Failure::new(
+        Code::DiskAmbiguous,
+        format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
+    )
+    .advise(say![advice, Term::OrIfSeveral])
+}
+
+/// The disk in words, and why an install may not use it.
+fn unclear(disk: &Disk) -> String {
+    let why = disk.not_eligible_because.join(", ");
+    match (disk.eligible, why.is_empty()) {
+        (true, _) => describe(disk),
+        (false, true) => format!("{}, not eligible", describe(disk)),
+        (false, false) => format!("{}, not eligible: {why}", describe(disk)),
+    }
+}
+
+/// The disks of the machine, in words.
+fn seen(disks: &[Disk]) -> String {
+    if disks.is_empty() {
+        return "the machine has no disk".into();
+    }
+    let names: Vec<String> = disks.iter().take(MAX_NAMED).map(describe).collect();
+    format!("the machine has {}", names.join("; "))
+}

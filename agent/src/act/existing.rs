@@ -1,0 +1,217 @@
+//! The data on the chosen disk, and whether the policy allows to overwrite it.
+
+use std::collections::BTreeSet;
+
+use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
+
+use super::choose::Description;
+use super::saved::Saved;
+use super::{Failure, describe};
+use crate::act::say::{Say, Term, say};
+use crate::act::{Code, ExistingData, ExistingDataPolicy};
+
+/// How `existing_os` names an earlier installation.
+const COREOS: &str = "Fedora or RHEL CoreOS";
+/// Labels of the partitions of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
+const IMAGE_LABELS: [&str; 10] = [
+    "BIOS-BOOT",
+    "EFI-SYSTEM",
+    "PowerPC-PReP-boot",
+    "reserved",
+    "boot",
+    "root",
+    "luks_root",
+    "boothash",
+    "roothash",
+    "se",
+];
+/// What precedes the number of a disk in the labels that Butane's `boot_device.mirror` makes.
+const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
+/// How many things a result lists, and a message names.
+const MAX_LISTED: usize = 64;
+const MAX_NAMED: usize = 16;
+
+/// Which data may be overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// As in the instruction, or the default.
+    pub name: ExistingDataPolicy,
+    /// Whether the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
+    /// overwritten, whatever the policy is.
+    pub is_undescribed: bool,
+    /// Whether the instruction has no policy.
+    pub is_default: bool,
+}
+
+/// The policy: the instruction's; otherwise a disk that it identifies may contain anything.
+pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description) -> Policy {
+    let default = match description {
+        Description::Identity => ExistingDataPolicy::Wipe,
+        Description::Attributes | Description::Absent => ExistingDataPolicy::Coreos,
+    };
+    Policy {
+        name: given.unwrap_or(default),
+        is_undescribed: description == Description::Absent,
+        is_default: given.is_none(),
+    }
+}
+
+/// Everything that was found on a disk, for the result. Empty if the disk is blank.
+#[must_use]
+pub fn found(disk: &Disk) -> Vec<ExistingData> {
+    let entry = |name: &str, what: String| ExistingData { name: name.to_owned(), what };
+    let systems = disk.existing_os.iter().map(|system| entry(&disk.name, system.clone()));
+    let mut found: Vec<ExistingData> = systems.collect();
+    if let Some(filesystem) = &disk.filesystem {
+        found.push(entry(&disk.name, content(filesystem)));
+    }
+    if disk.has_unknown_content {
+        found.push(entry(&disk.name, "data without a known signature".to_owned()));
+    }
+    found.extend(disk.partitions.iter().map(|part| entry(&part.name, partition(part))));
+    found.extend(disk.unlisted.iter().map(|part| {
+        let what = part.filesystem.as_ref().map_or("unknown content".to_owned(), content);
+        let label = labelled(part.label.as_ref());
+        let name = format!("{} partition {}", disk.name, part.number);
+        entry(&name, format!("{what}{label}, in a table that the kernel does not use"))
+    }));
+    if let Some(kind) = disk.partition_table.as_ref().filter(|_| found.is_empty()) {
+        // Its partitions may have been deleted by mistake.
+        found.push(entry(&disk.name, format!("{kind} partition table without partitions")));
+    }
+    let active = disk.obstacles.iter().filter(|obstacle| obstacle.kind == ObstacleKind::Active);
+    found.extend(active.map(|obstacle| entry(&disk.name, obstacle.text.clone())));
+    found.truncate(MAX_LISTED);
+    found
+}
+
+fn content(filesystem: &Filesystem) -> String {
+    let label = filesystem.label.as_ref().map(|label| format!(" {label:?}"));
+    format!("{}{}", filesystem.kind, label.unwrap_or_default())
+}
+
+fn partition(part: &Partition) -> String {
+    let what = part.filesystem.as_ref().map_or("no known file system".to_owned(), content);
+    format!("{what}{}", labelled(part.label.as_ref()))
+}
+
+fn labelled(label: Option<&String>) -> String {
+    label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
+}
+
+/// Whether the policy allows to overwrite what is on the disk. Returns why, in words.
+///
+/// # Errors
+/// `EXISTING_DATA` with what was found.
+pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<Say, Failure> {
+    let found = found(disk);
+    if found.is_empty() {
+        return Ok("it is blank".into());
+    }
+    let is_coreos = disk.existing_os.iter().any(|system| system == COREOS);
+    let kept = || beyond_coreos(disk, saved);
+    match policy.name {
+        ExistingDataPolicy::Wipe if !policy.is_undescribed => {
+            Ok(say![Term::ExistingData, " is wipe: whatever it contains is overwritten"])
+        }
+        ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
+            Ok("it contains an earlier CoreOS".into())
+        }
+        ExistingDataPolicy::Refuse => {
+            Err(refuse(disk, policy, &named(&found), say![Term::ExistingData, " is refuse"]))
+        }
+        _ if is_coreos => Err(refuse(
+            disk,
+            policy,
+            &kept().join("; "),
+            "only an earlier CoreOS may be overwritten, and this is more".into(),
+        )),
+        _ => Err(refuse(
+            disk,
+            policy,
+            &named(&found),
+            "only a blank disk or an earlier CoreOS may be overwritten".into(),
+        )),
+    }
+}
+
+/// What is on a disk with an earlier `CoreOS` and does not belong to it: parts of arrays and pools, what is active,
+/// other systems, further partitions. Partitions that are kept do not count.
+fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
+    let mirror: BTreeSet<&str> = disk
+        .partitions
+        .iter()
+        .filter(|part| is_mirrored(part) || saved.keeps(part))
+        .map(|part| part.name.as_str())
+        .collect();
+    let belongs = |text: &str| text.split_once(' ').is_some_and(|(name, _)| mirror.contains(name));
+    let obstacles = disk.obstacles.iter().filter(|obstacle| match obstacle.kind {
+        ObstacleKind::Active => true,
+        ObstacleKind::Content => !belongs(&obstacle.text),
+        _ => false,
+    });
+    let systems = disk.existing_os.iter().filter(|system| *system != COREOS);
+    let unlisted = disk
+        .unlisted
+        .iter()
+        .map(|part| format!("partition {} in a table that the kernel does not use", part.number));
+    systems
+        .cloned()
+        .chain(obstacles.map(|obstacle| obstacle.text.clone()))
+        .chain(unlisted)
+        .chain(further_partitions(disk, saved))
+        .collect()
+}
+
+/// The partitions that no `CoreOS` image has, such as `var` or `data`: they may contain what a re-install is meant to
+/// keep. One without a known file system may contain data all the same.
+fn further_partitions(disk: &Disk, saved: &Saved) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut is_of_coreos = |part: &Partition| {
+        let label = part.label.as_deref().unwrap_or_default();
+        // Each label occurs once, so a second partition with the same one is of another kind.
+        (IMAGE_LABELS.contains(&label) || has_number(label, &MIRROR_LABELS))
+            && seen.insert(label.to_owned())
+    };
+    let further = disk.partitions.iter().filter(|part| !is_of_coreos(part) && !saved.keeps(part));
+    further.map(|part| format!("{}: {}", part.name, partition(part))).collect()
+}
+
+/// Whether a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
+fn is_mirrored(part: &Partition) -> bool {
+    let label = part.label.as_deref().unwrap_or_default();
+    let is_half = has_number(label, &["boot-", "root-", "esp-"]);
+    let kind = part.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
+    is_half && kind == Some("linux_raid_member")
+}
+
+/// Whether a label is one of these with a number after it.
+fn has_number(label: &str, prefixes: &[&str]) -> bool {
+    let number = prefixes.iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn named(found: &[ExistingData]) -> String {
+    let names = found.iter().take(MAX_NAMED).map(|data| format!("{}: {}", data.name, data.what));
+    names.collect::<Vec<_>>().join("; ")
+}
+
+fn refuse(disk: &Disk, policy: Policy, found: &str, rule: Say) -> Failure {
+    let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
+    let how = match (policy.is_undescribed, policy.is_default) {
+        (true, true) => identify.into(),
+        (true, false) => say![identify, ", and ", Term::SetWipe],
+        (false, true) => say![identify, ", or ", Term::SetWipe],
+        (false, false) => Term::SetWipe.into(),
+    };
+    Failure::new(
+        Code::ExistingData,
+        say![format!("{} contains data ({found}), and ", describe(disk)), rule],
+    )
+    .advise(say![
+        "to overwrite it, ",
+        how,
+        "; to keep partitions, list them in ",
+        Term::SavePartlabel
+    ])
+}

@@ -1,0 +1,396 @@
+//! Root device hints: which disks fit a description.
+//!
+//! The keys of Ironic (`openstack ironic root device hints`, with the operators of `oslo.utils`
+//! `specs_matcher`) and the plain keys of Metal3 (`BareMetalHost.spec.rootDeviceHints`) are read with one
+//! meaning. All hints must match; a disk that lacks the attribute never does; texts are compared without
+//! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
+//! the whole text, but a part of it where the hints are Metal3's (which have keys in camelCase), as it does there.
+
+mod operator;
+mod option;
+
+pub use option::from_option;
+
+use operator::{Relation, number_order, split_operator, text_order};
+
+use formats::text::nearest;
+use formats::wwn;
+use probes::block::Disk;
+use serde_json::{Map, Value};
+
+use super::choose::is_stable_path;
+use crate::act::say::{Say, Term, say};
+
+/// Every hint: Ironic's names, then those that only Metal3 has.
+const KEYS: [&str; 17] = [
+    "model",
+    "vendor",
+    "serial",
+    "wwn",
+    "wwn_with_extension",
+    "wwn_vendor_extension",
+    "name",
+    "hctl",
+    "by_path",
+    "tran",
+    "size",
+    "rotational",
+    "serialNumber",
+    "wwnWithExtension",
+    "wwnVendorExtension",
+    "deviceName",
+    "minSizeGigabytes",
+];
+
+/// How many hints, and how many alternatives in one, are read.
+const MAX_HINTS: usize = 32;
+
+/// Hints that all must match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hints(Vec<Hint>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hint {
+    attribute: Attribute,
+    test: Test,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    Model,
+    Vendor,
+    Serial,
+    Wwn,
+    WwnWithExtension,
+    WwnVendorExtension,
+    Name,
+    Hctl,
+    ByPath,
+    Transport,
+    Size,
+    Rotational,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    /// Text equal to one of these.
+    AnyOf(Vec<String>),
+    /// Text that contains all of these.
+    Contains(Vec<String>),
+    /// Text in byte order against this one.
+    Text(Relation, String),
+    /// Bytes against this number.
+    Number(Relation, u128),
+    /// Bytes equal to one of these.
+    NumberAnyOf(Vec<u128>),
+    /// Bytes within bounds, and whether each bound itself counts.
+    Within { low: u128, low_counts: bool, high: u128, high_counts: bool },
+    /// Spinning or not.
+    Is(bool),
+}
+
+impl Hints {
+    /// Reads hints.
+    ///
+    /// # Errors
+    /// No hints, an unknown key, an unknown operator, or an invalid value.
+    pub fn parse(hints: &Map<String, Value>) -> Result<Self, Say> {
+        if hints.is_empty() || hints.len() > MAX_HINTS {
+            let found = format!(" has {} keys, expected 1 to 32", hints.len());
+            return Err(say![Term::Hints, found]);
+        }
+        let is_metal3 = hints.keys().any(|key| key.chars().any(|c| c.is_ascii_uppercase()));
+        hints
+            .iter()
+            .map(|(key, value)| hint(key, value, is_metal3))
+            .collect::<Result<_, String>>()
+            .map(Self)
+            .map_err(Say::from)
+    }
+
+    /// Whether they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
+    /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32 digits.
+    #[must_use]
+    pub fn identify(&self, disk: &Disk) -> bool {
+        self.0.iter().any(|hint| match hint.attribute {
+            Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
+            Attribute::Wwn | Attribute::WwnWithExtension => {
+                let mut names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
+                let exact = hint.test.exact();
+                exact.is_some_and(|wanted| names.any(|name| wwn::is_equal(name, wanted)))
+            }
+            Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
+            _ => false,
+        })
+    }
+
+    /// Whether a disk fits.
+    #[must_use]
+    pub fn matches(&self, disk: &Disk) -> bool {
+        self.0.iter().all(|hint| hint.matches(disk))
+    }
+}
+
+impl Hint {
+    fn matches(&self, disk: &Disk) -> bool {
+        match self.attribute {
+            Attribute::Size => {
+                let known = disk.size_bytes.filter(|size_bytes| *size_bytes > 0);
+                known.is_some_and(|found| self.test.matches_number(u128::from(found)))
+            }
+            Attribute::Rotational => {
+                disk.rotational.is_some_and(|found| self.test == Test::Is(found))
+            }
+            _ => self.test.matches_any(&self.texts(disk)),
+        }
+    }
+
+    /// What a world-wide name has for a hint, in the forms that are compared.
+    fn wwn_texts(&self, name: &str) -> Vec<String> {
+        let Some(forms) = wwn::forms(name) else {
+            // An NVMe disk without EUI-64 and NGUID: `nvme.`, and then vendor, serial number and model.
+            let is_whole = self.attribute != Attribute::WwnVendorExtension;
+            return is_whole.then(|| folded(name)).into_iter().collect();
+        };
+        let mut texts = match self.attribute {
+            Attribute::Wwn => forms.all(),
+            Attribute::WwnWithExtension => vec![forms.full],
+            _ => forms.extension.into_iter().collect(),
+        };
+        // Part of a name may begin with its prefix, and must not match in the middle of the digits then.
+        if matches!(self.test, Test::Contains(_)) {
+            texts.extend(texts.clone().iter().map(|digits| format!("0x{digits}")));
+            if self.attribute != Attribute::WwnVendorExtension {
+                texts.push(folded(name));
+            }
+        }
+        texts
+    }
+
+    /// What the disk has for a text attribute, in the form that is compared.
+    fn texts(&self, disk: &Disk) -> Vec<String> {
+        let one = |text: Option<&String>| text.map(|text| folded(text)).into_iter().collect();
+        match self.attribute {
+            Attribute::Model => one(disk.model.as_ref()),
+            Attribute::Vendor => one(disk.vendor.as_ref()),
+            Attribute::Serial => one(disk.serial.as_ref()),
+            Attribute::Hctl => one(disk.hctl.as_ref()),
+            Attribute::ByPath => one(disk.by_path.as_ref()),
+            Attribute::Transport => one(disk.transport.as_ref()),
+            Attribute::Name => std::iter::once(&disk.device)
+                .chain(&disk.by_path)
+                .chain(&disk.by_id)
+                .map(|text| folded(text))
+                .collect(),
+            Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension => {
+                let names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
+                names.flat_map(|name| self.wwn_texts(name)).collect()
+            }
+            Attribute::Size | Attribute::Rotational => Vec::new(),
+        }
+    }
+}
+
+impl Test {
+    /// The text that passes, if only one does.
+    fn exact(&self) -> Option<&str> {
+        match self {
+            Self::AnyOf(wanted) => match &wanted[..] {
+                [only] => Some(only),
+                _ => None,
+            },
+            Self::Text(Relation::Equal, wanted) => Some(wanted),
+            _ => None,
+        }
+    }
+
+    /// Whether one of the texts passes; "not equal" must be true for all of them.
+    fn matches_any(&self, texts: &[String]) -> bool {
+        if texts.is_empty() {
+            return false;
+        }
+        match self {
+            Self::Text(Relation::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
+            _ => texts.iter().any(|text| self.matches_text(text)),
+        }
+    }
+
+    fn matches_text(&self, text: &str) -> bool {
+        match self {
+            Self::AnyOf(wanted) => wanted.iter().any(|wanted| wanted == text),
+            Self::Contains(parts) => parts.iter().all(|part| text.contains(part.as_str())),
+            Self::Text(order, wanted) => order.is_met(text, wanted.as_str()),
+            _ => false,
+        }
+    }
+
+    fn matches_number(&self, found: u128) -> bool {
+        match self {
+            Self::Number(order, wanted) => order.is_met(&found, wanted),
+            Self::NumberAnyOf(wanted) => wanted.contains(&found),
+            Self::Within { low, low_counts, high, high_counts } => {
+                (found > *low || *low_counts && found == *low)
+                    && (found < *high || *high_counts && found == *high)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What to write instead of an unknown hint, in words.
+fn instead(key: &str) -> String {
+    match nearest(key, KEYS) {
+        Some(known) => format!("did you mean {known:?}?"),
+        None => format!("expected one of {}", KEYS.join(", ")),
+    }
+}
+
+/// Reads one hint.
+fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
+    let attribute = match key {
+        "model" => Attribute::Model,
+        "vendor" => Attribute::Vendor,
+        "serial" | "serialNumber" => Attribute::Serial,
+        "wwn" => Attribute::Wwn,
+        "wwn_with_extension" | "wwnWithExtension" => Attribute::WwnWithExtension,
+        "wwn_vendor_extension" | "wwnVendorExtension" => Attribute::WwnVendorExtension,
+        "name" | "deviceName" => Attribute::Name,
+        "hctl" => Attribute::Hctl,
+        "by_path" => Attribute::ByPath,
+        "tran" => Attribute::Transport,
+        "size" | "minSizeGigabytes" => Attribute::Size,
+        "rotational" => Attribute::Rotational,
+        _ => {
+            let shown: String = key.chars().take(64).collect();
+            return Err(format!("the hint {shown:?} is unknown, {}", instead(&shown)));
+        }
+    };
+    let given = match value {
+        // Operators and texts have no case in Ironic.
+        Value::String(given) => folded(given),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return Err(format!("the hint {key} is {value}, expected a text, number or boolean")),
+    };
+    let bad = |expected: &str| {
+        let shown: String = given.chars().take(100).collect();
+        format!("the hint {key} is {shown:?}, expected {expected}")
+    };
+    if given.is_empty() || given.len() > 1024 {
+        return Err(bad("a text of 1 to 1024 bytes"));
+    }
+    let test = match attribute {
+        Attribute::Rotational => {
+            parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
+        }
+        Attribute::Size if key == "minSizeGigabytes" => gib(&given)
+            .map(|bytes| Test::Number(Relation::AtLeast, bytes))
+            .ok_or_else(|| bad("a whole number of GiB"))?,
+        Attribute::Size => number_test(&given)
+            .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
+        _ => {
+            let is_part = is_metal3 && matches!(attribute, Attribute::Model | Attribute::Vendor);
+            text_test(&given, is_part)
+                .ok_or_else(|| bad("a string, optionally preceded by a string operator"))?
+        }
+    };
+    Ok(Hint { attribute, test: with_wwn_forms(attribute, test) })
+}
+
+/// Brings the wanted WWN to the form in which disks' WWNs are compared.
+fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
+    let is_wwn = matches!(
+        attribute,
+        Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension
+    );
+    if !is_wwn {
+        return test;
+    }
+    let form = |wanted: String| wwn::forms(&wanted).map_or(wanted, |forms| forms.full);
+    match test {
+        Test::AnyOf(texts) => Test::AnyOf(texts.into_iter().map(form).collect()),
+        Test::Text(order, wanted) => Test::Text(order, form(wanted)),
+        other => other,
+    }
+}
+
+/// A test of a text: `s== x`, `<in> x`, `<or> a <or> b`, `<all-in> a b`, or a plain text.
+fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
+    let (operator, rest) = split_operator(text);
+    let rest_text = || (!rest.is_empty()).then(|| folded(rest));
+    match operator {
+        "" if plain_is_part => Some(Test::Contains(vec![folded(text)])),
+        "" => Some(Test::AnyOf(vec![folded(text)])),
+        "<or>" => alternatives(text).map(Test::AnyOf),
+        "<in>" => rest_text().map(|part| Test::Contains(vec![part])),
+        "<all-in>" => {
+            let parts: Vec<String> = rest.split_whitespace().map(folded).collect();
+            (!parts.is_empty()).then_some(Test::Contains(parts))
+        }
+        _ => {
+            let order = text_order(operator)?;
+            rest_text().map(|wanted| Test::Text(order, wanted))
+        }
+    }
+}
+
+/// A test of a size in GiB: `>= 10`, `<or> 10 <or> 20`, `<range-in> [ 10 20 ]`, or a plain number.
+fn number_test(text: &str) -> Option<Test> {
+    let (operator, rest) = split_operator(text);
+    match operator {
+        "" => gib(text).map(|bytes| Test::Number(Relation::Equal, bytes)),
+        "<or>" => {
+            let texts = alternatives(text)?;
+            texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)
+        }
+        "<range-in>" => range(rest),
+        _ => {
+            let order = number_order(operator)?;
+            gib(rest).map(|bytes| Test::Number(order, bytes))
+        }
+    }
+}
+
+fn range(text: &str) -> Option<Test> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [open, low, high, close] = words[..] else { return None };
+    let low_counts = match open {
+        "[" => true,
+        "(" => false,
+        _ => return None,
+    };
+    let high_counts = match close {
+        "]" => true,
+        ")" => false,
+        _ => return None,
+    };
+    Some(Test::Within { low: gib(low)?, low_counts, high: gib(high)?, high_counts })
+}
+
+/// The texts between `<or>` and `<or>`.
+fn alternatives(text: &str) -> Option<Vec<String>> {
+    let texts: Vec<String> = text.split("<or>").skip(1).map(folded).collect();
+    (!texts.is_empty() && texts.len() <= MAX_HINTS && texts.iter().all(|text| !text.is_empty()))
+        .then_some(texts)
+}
+
+fn folded(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
+/// A whole, positive number of GiB in bytes.
+fn gib(text: &str) -> Option<u128> {
+    let number: u64 = text.trim().parse().ok()?;
+    (number > 0).then(|| u128::from(number) << 30)
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

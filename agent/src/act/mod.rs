@@ -1,0 +1,132 @@
+//! Writing the disk: which one, whether it may be, and the run of coreos-installer.
+//!
+//! Nothing here is reachable from the code that collects facts. The order is
+//! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`act::Act::carry_out`].
+
+pub mod act;
+pub mod advice;
+pub mod array_metadata;
+mod blank;
+pub mod blocking;
+pub mod busy;
+mod child;
+pub mod choice;
+mod choose;
+pub mod code;
+mod counters;
+pub mod efi;
+pub mod erase;
+mod existing;
+mod follow;
+pub mod hints;
+pub mod identity;
+pub mod image;
+mod labels;
+pub mod order;
+pub mod osmet;
+pub mod outcome;
+pub mod preflight;
+pub mod progress;
+pub mod proof;
+pub mod protect;
+mod prove;
+pub mod readable;
+pub mod remains;
+pub mod root_arguments;
+pub mod run;
+mod saved;
+pub mod say;
+pub mod seen;
+pub mod selection;
+pub mod settle;
+pub mod site;
+mod spanning;
+pub mod stage;
+pub mod stream;
+pub mod stream_facts;
+pub mod system;
+pub mod takedown;
+pub mod target;
+pub mod watchdog;
+pub mod writers;
+
+use std::fmt;
+
+use probes::block::Disk;
+
+pub use self::code::Code;
+pub use self::order::{
+    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
+    OnUnproved, Order, StreamSource, Verify,
+};
+pub use self::outcome::{
+    Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,
+    WrittenImage,
+};
+use self::say::{Say, Words};
+pub use self::site::Site;
+pub use self::stage::{Stage, State};
+pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
+pub use existing::found as existing_data;
+pub use probes::findings::Finding;
+pub use system::System;
+
+/// The disk as results name it.
+#[must_use]
+pub fn identity_of(disk: &Disk) -> DiskIdentity {
+    DiskIdentity {
+        device: disk.device.clone(),
+        serial: disk.serial.clone(),
+        wwn: disk.wwn.clone(),
+        size_bytes: disk.size_bytes.filter(|size_bytes| *size_bytes > 0),
+    }
+}
+
+/// The disk in words: `/dev/sda (serial S1, 512110190592 bytes)`.
+#[must_use]
+pub fn describe(disk: &Disk) -> String {
+    let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}, "));
+    let size = disk.size_bytes.map(|size_bytes| format!("{size_bytes} bytes"));
+    let size = size.as_deref().unwrap_or("size unknown");
+    format!("{} ({}{size})", disk.device, serial.unwrap_or_default())
+}
+
+/// Why the install does not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Stable code.
+    pub code: Code,
+    /// What was found and what was expected.
+    pub message: Say,
+    /// What to do about it.
+    pub advice: Option<Say>,
+}
+
+impl Failure {
+    /// A failure without advice.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<Say>) -> Self {
+        Self { code, message: message.into(), advice: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<Say>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// Code, message and advice in one line, in the words of an engine.
+    #[must_use]
+    pub fn in_words(&self, words: Words) -> String {
+        let advice = self.advice.as_ref().map(|advice| advice.in_words(words));
+        let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();
+        format!("{}: {}{advice}", self.code, self.message.in_words(words))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}

@@ -1,0 +1,319 @@
+//! Everything that can be checked before the disk is touched.
+//!
+//! coreos-installer checks late: the Ignition config's digest, the network profiles and the kernel arguments
+//! only after the whole image is written, the size of the disk never. So everything is checked here. Each
+//! refusal has a code, and leaves the disk unchanged.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use formats::command_line;
+use probes::block::Disk;
+
+use super::advice::advice;
+use super::blocking;
+use super::busy::check_not_busy;
+use super::image::{self, Image};
+use super::site::Site;
+use super::writers::coreos_installer::{self, Version};
+use super::{Failure, System, osmet, takedown};
+use crate::act::say::{Say, Term, say};
+use crate::act::{Code, Finding, Order, Verify};
+use crate::clean;
+use crate::http::Client;
+use crate::secret;
+
+/// The longest kernel argument, and the most bytes of all of them.
+const MAX_KARG_BYTES: usize = 1024;
+/// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
+const MAX_KARGS_BYTES: usize = 2048;
+/// The least memory that has to be available, in bytes.
+///
+/// coreos-installer streams the image and decompresses it: zstd accepts windows of up to 128 MiB unless asked
+/// otherwise (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), xz -9 needs 65 MiB (xz(1)). As much again is for coreos-installer
+/// itself, gpg and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
+/// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
+const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
+
+/// What the checks of disk and image found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Version of coreos-installer.
+    pub version: Version,
+    /// The image; `None` for the live image's own.
+    pub image: Option<Image>,
+    /// Warnings for the result.
+    pub warnings: Vec<String>,
+}
+
+/// Fetches the Ignition config and checks its digest, version and rules. Returns its bytes, and warnings for the result.
+///
+/// # Errors
+/// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
+pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    let source = &order.ignition;
+    let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
+        (Some(text), _) => text.as_bytes().into(),
+        (None, Some(url)) => client
+            .fetch_ignition(url)
+            .map_err(|message| {
+                Failure::new(
+                    Code::IgnitionFetch,
+                    format!("fetching the Ignition config: {message}"),
+                )
+                .advise("make the config reachable from the node")
+            })?
+            .into(),
+        (None, None) => {
+            return Err(Failure::new(
+                Code::InstructionInvalid,
+                say![Term::Ignition, " has neither url nor inline"],
+            ));
+        }
+    };
+    let refuse = |refusal: ignition::Refusal| {
+        use ignition::Code as Why;
+        let (code, advice) = match refusal.code {
+            Why::Hash => (
+                Code::IgnitionHash,
+                say![
+                    "the config was changed in transit, or ",
+                    Term::IgnitionHash,
+                    " belongs to another config"
+                ],
+            ),
+            Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0".into()),
+            Why::Invalid => (
+                Code::IgnitionInvalid,
+                "correct the config; ignition-validate gives details".into(),
+            ),
+        };
+        Failure::new(code, refusal.to_string()).advise(advice)
+    };
+    let checked = source
+        .hash
+        .as_deref()
+        .map_or(Ok(()), |hash| ignition::verify_hash(&bytes, hash))
+        .and_then(|()| ignition::check(&bytes));
+    // Errors of coreos-installer and of servers may quote it, and a refusal may too. Only now, since the check needs much
+    // memory for a large config.
+    secret::conceal_config(&bytes);
+    let checked = checked.map_err(refuse)?;
+    let mut warnings: Vec<String> = checked
+        .warnings
+        .iter()
+        .take(64)
+        .map(|warning| format!("Ignition config: {warning}"))
+        .collect();
+    if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
+        warnings.push("the Ignition config came over plain HTTP without a hash".into());
+    }
+    let arguments = order.append_kargs.iter().map(String::as_str);
+    let first_boot = order.firstboot_args.iter().flat_map(|args| command_line::arguments(args));
+    let arguments = arguments.chain(first_boot.map(|argument| argument.written));
+    let platform = order.platform.as_deref();
+    warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
+    Ok((bytes.into_owned(), warnings))
+}
+
+/// Checks everything else; the disk has been chosen.
+///
+/// # Errors
+/// The first check that fails; the cheapest come first.
+pub fn check(
+    order: &Order,
+    disk: &Disk,
+    findings: &[Finding],
+    site: &Site,
+    client: &Client,
+) -> Result<Checked, Failure> {
+    let mut warnings = Vec::new();
+    let mut image = None;
+    for (key, patterns) in
+        [(Term::BlockAlso, &order.block_also), (Term::BlockExcept, &order.block_except)]
+    {
+        let refuse = |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
+        patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
+    }
+    site.blocking.with(order).check(findings)?;
+    arguments(order)?;
+    warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
+    warnings.extend(memory((site.available_memory_bytes)())?);
+    let is_full = order.verify == Verify::Full;
+    let version = coreos_installer::version(&site.installer, site.system.stop())?;
+    if order.copy_network {
+        network(&site.network_dir)?;
+    }
+    check_use(disk, &site.system)?;
+    match &order.image {
+        Some(wanted) => {
+            let found = image::check(wanted, disk, client, &site.system, &mut warnings)?;
+            if is_full && !found.head.is_readable() {
+                return Err(unverifiable(&found));
+            }
+            image = Some(found);
+        }
+        None => warnings.extend(osmet::check(&site.osmet_dir, disk)?),
+    }
+    // A server may take minutes to respond, during which another program may have started to use the disk.
+    check_use(disk, &site.system)?;
+    Ok(Checked { version, image, warnings })
+}
+
+/// The whole disk could not be compared with the image, which would only be found out after the write.
+fn unverifiable(image: &Image) -> Failure {
+    let shown = image.source.shown();
+    let what = format!("verify is full, but the agent cannot decompress {shown}");
+    Failure::new(Code::InstructionInvalid, what)
+        .advise("set verify to sample, or pack the image with xz, gzip or zstd and usual settings")
+}
+
+/// Refuses a disk that is in use, unless the choice allowed to take down what is active on it, and that is possible.
+fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
+    if takedown::is_needed(disk) {
+        return takedown::check(disk, system);
+    }
+    check_not_busy(disk, system)
+}
+
+/// Checks that there is enough memory for the whole install; returns a warning if that is unknown.
+fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
+    let mib = |bytes: u64| bytes >> 20;
+    match available_bytes {
+        None => {
+            Ok(Some("the kernel does not report the available memory; it was not checked".into()))
+        }
+        Some(_) if has_memory(available_bytes) => Ok(None),
+        Some(bytes) => Err(Failure::new(
+            Code::MemoryLow,
+            format!(
+                "{} MiB of memory are available, expected at least {} MiB",
+                mib(bytes),
+                mib(MIN_AVAILABLE_BYTES)
+            ),
+        )
+        .advise("stop other programs on the live system, or boot it with more memory")),
+    }
+}
+
+/// Whether there is enough memory for an install, or how much there is is unknown.
+#[must_use]
+pub fn has_memory(available_bytes: Option<u64>) -> bool {
+    available_bytes.is_none_or(|bytes| bytes >= MIN_AVAILABLE_BYTES)
+}
+
+/// Checks everything that ends up on a command line.
+fn arguments(order: &Order) -> Result<(), Failure> {
+    let refuse = |what: Say| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
+    for (key, values) in [
+        (Term::AppendKargs, &order.append_kargs),
+        (Term::DeleteKargs, &order.delete_kargs),
+        (Term::Console, &order.console),
+    ] {
+        for value in values {
+            if !is_argument(value) {
+                return refuse(contains(
+                    key,
+                    value,
+                    "one argument without blanks or control characters",
+                ));
+            }
+            // The kernel, and the proof with it, would read the arguments up to the next quote as one.
+            if !value.matches('"').count().is_multiple_of(2) {
+                return refuse(contains(key, value, "every double quote to be closed"));
+            }
+        }
+        let n_bytes: usize = values.iter().map(|value| value.len() + 1).sum();
+        if n_bytes > MAX_KARGS_BYTES {
+            let length = format!(" is {n_bytes} bytes long, expected at most {MAX_KARGS_BYTES}");
+            return refuse(say![key, length]);
+        }
+    }
+    if let Some(platform) = &order.platform
+        && !(platform.len() <= 64
+            && !platform.is_empty()
+            && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
+    {
+        let found = clean::quoted(platform, 100).to_string();
+        return refuse(say![Term::Platform, " is ", found, ", expected a name such as metal"]);
+    }
+    // The arguments end up between single quotes in a file that GRUB reads.
+    if let Some(args) = &order.firstboot_args
+        && (args.len() > MAX_KARGS_BYTES
+            || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
+    {
+        let expected = ", expected arguments without quotes or control characters";
+        let found = clean::quoted(args, 100).to_string();
+        return refuse(say![Term::FirstbootArgs, " is ", found, expected]);
+    }
+    saved_partitions(order)
+}
+
+/// Checks the labels and numbers of the partitions to keep.
+fn saved_partitions(order: &Order) -> Result<(), Failure> {
+    for (key, values) in
+        [(Term::SavePartlabel, &order.save_partlabel), (Term::SavePartindex, &order.save_partindex)]
+    {
+        if let Some(bad) = values.iter().find(|value| {
+            value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
+        }) {
+            return Err(Failure::new(
+                Code::InstructionInvalid,
+                contains(key, bad, "printable text of at most 256 bytes"),
+            ));
+        }
+    }
+    if let Some(bad) = order.save_partindex.iter().find(|value| !is_index(value)) {
+        return Err(Failure::new(
+            Code::InstructionInvalid,
+            contains(Term::SavePartindex, bad, "numbers and ranges such as 5 or 5-7"),
+        ));
+    }
+    Ok(())
+}
+
+fn contains(key: Term, value: &str, expected: &'static str) -> Say {
+    let value = clean::quoted(value, 100).to_string();
+    say![key, " contains ", value, ", expected ", expected]
+}
+
+fn is_argument(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= MAX_KARG_BYTES
+        && !text.starts_with('-')
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn is_index(text: &str) -> bool {
+    text.split(',').all(|range| {
+        range.bytes().any(|b| b.is_ascii_digit())
+            && range.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+            && range.matches('-').count() <= 1
+    })
+}
+
+/// Checks that there are network profiles to copy.
+fn network(dir: &Path) -> Result<(), Failure> {
+    let refuse = |what: String| {
+        let what = say![Term::CopyNetwork, ": ", what];
+        Failure::new(Code::Network, what).advise(advice(Code::Network))
+    };
+    let has_profiles =
+        has_profiles(dir).map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?;
+    if !has_profiles {
+        return Err(refuse(format!("{} contains no profile", dir.display())));
+    }
+    Ok(())
+}
+
+/// Whether there are network profiles to copy.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn has_profiles(dir: &Path) -> std::io::Result<bool> {
+    let entries = std::fs::read_dir(dir)?;
+    Ok(entries.flatten().take(10_000).any(|entry| entry.path().is_file()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The image's own table and blocks, against what is on the disk. The digests were taken while the image was streamed
+//! to coreos-installer, or are those of the beginning of the live image's own image.
+//!
+//! coreos-installer copies an image byte by byte and then changes the boot file system: Ignition config, boot loader
+//! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
+//! `image_copy_default`). On s390x, `zipl` writes a loader to the first blocks. Nothing else may differ.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use formats::gpt::Partition;
+use sha2::{Digest as _, Sha256};
+
+use super::disk::{Disk, ReadAt as _};
+use super::gpt::{self, Table};
+use super::saved::{Saved, is_same};
+use crate::act::Verify;
+use crate::act::stream_facts::StreamFacts;
+
+/// The most differences that are named.
+const MAX_NAMED: usize = 8;
+/// The length of a boot record, a header and 128 entries, rounded up: what a new table changes at either end.
+const TABLE_BYTES: u64 = 32 << 10;
+/// What `zipl` may change on s390x.
+const ZIPL_BYTES: u64 = 1 << 20;
+
+/// Checks that the table is the image's, and lists saved partitions in addition. `None` if the image has no table.
+pub(super) fn table(
+    found: &Table,
+    head: &[u8],
+    sector_bytes: u64,
+    saved: &[Saved],
+) -> Option<Result<String, String>> {
+    let image = gpt::read(&mut &*head, sector_bytes).ok()?;
+    let mut wrong = Vec::new();
+    for expected in &image.partitions {
+        if !found.partitions.contains(expected) {
+            let now = found.partitions.iter().find(|part| part.number == expected.number);
+            let now = now.map_or_else(|| "missing".to_owned(), describe);
+            wrong.push(format!("{} is {now}", describe(expected)));
+        }
+    }
+    for part in &found.partitions {
+        let is_saved = saved.iter().any(|saved| is_same(&saved.partition, part));
+        if !image.partitions.contains(part) && !is_saved && wrong.is_empty() {
+            wrong.push(format!("{} is not in the image", describe(part)));
+        }
+    }
+    if saved.is_empty() && wrong.is_empty() && found.header != image.header {
+        wrong.push(format!("the header is {:?}, the image has {:?}", found.header, image.header));
+    }
+    wrong.truncate(MAX_NAMED);
+    Some(match &wrong[..] {
+        [] => Ok(image.partitions.iter().map(describe).collect::<Vec<_>>().join(", ")),
+        _ => Err(wrong.join("; ")),
+    })
+}
+
+fn describe(part: &Partition) -> String {
+    format!("{} {:?} ({} bytes at {})", part.number, part.name, part.size_bytes, part.start_bytes)
+}
+
+/// The parts of the disk that coreos-installer changes after it wrote the image.
+pub(super) fn changed(
+    boot: Option<&Partition>,
+    has_saved: bool,
+    disk_bytes: u64,
+) -> Vec<Range<u64>> {
+    let mut changed = Vec::new();
+    if let Some(boot) = boot {
+        changed.push(boot.start_bytes..boot.start_bytes.saturating_add(boot.size_bytes));
+    }
+    if has_saved {
+        changed.push(0..TABLE_BYTES);
+        changed.push(disk_bytes.saturating_sub(TABLE_BYTES)..disk_bytes);
+    }
+    if cfg!(target_arch = "s390x") {
+        changed.push(0..ZIPL_BYTES);
+    }
+    changed
+}
+
+/// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ.
+///
+/// # Errors
+/// In words: blocks that differ, or why nothing was compared.
+pub(super) fn blocks(
+    disk: &mut Disk,
+    facts: Option<&StreamFacts>,
+    verify: Verify,
+    changed: &[Range<u64>],
+) -> Result<String, NotEqual> {
+    let is_full = verify == Verify::Full;
+    let facts = facts.filter(|facts| !facts.samples.is_empty()).ok_or_else(not_compared)?;
+    if is_full && !facts.has_all_samples {
+        let why = "digests of a part of the image only, since it could not be unpacked";
+        return Err(NotEqual::NotCompared(why.into()));
+    }
+    compare(disk, facts, changed).map_err(NotEqual::Differs)
+}
+
+/// Why the blocks of the disk are not known to be the image's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotEqual {
+    /// They differ, or cannot be read.
+    Differs(String),
+    /// There was nothing to compare them with.
+    NotCompared(String),
+}
+
+fn not_compared() -> NotEqual {
+    let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
+    NotEqual::NotCompared(format!("not compared: no digests of the image were taken{why}"))
+}
+
+fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
+    let (mut n_equal, mut equal_bytes, mut end_bytes) = (0_u64, 0_u64, 0_u64);
+    let (mut n_changed, mut n_kept, mut wrong) = (0_u64, 0_u64, Vec::new());
+    let mut buffer = Vec::new();
+    for sample in &facts.samples {
+        let end = sample.offset.saturating_add(sample.n_bytes as u64);
+        buffer.resize(sample.n_bytes, 0);
+        disk.read_at(sample.offset, &mut buffer)?;
+        let is_equal = Sha256::digest(&buffer)[..] == sample.sha256;
+        if changed.iter().any(|part| sample.offset < part.end && part.start < end) {
+            n_changed += 1;
+            n_kept += u64::from(is_equal);
+        } else if is_equal {
+            n_equal += 1;
+            equal_bytes += sample.n_bytes as u64;
+            end_bytes = end;
+        } else {
+            wrong.push(format!("{} bytes at {}", sample.n_bytes, sample.offset));
+        }
+    }
+    if !wrong.is_empty() {
+        let n_wrong = wrong.len();
+        wrong.truncate(MAX_NAMED);
+        let n_compared = facts.samples.len() as u64 - n_changed;
+        let first = wrong.join(", ");
+        return Err(format!(
+            "{n_wrong} of {n_compared} blocks differ from the image, first {first}"
+        ));
+    }
+    let mut rest = String::new();
+    if n_changed > 0 {
+        let n_other = n_changed - n_kept;
+        let _ = write!(
+            rest,
+            "; of {n_changed} more blocks in parts that coreos-installer changes, such as the boot file system, \
+             {n_kept} are equal and {n_other} were not compared"
+        );
+    }
+    if !facts.has_all_samples {
+        rest.push_str("; the rest of the image was not sampled");
+    }
+    let [equal_mib, end_mib] = [equal_bytes, end_bytes].map(|n_bytes| n_bytes.div_ceil(1 << 20));
+    Ok(format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}"))
+}

@@ -1,0 +1,50 @@
+//! The checks of a proof while they are made, so that those that were made count if the next one never ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::check;
+use crate::act::{Check, CheckName};
+
+/// The checks that were made so far, and the one that is being made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    checks: Vec<Check>,
+    current: CheckName,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { checks: Vec::new(), current: CheckName::PartitionTable }
+    }
+}
+
+impl Made {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A check begins.
+    pub(super) fn begin(&self, name: CheckName) {
+        self.lock().current = name;
+    }
+
+    /// A check was made.
+    pub(super) fn push(&self, check: Check) {
+        self.lock().checks.push(check);
+    }
+
+    /// The current check could not be made.
+    pub(super) fn fail(&self, why: &str) {
+        let mut state = self.lock();
+        let failed = check(state.current, "a disk that can be read", Err(why.to_owned()));
+        state.checks.push(failed);
+    }
+
+    /// Every check that was made.
+    pub(super) fn checks(&self) -> Vec<Check> {
+        self.lock().checks.clone()
+    }
+}

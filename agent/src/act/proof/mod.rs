@@ -1,0 +1,266 @@
+//! Reads back what was written to the disk, without mounting anything.
+//!
+//! The partition table and its backup, the file systems labelled `boot` and `root`, the Ignition config and the
+//! boot loader entries, the EFI system partition, and the labels of all other disks. A corrupt disk can neither hang nor crash
+//! the agent: reads have a budget, and the work runs on threads of its own with a deadline.
+
+mod arguments;
+pub mod before;
+mod boot;
+mod content;
+pub mod disk;
+pub mod esp;
+mod fat;
+mod filesystems;
+pub mod gpt;
+mod initramfs;
+mod kernel;
+mod made;
+pub mod network;
+mod others;
+mod remains;
+pub mod saved;
+pub mod superblock;
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formats::gpt::Partition;
+
+use crate::act::stream_facts::StreamFacts;
+use crate::act::{Check, CheckName, Order, Proof, Verify};
+use crate::ask::{Unanswered, ask_within};
+use crate::signals::Stop;
+
+use arguments::Entries;
+use before::Before;
+use content::NotEqual;
+use disk::Disk;
+use gpt::Table;
+use made::Made;
+
+/// How long the checks of the disk may take, besides the comparison with the image.
+const LIMIT: Duration = Duration::from_mins(2);
+/// How fast any disk can be read, in bytes a second.
+const SLOWEST_BYTES_S: u64 = 8 << 20;
+/// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
+const STAMP: &str = "/ignition.firstboot";
+
+/// What the disk must contain.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// Whether the agent is to end.
+    pub stop: Stop,
+    /// The disk that was written, open since before the write.
+    pub disk: Arc<File>,
+    /// Its logical block size in bytes.
+    pub sector_bytes: u64,
+    /// Digest of the Ignition config, `sha512-…`.
+    pub ignition_digest: String,
+    /// The instruction.
+    pub order: Order,
+    /// Whether this machine was booted by UEFI, so that the disk must have a loader for it.
+    pub is_uefi: bool,
+    /// All other disks.
+    pub others: Vec<probes::block::Disk>,
+    /// What was read before the write.
+    pub before: Before,
+    /// What is known of the image; `None` if nothing is.
+    pub image: Option<StreamFacts>,
+}
+
+/// What reading a disk back has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proved {
+    /// The checks that were made.
+    pub proof: Proof,
+    /// Whether a signal ended it before every check was made.
+    pub is_interrupted: bool,
+}
+
+/// Reads the disk back.
+///
+/// A proof that does not finish or panics is a failed check, in addition to those that were made until then. One that
+/// a signal interrupts is none: nothing is known to be wrong with the disk.
+#[must_use]
+pub fn prove(mut expected: Expected) -> Proved {
+    let (stop, others) = (expected.stop.clone(), std::mem::take(&mut expected.others));
+    let samples = expected.image.iter().flat_map(|image| &image.samples);
+    let n_bytes: u64 = samples.map(|sample| sample.n_bytes as u64).sum();
+    let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
+    let made = Made::default();
+    let (here, mut is_interrupted) = (made.clone(), false);
+    // A bug in the reader of a corrupt file system must not prevent the result from being reported.
+    match ask_within("proof", limit, &stop, move || look_at(&expected, &here)) {
+        // Last, on threads and with a limit of its own: a dying disk elsewhere says nothing about this one.
+        Ok(Some(partitions)) => made.push(others::check(&others, &partitions, &stop)),
+        Ok(None) => {}
+        Err(Unanswered::Stopped) => is_interrupted = true,
+        Err(why) => made.fail(&format!("reading it: {why}")),
+    }
+    Proved { proof: Proof { checks: made.checks() }, is_interrupted }
+}
+
+/// The first failed check that prevents the reboot.
+#[must_use]
+pub fn fatal(proof: &Proof) -> Option<&Check> {
+    proof.checks.iter().find(|check| !check.ok && check.fatal)
+}
+
+/// A check for `expected`; the outcome is what was found.
+#[must_use]
+pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
+    let ok = outcome.is_ok();
+    Check {
+        name,
+        ok,
+        fatal: true,
+        expected: (!expected.is_empty()).then(|| expected.to_owned()),
+        found: Some(outcome.unwrap_or_else(|error| error)),
+    }
+}
+
+/// Makes the checks of the disk itself; returns its partitions if it has any.
+fn look_at(expected: &Expected, checks: &Made) -> Option<Vec<Partition>> {
+    let mut disk = Disk::of(Arc::clone(&expected.disk));
+    let table = match gpt::read(&mut disk, expected.sector_bytes) {
+        Ok(table) => table,
+        Err(error) => {
+            checks.push(check(CheckName::PartitionTable, "a GUID partition table", Err(error)));
+            return None;
+        }
+    };
+    look_at_table(expected, &mut disk, &table, checks);
+    let partitions = &table.partitions;
+    checks.begin(CheckName::Signatures);
+    let saved = &expected.before.saved;
+    let foreign = remains::check(&disk, expected.sector_bytes, &table, saved);
+    let wanted = "no metadata of an array or pool";
+    checks.push(check(CheckName::Signatures, wanted, foreign));
+    checks.begin(CheckName::BootFilesystem);
+    let found = filesystems::Found::on(&disk, partitions);
+    look_at_boot(expected, &disk, &found, checks);
+    checks.begin(CheckName::RootFilesystem);
+    let root = found.root(&disk);
+    checks.push(check(CheckName::RootFilesystem, "one file system labelled root", root));
+    checks.begin(CheckName::ImageContent);
+    look_at_content(expected, &disk, found.boot_partition(), checks);
+    checks.begin(CheckName::EspLoader);
+    let mut loader = check(
+        CheckName::EspLoader,
+        "a boot loader in the EFI system partition",
+        esp::loaders(&disk, partitions).map(|loaders| loaders.join(", ")),
+    );
+    loader.fatal = expected.is_uefi;
+    checks.push(loader);
+    Some(table.partitions)
+}
+
+/// The checks of the partition table.
+fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &Made) {
+    let partitions = &table.partitions;
+    let names: Vec<String> =
+        partitions.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
+    checks.push(check(
+        CheckName::PartitionTable,
+        "a GUID partition table with partitions",
+        if names.is_empty() {
+            Err("a table without partitions".into())
+        } else {
+            Ok(names.join(", "))
+        },
+    ));
+    checks.begin(CheckName::BackupTable);
+    let saved = &expected.before.saved;
+    // Only with saved partitions does coreos-installer write a table for the whole disk.
+    let last_lba = match saved[..] {
+        [] => Ok(None),
+        _ => disk.size().map(|size| (size / expected.sector_bytes).checked_sub(1)),
+    };
+    checks.push(check(
+        CheckName::BackupTable,
+        "a backup that lists the same partitions",
+        last_lba.and_then(|last| gpt::check_backup(disk, expected.sector_bytes, table, last)),
+    ));
+    let of_image = expected
+        .image
+        .as_ref()
+        .and_then(|image| content::table(table, &image.head, expected.sector_bytes, saved));
+    if let Some(outcome) = of_image {
+        checks.push(check(CheckName::ImageTable, "the image's partitions", outcome));
+    }
+    if !saved.is_empty() {
+        checks.begin(CheckName::SavedPartitions);
+        let outcome = saved::check(disk, partitions, saved);
+        checks.push(check(CheckName::SavedPartitions, "the saved partitions as before", outcome));
+    }
+}
+
+/// The comparison with the blocks of the image.
+fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, checks: &Made) {
+    let image = expected.image.as_ref();
+    let n_bytes = image.map_or(0, |image| image.samples.iter().map(|s| s.n_bytes as u64).sum());
+    let mut disk = disk.clone().with_budget(n_bytes);
+    let disk_bytes = disk.size().unwrap_or(u64::MAX);
+    let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
+    let verify = expected.order.verify;
+    let outcome = content::blocks(&mut disk, image, verify, &changed);
+    // A comparison that nobody insisted on and that was not possible says nothing against the disk.
+    let is_fatal = verify == Verify::Full || !matches!(outcome, Err(NotEqual::NotCompared(_)));
+    let outcome = outcome.map_err(|(NotEqual::Differs(why) | NotEqual::NotCompared(why))| why);
+    let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
+    checks.push(Check { fatal: is_fatal, ..checked });
+}
+
+/// The checks of the file system labelled `boot`.
+fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>, checks: &Made) {
+    let (files, description) = match found.boot(disk) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let wanted = "one file system labelled boot";
+            checks.push(check(CheckName::BootFilesystem, wanted, Err(error)));
+            return;
+        }
+    };
+    let wanted = "one file system labelled boot";
+    checks.push(check(CheckName::BootFilesystem, wanted, Ok(description)));
+    let stamp = files.read(STAMP, boot::MAX_ENTRY_BYTES);
+    checks.push(check(
+        CheckName::FirstbootStamp,
+        STAMP,
+        match &stamp {
+            Ok(_) => Ok(STAMP.to_owned()),
+            Err(error) => Err(format!("{STAMP}: {error}")),
+        },
+    ));
+    let digest = files.read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
+    let digest = digest.map(|bytes| formats::digest::sha512(&bytes));
+    checks.push(check(
+        CheckName::IgnitionDigest,
+        &expected.ignition_digest,
+        match digest {
+            Ok(found) if found == expected.ignition_digest => Ok(found),
+            Ok(found) => Err(found),
+            Err(error) => Err(format!("/ignition/config.ign: {error}")),
+        },
+    ));
+    let stamp = stamp.unwrap_or_default();
+    let entries = files.entries();
+    let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
+    checks.push(arguments::kernel_arguments(&expected.order, &found));
+    checks.push(arguments::platform(&expected.order, &found));
+    checks.begin(CheckName::BootFiles);
+    let known = entries.as_deref().unwrap_or_default();
+    if let Some(outcome) = kernel::check(&files, known, expected.before.profiles.is_some()) {
+        let wanted = "each kernel and initramfs as OSTree recorded it";
+        checks.push(check(CheckName::BootFiles, wanted, outcome));
+    }
+    if let Some(profiles) = &expected.before.profiles {
+        checks.push(check(
+            CheckName::NetworkFiles,
+            &profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+            network::check(profiles, &files, &entries),
+        ));
+    }
+}

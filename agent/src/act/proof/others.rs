@@ -1,0 +1,170 @@
+//! File systems labelled `boot` on other disks, which the initramfs may use instead of this disk's, and clones of
+//! this disk, which the firmware may start instead.
+
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use formats::gpt::{ESP_TYPE, Partition};
+use nix::sys::stat::{major, minor};
+
+use super::disk::Disk;
+use super::{gpt, superblock};
+use crate::act::{Check, CheckName};
+use crate::ask::ask_within;
+use crate::signals::Stop;
+
+/// How long all of them may take, and one of them. A disk that is dying can block each read for minutes.
+const LIMIT: Duration = Duration::from_secs(30);
+const DISK_LIMIT: Duration = Duration::from_secs(10);
+/// The most other disks that are read.
+const MAX_DISKS: usize = 256;
+/// The most findings that are named.
+const MAX_NAMED: usize = 16;
+
+/// The check of all other disks. It does not prevent the reboot, and what cannot be read is named.
+pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &Stop) -> Check {
+    let wanted =
+        "no file system labelled boot, and none of this disk's partitions, on another disk";
+    let outcome = boot_labels(others, own, stop, DISK_LIMIT);
+    Check { fatal: false, ..super::check(CheckName::OtherBootLabels, wanted, outcome) }
+}
+
+/// Looks for file systems labelled `boot` on other disks, and for an EFI system partition with the same GUID as
+/// this disk's, as a clone has. Names the disks that cannot be read.
+///
+/// # Errors
+/// In words: what was found, or which disks did not respond.
+fn boot_labels(
+    others: &[probes::block::Disk],
+    own: &[Partition],
+    stop: &Stop,
+    disk_limit: Duration,
+) -> Result<String, String> {
+    let (mut found, mut unread, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+    let own: Arc<[Partition]> = own.into();
+    let started = Instant::now();
+    // A drive without a medium contains nothing.
+    let others = others.iter().filter(|other| other.size_bytes != Some(0));
+    for (number, other) in others.enumerate() {
+        let left = LIMIT.saturating_sub(started.elapsed()).min(disk_limit);
+        let size_bytes = other.size_bytes.filter(|_| number < MAX_DISKS && !left.is_zero());
+        let Some(size_bytes) = size_bytes else {
+            unread.push(other.device.clone());
+            continue;
+        };
+        let (disk, own) = (other.clone(), Arc::clone(&own));
+        let read = move || open(&disk).map(|opened| on_disk(&disk, opened, size_bytes, &own));
+        match ask_within("other disk", left, stop, read) {
+            Ok(Some(more)) => found.extend(more),
+            Ok(None) => unread.push(other.device.clone()),
+            Err(why) => silent.push(format!("{} ({why})", other.device)),
+        }
+    }
+    let is_silent = !silent.is_empty();
+    let list = |mut names: Vec<String>| {
+        names.truncate(MAX_NAMED);
+        names.join(", ")
+    };
+    let not_checked: Vec<String> = silent.into_iter().chain(unread).collect();
+    let text = match (found.is_empty(), not_checked.is_empty()) {
+        (false, true) => return Err(list(found)),
+        (false, false) => {
+            return Err(format!("{}; not checked: {}", list(found), list(not_checked)));
+        }
+        (true, true) => "none".to_owned(),
+        (true, false) => format!("none; not checked: {}", list(not_checked)),
+    };
+    if is_silent { Err(text) } else { Ok(text) }
+}
+
+/// Opens a disk if its name still leads to it.
+fn open(disk: &probes::block::Disk) -> Option<Disk> {
+    let opened = Disk::open(Path::new(&disk.device)).ok()?;
+    let metadata = opened.metadata().ok()?;
+    let found = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
+    let is_other = metadata.file_type().is_block_device()
+        && disk.device_number.as_ref().is_some_and(|number| *number != found);
+    (!is_other).then_some(opened)
+}
+
+/// What one disk has.
+fn on_disk(
+    other: &probes::block::Disk,
+    mut disk: Disk,
+    size_bytes: u64,
+    own: &[Partition],
+) -> Vec<String> {
+    let is_boot = |disk: &Disk, start, size_bytes| {
+        let window = disk.window(start, size_bytes).ok();
+        let found = window.and_then(|mut window| superblock::of(&mut window));
+        found.is_some_and(|found| found.label.as_deref() == Some("boot"))
+    };
+    let is_clone = |part: &Partition| {
+        let is_esp = |part: &Partition| part.type_guid == ESP_TYPE;
+        is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid == part.guid)
+    };
+    let mut found = Vec::new();
+    if is_boot(&disk, 0, size_bytes) {
+        found.push(other.device.clone());
+    }
+    let sector_bytes = other.logical_block_bytes.map_or(512, u64::from);
+    let table = gpt::read(&mut disk, sector_bytes).map(|table| table.partitions);
+    for part in table.unwrap_or_default() {
+        if is_boot(&disk, part.start_bytes, part.size_bytes) {
+            found.push(format!("{} partition {}", other.device, part.number));
+        }
+        if is_clone(&part) {
+            found.push(format!(
+                "{} partition {} has the GUID of this disk's EFI system partition",
+                other.device, part.number
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(device: &str, size_bytes: Option<u64>) -> probes::block::Disk {
+        probes::block::Disk { device: device.into(), size_bytes, ..Default::default() }
+    }
+
+    fn labels(others: &[probes::block::Disk]) -> Result<String, String> {
+        boot_labels(others, &[], &Stop::default(), Duration::from_millis(300))
+    }
+
+    #[test]
+    fn an_unreadable_other_disk_is_named_and_does_not_fail_the_check() {
+        let empty_drive = disk("/dev/rci-empty", Some(0));
+        let found = labels(&[disk("/dev/rci-none", Some(1 << 30)), empty_drive.clone()]);
+        assert_eq!(found, Ok("none; not checked: /dev/rci-none".to_owned()));
+        assert_eq!(labels(&[empty_drive]), Ok("none".to_owned()));
+        let unknown = labels(&[disk("/dev/null", None)]);
+        assert_eq!(unknown, Ok("none; not checked: /dev/null".to_owned()));
+    }
+
+    #[test]
+    fn disk_that_does_not_respond_costs_its_own_check_and_is_named() {
+        let root = std::env::temp_dir().join(format!("rci-others-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let (pipe, clone) = (root.join("pipe"), root.join("clone"));
+        // Nobody writes to the pipe, so opening it never ends.
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let mut bytes = vec![0; 1 << 20];
+        bytes[..4].copy_from_slice(b"XFSB");
+        bytes[0x6c..0x70].copy_from_slice(b"boot");
+        std::fs::write(&clone, &bytes).unwrap();
+        let hung = disk(pipe.to_str().unwrap(), Some(1 << 20));
+        let alone = labels(std::slice::from_ref(&hung)).unwrap_err();
+        assert!(alone.starts_with("none; not checked: ") && alone.contains("pipe (no answer"));
+        let both = labels(&[hung, disk(clone.to_str().unwrap(), Some(1 << 20))]).unwrap_err();
+        std::fs::remove_dir_all(&root).unwrap();
+        let words = format!("{}; not checked: ", clone.display());
+        assert!(both.starts_with(&words), "{both}");
+    }
+}

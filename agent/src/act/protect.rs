@@ -1,0 +1,211 @@
+//! Disks that are never written, whatever an instruction says: by serial number, WWN, path, or a label on them.
+
+use formats::wwn;
+use probes::block::Disk;
+
+use super::{Failure, describe};
+use crate::act::Code;
+use crate::act::say::{Say, Term, say};
+
+/// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
+/// RAID volume.
+///
+/// `resolve` follows a path below `/dev`: a disk has more links than its facts list.
+///
+/// # Errors
+/// `PROTECTED` with the entry, also with one that could never protect a disk: who wrote it relies on it.
+pub(super) fn check(
+    disk: &Disk,
+    all: &[Disk],
+    lists: [&[String]; 2],
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Failure> {
+    let [configured, instructed] = lists;
+    check_entries(configured, || CONFIGURATION.into())?;
+    check_entries(instructed, || Term::Order.into())?;
+    let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
+    let names = |entry: &&String| {
+        let target =
+            Some(entry.trim()).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
+        std::iter::once(disk).chain(paths()).any(|disk| {
+            is_named(disk, entry) || target.as_ref().is_some_and(|target| has_node(disk, target))
+        })
+    };
+    let found = |list: &[String]| list.iter().find(names).cloned();
+    let by_configuration = found(configured).map(|entry| (entry, Say::from(CONFIGURATION)));
+    let by_order = || found(instructed).map(|entry| (entry, Term::Order.into()));
+    match by_configuration.or_else(by_order) {
+        None => Ok(()),
+        Some((entry, owner)) => Err(Failure::new(
+            Code::Protected,
+            say![owner, format!(" protects {}: protect contains {entry:?}", describe(disk))],
+        )
+        .advise("choose another disk, or remove the entry from protect")),
+    }
+}
+
+/// What an entry of a hint begins with; an entry here is only its value.
+const HINTS: [&str; 8] =
+    ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
+
+/// Where entries come from that no order contains.
+const CONFIGURATION: &str = "the configuration";
+
+fn check_entries(list: &[String], owner: fn() -> Say) -> Result<(), Failure> {
+    let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
+    let Some((entry, why)) = wrong else { return Ok(()) };
+    let message = say!["protect of ", owner(), format!(" contains {entry:?}, {why}")];
+    let expected = "protect a disk by its serial number, WWN, path below /dev, or a label on it";
+    Err(Failure::new(Code::Protected, message).advise(expected))
+}
+
+/// Why an entry names no disk, whatever disks there are.
+fn never_protects(entry: &str) -> Option<&'static str> {
+    if entry.is_empty() {
+        return Some("which is empty");
+    }
+    if is_kernel_name(entry) {
+        return Some(
+            "the kernel's name of a disk, which another disk may have after the next boot",
+        );
+    }
+    if entry.contains(['*', '?']) {
+        return Some("a pattern");
+    }
+    if HINTS.iter().any(|hint| entry.starts_with(hint)) {
+        return Some("a hint");
+    }
+    (entry.starts_with("/dev/") && (entry.ends_with('/') || entry.contains("//")))
+        .then_some("no path of a device file")
+}
+
+/// Whether a text is a name of a disk that the kernel gives anew at each boot.
+#[must_use]
+pub fn is_kernel_name(text: &str) -> bool {
+    let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
+    let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {
+        rest.contains('n')
+            && rest.split('n').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    });
+    let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
+    is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
+}
+
+/// Whether a device file is that of the disk or of one of its partitions.
+fn has_node(disk: &Disk, node: &str) -> bool {
+    let is_partition = |name: &str| node.strip_prefix("/dev/") == Some(name);
+    disk.device == node || disk.partitions.iter().any(|part| is_partition(&part.name))
+}
+
+/// Whether an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too
+/// many is safe.
+fn is_named(disk: &Disk, entry: &str) -> bool {
+    let entry = entry.trim();
+    let is_text = |text: &String| text.trim().eq_ignore_ascii_case(entry);
+    let wwns = [&disk.wwn, &disk.wwid, &disk.eui64, &disk.nguid];
+    let labels = disk.partitions.iter().filter_map(|part| part.label.as_ref());
+    let labels = labels.chain(disk.unlisted.iter().filter_map(|part| part.label.as_ref()));
+    let labels = labels.chain(disk.volumes().filter_map(|volume| volume.filesystem.label.as_ref()));
+    let names = [&disk.device].into_iter().chain(&disk.by_path).chain(&disk.by_id);
+    let serials = disk.serial.iter().chain(&disk.other_serials);
+    !entry.is_empty()
+        && (has_node(disk, entry)
+            || names.chain(serials).chain(labels).any(is_text)
+            || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::block::{Filesystem, Partition};
+
+    use super::*;
+
+    fn disk() -> Disk {
+        let filesystem = Filesystem {
+            kind: "ext4".into(),
+            label: Some("journal".into()),
+            ..Filesystem::default()
+        };
+        Disk {
+            name: "sda".into(),
+            device: "/dev/sda".into(),
+            serial: Some("S1".into()),
+            wwn: Some("0x5000c500a1b2c3d4".into()),
+            by_path: Some("/dev/disk/by-path/pci-1".into()),
+            by_id: vec!["/dev/disk/by-id/ata-1".into()],
+            partitions: vec![Partition {
+                name: "sda1".into(),
+                label: Some("data".into()),
+                filesystem: Some(filesystem),
+                ..Partition::default()
+            }],
+            ..Disk::default()
+        }
+    }
+
+    #[test]
+    fn disk_is_protected_by_each_of_its_names_and_by_labels_on_it() {
+        let disk = disk();
+        let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]], &|_| None);
+        for entry in [
+            "S1",
+            " s1 ",
+            "naa.5000c500a1b2c3d4",
+            "/dev/disk/by-path/pci-1",
+            "/dev/disk/by-id/ata-1",
+            "data",
+            "journal",
+        ] {
+            assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
+        }
+        for entry in ["S", "dat", "0x5"] {
+            assert_eq!(check(entry), Ok(()), "{entry}");
+        }
+    }
+
+    #[test]
+    fn entry_that_could_never_protect_a_disk_is_refused() {
+        for (entry, why) in [
+            ("", "which is empty"),
+            (" ", "which is empty"),
+            ("sdb", "the kernel's name of a disk"),
+            ("nvme0n1", "the kernel's name of a disk"),
+            ("S*", "a pattern"),
+            ("serial=S1", "a hint"),
+            ("/dev/sda/", "no path of a device file"),
+            ("/dev//sda", "no path of a device file"),
+        ] {
+            for lists in [[&[entry.to_owned()][..], &[]], [&[], &[entry.to_owned()][..]]] {
+                let failure = check(&disk(), &[], lists, &|_| None).unwrap_err();
+                assert!(failure.to_string().contains(why), "{entry}: {}", failure);
+            }
+        }
+    }
+
+    #[test]
+    fn disk_is_protected_by_every_link_that_leads_to_it_or_to_a_partition() {
+        let disk = disk();
+        let resolve = |path: &str| match path {
+            "/dev/disk/by-path/pci-1.0" => Some("/dev/sda".to_owned()),
+            "/dev/disk/by-partuuid/1" => Some("/dev/sda1".to_owned()),
+            "/dev/disk/by-path/pci-2" => Some("/dev/sdb".to_owned()),
+            _ => None,
+        };
+        let check = |entry: &str| check(&disk, &[], [&[entry.to_owned()], &[]], &resolve);
+        for entry in [" /dev/disk/by-path/pci-1.0 ", "/dev/disk/by-partuuid/1", "/dev/sda1"] {
+            assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
+        }
+        for entry in ["/dev/disk/by-path/pci-2", "/dev/disk/by-path/pci-3", "/dev/sdb1"] {
+            assert_eq!(check(entry), Ok(()), "{entry}");
+        }
+    }
+
+    #[test]
+    fn lun_is_protected_by_the_place_of_one_of_its_paths() {
+        let lun = Disk { name: "dm-0".into(), device: "/dev/dm-0".into(), ..Disk::default() };
+        let path = Disk { multipath: Some("dm-0".into()), ..disk() };
+        let entry = ["/dev/disk/by-path/pci-1".to_owned()];
+        let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
+        assert!(failure.to_string().contains("the configuration protects"), "{}", failure);
+    }
+}

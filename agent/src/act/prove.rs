@@ -1,0 +1,261 @@
+//! The proof of a written disk, and the firmware's boot entry for it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formats::gpt::Partition;
+use formats::guid::Guid;
+use probes::block::Disk;
+use tracing::{info, warn};
+
+use super::act::{Act, Mark};
+use super::advice::advice;
+use super::erase::Erasure;
+use super::order::{OnUnproved, Order};
+use super::outcome::{Check, CheckName, DiskState, Outcome, Proof};
+use super::run::interrupted;
+use super::say::{Term, say};
+use super::stage::{Stage, State};
+use super::target::Target;
+use super::{Code, Failure, describe, efi, osmet, remains};
+use crate::act::proof::before::{Before, Unread};
+use crate::act::proof::{self, Expected, Proved};
+use crate::act::stream_facts::StreamFacts;
+use crate::ask::{Unanswered, ask_within};
+use crate::signals::Stop;
+use crate::uuid;
+
+/// Time limit for reading what the disk contains before the write.
+const BEFORE_LIMIT: Duration = Duration::from_mins(2);
+/// Time limit for reading the beginning of the live image's own image.
+const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
+/// Time limit for erasing the table of a disk that failed.
+const ERASE_LIMIT: Duration = Duration::from_mins(1);
+/// The same after a signal.
+const STOPPED_ERASE_LIMIT: Duration = Duration::from_secs(2);
+/// What to do with a disk that failed and may boot.
+const NO_BOOT: &str =
+    "do not boot this disk; install again, and use another disk if it fails again";
+/// Time limit for making a boot entry.
+const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
+
+/// What was written, and where.
+pub(super) struct OnDisk<'a> {
+    /// The disk, open since before the write.
+    pub(super) target: &'a Target,
+    /// The same disk, for reading.
+    pub(super) file: Arc<File>,
+    /// What was read before the write.
+    pub(super) before: Before,
+    /// The Ignition config.
+    pub(super) ignition: &'a [u8],
+    /// What was learned of the image; the live image's own is read here.
+    pub(super) image: Option<StreamFacts>,
+    /// All disks, as they were right before the write.
+    pub(super) disks: Vec<Disk>,
+}
+
+/// Reads what must be the same after the write.
+///
+/// # Errors
+/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
+pub(super) fn read_before(
+    target: &Target,
+    order: &Order,
+    network_dir: &Path,
+    stop: &Stop,
+) -> Result<Before, Failure> {
+    let (disk, file) = (target.disk(), Arc::new(target.direct()?));
+    let (order, dir) = (order.clone(), network_dir.to_owned());
+    let sector_bytes = sector_bytes(disk);
+    let read = move || Before::read(&file, sector_bytes, &order, &dir);
+    let (code, what) = match ask_within("before", BEFORE_LIMIT, stop, read) {
+        Ok(Ok(before)) => return Ok(before),
+        Ok(Err(Unread::Saved(what))) => {
+            let where_ = format!("reading the partitions to keep on {}: {what}", describe(disk));
+            (Code::SavedPartition, where_.into())
+        }
+        Ok(Err(Unread::Network(what))) => (Code::Network, say![Term::CopyNetwork, ": ", what]),
+        Err(Unanswered::Stopped) => return Err(interrupted(DiskState::Untouched)),
+        Err(why) => (Code::TargetIo, format!("reading {}: {why}", describe(disk)).into()),
+    };
+    Err(Failure::new(code, what).advise(advice(code)))
+}
+
+/// What is known of the live image's own image. Its medium may have been taken out since the write.
+fn live_image(dir: &Path, disk: &Disk, stop: &Stop) -> Option<StreamFacts> {
+    let (dir, disk) = (dir.to_owned(), disk.clone());
+    ask_within("osmet", MEDIUM_LIMIT, stop, move || osmet::start::known(&dir, &disk)).ok()?
+}
+
+fn sector_bytes(disk: &Disk) -> u64 {
+    disk.logical_block_bytes.map_or(512, u64::from)
+}
+
+impl Act<'_> {
+    /// Reads the disk back.
+    ///
+    /// # Errors
+    /// `PROOF_…`: the disk is not what was ordered. `INTERRUPTED`.
+    pub(super) fn prove(
+        &self,
+        order: &Order,
+        written: OnDisk<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let OnDisk { target, file, before, ignition, image, disks } = written;
+        let disk = target.disk();
+        let keep: Vec<Partition> =
+            before.saved.iter().map(|saved| saved.partition.clone()).collect();
+        self.stage(Stage::Proof, State::Started, None);
+        self.erase_remains(target, outcome);
+        info!("reading {} back", disk.device);
+        let is_uefi = self.site.system.is_uefi();
+        let Proved { mut proof, is_interrupted } = proof::prove(Expected {
+            stop: self.stop.clone(),
+            disk: Arc::clone(&file),
+            sector_bytes: sector_bytes(disk),
+            ignition_digest: formats::digest::sha512(ignition),
+            order: order.clone(),
+            is_uefi,
+            others: others(disks, disk),
+            before,
+            image: match order.image {
+                Some(_) => image,
+                None => live_image(&self.site.osmet_dir, disk, self.stop),
+            },
+        });
+        let failed = proof::fatal(&proof).cloned();
+        // A disk that failed the proof gets no entry, because the firmware would boot it.
+        if is_uefi && failed.is_none() && !is_interrupted {
+            proof.checks.push(self.boot_entry(disk, &file));
+        }
+        outcome.warnings.extend(doubts(&proof));
+        let n_checks = proof.checks.len();
+        outcome.proof = Some(proof);
+        if let Some(check) = failed {
+            let is_erased = order.on_unproved == OnUnproved::Erase;
+            let erased = is_erased.then(|| erase(target, keep, self.stop));
+            return Err(self.unproved(disk, &check, erased.as_ref(), outcome));
+        }
+        if is_interrupted {
+            // Nothing is known to be wrong with the disk, so it is not erased.
+            return Err(interrupted(DiskState::Written));
+        }
+        info!("proved by {n_checks} checks: the disk contains what was asked for");
+        self.stage(Stage::Proof, State::Done, None);
+        self.set_state(DiskState::Installed, outcome);
+        Ok(())
+    }
+
+    fn set_state(&self, state: DiskState, outcome: &mut Outcome) {
+        outcome.state = state;
+        self.watch.note(Mark::State(state));
+    }
+
+    /// Erases metadata that the image does not overwrite. It comes before the proof, which has to find none.
+    fn erase_remains(&self, target: &Target, outcome: &mut Outcome) {
+        match remains::erase(target) {
+            Ok(erased) => {
+                // The proof takes minutes, and a crash must not hide what happened before it.
+                self.watch.note(Mark::Erased(erased.clone()));
+                outcome.erased = erased;
+            }
+            Err(why) => {
+                outcome.warnings.push(format!("erasing metadata at the end of the disk: {why}"));
+            }
+        }
+        for what in &outcome.erased {
+            info!("erased {what} of {}", target.disk().device);
+        }
+    }
+
+    /// The failure of a disk that failed the proof.
+    fn unproved(
+        &self,
+        disk: &Disk,
+        check: &Check,
+        erased: Option<&Result<String, String>>,
+        outcome: &mut Outcome,
+    ) -> Failure {
+        let (what_now, advice) = match erased {
+            Some(Ok(what)) => {
+                self.set_state(DiskState::Erased, outcome);
+                (format!("; {what}"), "install again, and use another disk if it fails again")
+            }
+            Some(Err(why)) => {
+                (format!("; its partition table could not be erased: {why}"), NO_BOOT)
+            }
+            None => (String::new(), NO_BOOT),
+        };
+        let message =
+            format!("{} was written, but {}{what_now}", describe(disk), difference(check));
+        Failure::new(Code::Proof(check.name), message).advise(advice)
+    }
+
+    /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
+    fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Check {
+        let efivars = self.site.system.efivars();
+        let sector_bytes = sector_bytes(disk);
+        let file = Arc::clone(file);
+        let make = move || {
+            proof::esp::read(proof::disk::Disk::of(file), sector_bytes)
+                .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
+        };
+        // Firmware that hangs in a variable service must not prevent the result.
+        let outcome = match ask_within("efi", BOOT_ENTRY_LIMIT, self.stop, make) {
+            Ok(outcome) => outcome,
+            Err(why) => Err(format!("making the entry: {why}")),
+        };
+        let expected = "a boot entry for the disk's EFI system partition";
+        Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
+    }
+}
+
+/// The other disks: neither this one nor the paths of a multipath LUN or the members of a RAID volume, which show the data
+/// that was just written.
+fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
+    let is_other = |other: &Disk| other.device != disk.device && other.unit() != Some(&disk.name);
+    disks.into_iter().filter(is_other).collect()
+}
+
+/// Makes a disk that failed the proof unbootable. Says what was done.
+fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, String> {
+    let file = target.writable().map_err(|failure| failure.message.to_string())?;
+    let disk = target.disk();
+    let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
+    let sector_bytes = sector_bytes(disk);
+    let disk_guid = Guid(uuid::random_bytes().unwrap_or([0xff; 16]));
+    let erase =
+        move || Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid);
+    // A signal that came before does not leave a bad disk bootable, but the agent must end soon.
+    let (limit, stop) = if stop.is_stopped() {
+        (STOPPED_ERASE_LIMIT, Stop::default())
+    } else {
+        (ERASE_LIMIT, stop.clone())
+    };
+    // A disk that does not respond must not prevent the result.
+    ask_within("erase", limit, &stop, erase).unwrap_or_else(|why| Err(why.to_string()))
+}
+
+/// A check that failed, in words: `image_content: found …, expected …`.
+fn difference(check: &Check) -> String {
+    format!(
+        "{}: found {}, expected {}",
+        check.name.as_str(),
+        check.found.as_deref().unwrap_or("nothing"),
+        check.expected.as_deref().unwrap_or("the requested value")
+    )
+}
+
+/// Failed checks that do not prevent the reboot.
+fn doubts(proof: &Proof) -> Vec<String> {
+    let failed = proof.checks.iter().filter(|check| !check.ok && !check.fatal);
+    let doubts: Vec<String> = failed.map(difference).collect();
+    for doubt in &doubts {
+        warn!("{doubt}");
+    }
+    doubts
+}

@@ -1,0 +1,230 @@
+//! Up to three runs of coreos-installer, each on the disk that was chosen and only if it still is that disk.
+
+use std::time::Duration;
+
+use probes::block::Disk;
+use tracing::warn;
+
+use super::act::{Mark, Watch};
+use super::advice::advice;
+use super::counters::{self, Reading};
+use super::outcome::{DiskState, Outcome};
+use super::selection::Selection;
+use super::settle;
+use super::takedown;
+use super::target::Target;
+use super::writers::{End, Writer};
+use super::{Failure, describe};
+use crate::act::Code;
+use crate::act::say::say;
+use crate::clock::Clock;
+use crate::signals::Stop;
+
+/// How often coreos-installer is run at most.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// Which disk is to be written.
+#[derive(Debug)]
+pub struct Task<'a> {
+    /// The disk.
+    pub target: &'a Target,
+    /// How it was chosen.
+    pub selection: Selection<'a>,
+}
+
+/// Writes the disk, and adds to the outcome what became of it. Returns all disks as they were right before the last run.
+///
+/// # Errors
+/// Nothing was written, or not all; `outcome.state` says which.
+pub fn write(
+    task: &Task<'_>,
+    writer: &mut dyn Writer,
+    clock: &dyn Clock,
+    stop: &Stop,
+    watch: &dyn Watch,
+    outcome: &mut Outcome,
+) -> Result<Vec<Disk>, Failure> {
+    take_down(task, watch, &mut outcome.taken_down)?;
+    let before = counters::before(task.target).map_err(|failure| {
+        if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
+    })?;
+    let written = loop {
+        let is_written = outcome.state != DiskState::Untouched;
+        let disks = match confirm(task, is_written, clock, stop) {
+            Ok(disks) => disks,
+            Err(failure) => break Err(failure),
+        };
+        outcome.tries += 1;
+        // What a crash from now on would leave, until the counters say more.
+        record(watch, DiskState::HalfWritten, outcome.tries);
+        let ran = writer.run(&task.target.path());
+        outcome.log_tail = ran.log_tail;
+        let (end, is_transient) = (ran.end, ran.is_transient);
+        let after = counters::after(task.target, end);
+        outcome.counters = before.map(|before| before.with(after));
+        let did_nothing = !is_written && before.is_some() && before == after;
+        let written = match ran.outcome {
+            Err(failure) => Err(of_lost_disk(task.target, end, stop, failure)),
+            Ok(()) if did_nothing => Err(wrote_nothing(writer.name(), task.target.disk())),
+            // The outcome names this disk, so it must still be the one that was held.
+            Ok(()) => task.target.check(),
+        };
+        outcome.state = match &written {
+            Ok(()) => DiskState::Written,
+            Err(_) => after_failure(outcome.state, end, before, after),
+        };
+        record(watch, outcome.state, outcome.tries);
+        let failure = match written {
+            Ok(()) => break Ok(disks),
+            Err(failure) => failure,
+        };
+        let is_hopeless = !is_transient || end == End::Hung;
+        if is_hopeless || outcome.tries == MAX_ATTEMPTS {
+            break Err(failure);
+        }
+        let wait = Duration::from_secs(10 * u64::from(outcome.tries));
+        warn!("{} failed: {failure}; next try in {} s", writer.name(), wait.as_secs());
+        clock.sleep(wait, stop);
+    };
+    written.map_err(|failure| match failure.code {
+        Code::Interrupted => interrupted(outcome.state),
+        _ => failure,
+    })
+}
+
+/// The failure of a run that reported success and wrote nothing. An earlier installation with the same config would pass
+/// the proof.
+fn wrote_nothing(writer: &str, disk: &Disk) -> Failure {
+    let disk = describe(disk);
+    let what = format!("{writer} reported success, but wrote nothing to {disk}");
+    Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
+}
+
+/// Waits until the disks have settled and checks right before a run that the choice still leads to the target.
+/// Returns all disks.
+fn confirm(
+    task: &Task<'_>,
+    is_written: bool,
+    clock: &dyn Clock,
+    stop: &Stop,
+) -> Result<Vec<Disk>, Failure> {
+    let stopped = || interrupted(DiskState::Untouched);
+    if stop.is_stopped() {
+        return Err(stopped());
+    }
+    settle::wait(task.selection.system, clock, stop);
+    let confirmed = task.selection.confirm(task.target, is_written);
+    // A signal cuts the questions short, and then the disk seems to have changed.
+    if stop.is_stopped() { Err(stopped()) } else { confirmed }
+}
+
+/// Says what is true of the disk from now on, for the process that reports a crash.
+fn record(watch: &dyn Watch, state: DiskState, tries: u32) {
+    watch.note(Mark::State(state));
+    watch.note(Mark::Tries(tries));
+}
+
+/// Takes down what is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
+fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Result<(), Failure> {
+    takedown::keep_inactive(task.target.disk(), task.selection.system)?;
+    if !takedown::is_needed(task.target.disk()) {
+        return Ok(());
+    }
+    task.selection.confirm(task.target, false)?;
+    takedown::take_down(task.target.disk(), task.selection.system, &mut |step| {
+        done.push(step);
+        watch.note(Mark::TakenDown(done.clone()));
+    })
+}
+
+/// The failure of a run whose disk is gone. A disk that was pulled out has size zero from then on, so that
+/// coreos-installer reports a disk that is too small (seen with a SCSI disk on Linux 6.1).
+fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Failure {
+    let is_symptom = matches!(failure.code, Code::NoSpace | Code::TargetIo | Code::InstallerFailed);
+    if !is_symptom || matches!(end, End::NotStarted | End::Hung) {
+        return failure;
+    }
+    match target.check() {
+        Ok(()) => failure,
+        // A signal cuts the questions short, and then the disk seems to have changed.
+        Err(_) if stop.is_stopped() => failure,
+        Err(lost) => {
+            let what = say![lost.message, "; ", failure.message];
+            Failure::new(Code::TargetIo, what).advise(
+                "check the seat, cable and power of the disk and the kernel log, then start again",
+            )
+        }
+    }
+}
+
+/// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that
+/// wrote, since its words may lie.
+fn after_failure(
+    earlier: DiskState,
+    end: End,
+    before: Option<Reading>,
+    after: Option<Reading>,
+) -> DiskState {
+    let is_unchanged = before.is_some() && before == after;
+    match earlier {
+        DiskState::Untouched if end == End::NotStarted || is_unchanged => DiskState::Untouched,
+        // A disk that an earlier run left half written stays so.
+        _ => DiskState::HalfWritten,
+    }
+}
+
+/// The failure of a job that a signal ended, by what is left of the disk.
+#[must_use]
+pub fn interrupted(disk_state: DiskState) -> Failure {
+    let (what, advice) = match disk_state {
+        DiskState::Untouched => {
+            ("before anything was written to the disk", "start the service again")
+        }
+        DiskState::HalfWritten => (
+            "while the disk was being written",
+            "start the service again to write the disk again; as it is, it does not boot",
+        ),
+        DiskState::Written | DiskState::Installed | DiskState::Erased => (
+            "before the written disk was proved",
+            "start the service again to write and prove the disk again; do not boot it as it is",
+        ),
+    };
+    Failure::new(Code::Interrupted, format!("the agent received a signal to stop {what}"))
+        .advise(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupted_job_says_what_is_left_of_the_disk() {
+        for (disk_state, word, does_not_boot) in [
+            (DiskState::Untouched, "before anything was written", false),
+            (DiskState::HalfWritten, "being written", true),
+            (DiskState::Written, "before the written disk was proved", false),
+        ] {
+            let failure = interrupted(disk_state);
+            assert!(failure.to_string().contains(word), "{failure}");
+            assert_eq!(
+                failure.advice.unwrap().to_string().contains("does not boot"),
+                does_not_boot
+            );
+        }
+    }
+
+    #[test]
+    fn a_disk_counts_as_untouched_only_if_its_counters_say_so() {
+        let reading = |n_bytes| Some(Reading { n_bytes });
+        let of = |end, before, after| after_failure(DiskState::Untouched, end, before, after);
+        assert_eq!(of(End::Ended, reading(7), reading(7)), DiskState::Untouched);
+        assert_eq!(of(End::Ended, reading(7), reading(8)), DiskState::HalfWritten);
+        assert_eq!(of(End::Ended, None, None), DiskState::HalfWritten);
+        assert_eq!(of(End::Ended, reading(7), None), DiskState::HalfWritten);
+        assert_eq!(of(End::NotStarted, None, None), DiskState::Untouched);
+        for earlier in [DiskState::HalfWritten, DiskState::Written] {
+            let state = after_failure(earlier, End::Ended, reading(7), reading(7));
+            assert_eq!(state, DiskState::HalfWritten);
+        }
+    }
+}

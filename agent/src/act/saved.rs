@@ -1,0 +1,176 @@
+//! Which partitions of a disk are kept, and whether each pattern keeps one.
+
+use formats::partition_filter::Filter;
+use probes::block::{Disk, Partition};
+
+use super::{Failure, describe};
+use crate::act::Code;
+use crate::act::say::{Say, Term, say};
+use crate::clean;
+
+/// Partitions to keep.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Saved(Vec<Kept>);
+
+/// One pattern or range, with its key and text as in the instruction.
+#[derive(Debug, Clone)]
+struct Kept {
+    text: Say,
+    filter: Filter,
+}
+
+impl Saved {
+    /// Reads the patterns of labels, and the numbers and ranges.
+    ///
+    /// # Errors
+    /// `INSTRUCTION_INVALID`.
+    pub(super) fn parse(labels: &[String], numbers: &[String]) -> Result<Self, Failure> {
+        let parts = |key: Term, texts: &[String]| -> Vec<(Term, String)> {
+            let split = texts.iter().flat_map(|text| text.split(','));
+            split.map(|text| (key, text.to_owned())).collect()
+        };
+        let mut kept = Vec::new();
+        for (key, text) in
+            [parts(Term::SavePartlabel, labels), parts(Term::SavePartindex, numbers)].concat()
+        {
+            let one = [text.clone()];
+            let filters = match key {
+                Term::SavePartlabel => Filter::parse_all(&one, &[]),
+                _ => Filter::parse_all(&[], &one),
+            };
+            let filters = filters.ok().filter(|_| !text.is_empty()).ok_or_else(|| {
+                let found = clean::quoted(&text, 100).to_string();
+                let expected = ", expected labels, shell patterns such as data*, or numbers and ranges such as 5 \
+                     or 5-7";
+                let what = say![key, " contains ", found, expected];
+                Failure::new(Code::InstructionInvalid, what)
+            })?;
+            let text = say![key, format!(" {text:?}")];
+            kept.extend(filters.into_iter().map(|filter| Kept { text: text.clone(), filter }));
+        }
+        Ok(Self(kept))
+    }
+
+    /// Whether a partition is kept.
+    pub(super) fn keeps(&self, part: &Partition) -> bool {
+        self.0.iter().any(|kept| kept.keeps(part))
+    }
+
+    /// Refuses if a pattern matches no partition of the disk: what it should keep would be overwritten.
+    ///
+    /// # Errors
+    /// `SAVED_PARTITION` with the patterns, and the labels that exist.
+    pub(super) fn check(&self, disk: &Disk) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let is_lost = |kept: &&Kept| !disk.partitions.iter().any(|part| kept.keeps(part));
+        let lost = self.0.iter().filter(is_lost).map(|kept| kept.text.clone());
+        let refuse = |what: Say| {
+            Failure::new(Code::SavedPartition, what)
+                .advise("correct the pattern (case counts), or remove it if nothing is to be kept")
+        };
+        if let Some(lost) = lost.reduce(|all, next| say![all, ", ", next]) {
+            let claim = format!("no partition of {} matches ", describe(disk));
+            return Err(refuse(say![claim, lost, "; ", there(disk)]));
+        }
+        // coreos-installer keeps partitions of a GPT only.
+        match disk.partition_table.as_deref() {
+            Some("gpt") | None => Ok(()),
+            Some(other) => Err(refuse(Say::from(format!(
+                "{} has a partition table of kind {other}; only those of a GPT can be kept",
+                describe(disk)
+            )))),
+        }
+    }
+}
+
+impl Kept {
+    fn keeps(&self, part: &Partition) -> bool {
+        let label = part.label.as_deref().unwrap_or_default();
+        part.number.is_some_and(|number| self.filter.matches(number, label))
+    }
+}
+
+/// The partitions of a disk, in words.
+fn there(disk: &Disk) -> String {
+    let name = |part: &Partition| {
+        let number = part.number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+        part.label.as_ref().map_or(number.clone(), |label| format!("{number} {label:?}"))
+    };
+    let names: Vec<String> = disk.partitions.iter().take(64).map(name).collect();
+    if names.is_empty() {
+        return "it has no partition".to_owned();
+    }
+    format!("it has {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> Disk {
+        let part = |number: u32, label: Option<&str>| Partition {
+            name: format!("sda{number}"),
+            number: Some(number),
+            label: label.map(str::to_owned),
+            ..Partition::default()
+        };
+        Disk {
+            device: "/dev/sda".into(),
+            partition_table: Some("gpt".into()),
+            partitions: vec![part(4, Some("root")), part(5, Some("Data1")), part(6, None)],
+            ..Disk::default()
+        }
+    }
+
+    fn check(labels: &[&str], numbers: &[&str]) -> Result<(), Failure> {
+        let owned =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Saved::parse(&owned(labels), &owned(numbers))?.check(&disk())
+    }
+
+    #[test]
+    fn pattern_that_matches_no_partition_is_refused_with_the_labels_that_exist() {
+        let failure = check(&["data*"], &[]).unwrap_err();
+        assert_eq!(failure.code, Code::SavedPartition);
+        assert_eq!(
+            failure.message.to_string(),
+            "no partition of /dev/sda (size unknown) matches save_partlabel \"data*\"; \
+             it has 4 \"root\", 5 \"Data1\", 6"
+        );
+        assert!(check(&["root", "x"], &[]).unwrap_err().to_string().contains("\"x\""));
+        assert_eq!(check(&["root,x"], &[]).unwrap_err().code, Code::SavedPartition);
+        for numbers in ["7", "7-", "1-3", "-3", "5,9"] {
+            assert_eq!(check(&[], &[numbers]).unwrap_err().code, Code::SavedPartition, "{numbers}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_coreos_installer_reads_them() {
+        for label in ["Data*", "Data?", "[CD]ata1", "[!x]*", "*", "Data1,root"] {
+            assert_eq!(check(&[label], &[]), Ok(()), "{label}");
+        }
+        for numbers in ["5", "5-", "-4", "4-6", "5,6", "6-9"] {
+            assert_eq!(check(&[], &[numbers]), Ok(()), "{numbers}");
+        }
+        assert_eq!(check(&[], &[]), Ok(()));
+    }
+
+    #[test]
+    fn malformed_patterns_are_refused() {
+        for (label, number) in
+            [("[a", "5"), ("", "5"), ("a", "-"), ("a", "x"), ("a", "0"), ("a", "7-5")]
+        {
+            let failure = check(&[label], &[number]).unwrap_err();
+            assert_eq!(failure.code, Code::InstructionInvalid, "{label} {number}");
+        }
+    }
+
+    #[test]
+    fn partitions_of_a_dos_table_cannot_be_kept() {
+        let disk = Disk { partition_table: Some("dos".into()), ..disk() };
+        let saved = Saved::parse(&[], &["5".to_owned()]).unwrap();
+        assert_eq!(saved.check(&disk).unwrap_err().code, Code::SavedPartition);
+    }
+}

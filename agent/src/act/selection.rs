@@ -1,0 +1,166 @@
+//! The choice of the disk on the facts of the moment: made when the instruction arrives, and again right before
+//! each write, when it must lead to the same disk.
+
+use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
+
+use super::blank::{self, NotBlank};
+use super::existing::found;
+use super::identity::changed;
+use super::remains;
+use super::target::Target;
+use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
+use crate::act::array_metadata::describe as describe_remains;
+use crate::act::say::{Term, say};
+use crate::act::{Code, Order};
+
+/// What a choice depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Selection<'a> {
+    /// The system whose disk is written.
+    pub system: &'a System,
+    /// The disks of the report, for a system that cannot collect their facts again.
+    pub reported: &'a [Disk],
+    /// The instruction.
+    pub order: &'a Order,
+    /// Disks that the configuration protects.
+    pub protect: &'a [String],
+    /// The size of the image, if it is known before the choice.
+    pub min_bytes: Option<u64>,
+}
+
+impl Selection<'_> {
+    /// Chooses one of these disks, whose facts were just collected, and holds it. Its end is searched for metadata of
+    /// arrays and pools; if it seems blank, blocks all over it are read. The choice is made again with what was found.
+    ///
+    /// # Errors
+    /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
+    pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
+        let target = self.hold(disks)?;
+        let held = target.disk();
+        let mut changed = held.clone();
+        let is_new = |kind: &str| held.filesystem.as_ref().is_none_or(|known| known.kind != kind);
+        let mut remains = remains::before(&target).into_iter();
+        let where_found = if let Some(first) = remains.find(|(_, kind)| is_new(kind)) {
+            let what = describe_remains(&first);
+            let text = format!("{} is a member of an array or pool: {what}", held.name);
+            changed.obstacles.push(ObstacleKind::Content.because(text));
+            let filesystem = Filesystem { kind: first.1.into(), ..Filesystem::default() };
+            changed.filesystem.get_or_insert(filesystem);
+            what
+        } else if found(held).is_empty() {
+            changed.has_unknown_content = true;
+            match blank::check(&target) {
+                Ok(()) => return Ok(target),
+                Err(NotBlank::Data(offset)) => format!("there are data at byte {offset}"),
+                Err(NotBlank::Unread(why)) => format!("whether it is blank is unknown: {why}"),
+            }
+        } else {
+            return Ok(target);
+        };
+        let mut disks = disks.to_vec();
+        for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
+            *disk = changed.clone();
+        }
+        tracing::info!("{} contains more than was known: {where_found}", describe(held));
+        self.hold(&disks).map_err(|(disk, failure)| {
+            let message = say![failure.message, "; ", where_found];
+            (disk, Failure { message, ..failure })
+        })
+    }
+
+    fn hold(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
+        let with_disk = |disk: Option<&Disk>| disk.map(|disk| Box::new(disk.clone()));
+        let decision =
+            self.decide(disks).map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
+        let disk = decision.disk;
+        let because: Vec<String> = decision.because.iter().map(ToString::to_string).collect();
+        tracing::info!("chose {}: {}", describe(disk), because.join("; "));
+        Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))
+    }
+
+    /// Chooses again on new facts, and checks that the held disk is chosen again and is unchanged.
+    ///
+    /// `is_written` says that an earlier attempt has begun to write the target: then the content that it had counts.
+    /// Returns all disks as they are now.
+    ///
+    /// # Errors
+    /// `DISK_CHANGED` if another disk is chosen now, none or several; as [`Target::check`].
+    pub fn confirm(&self, target: &Target, is_written: bool) -> Result<Vec<Disk>, Failure> {
+        target.check()?;
+        let held = target.disk();
+        let mut disks = self.disks()?;
+        if is_written {
+            for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
+                *disk = with_content_of(held, disk);
+            }
+        }
+        let decision = self.decide(&disks).map_err(|Undecided { failure, .. }| {
+            let what = say![describe(held), " was chosen, but is not any more: ", failure.message];
+            Failure { message: what, ..failure }
+        })?;
+        let chosen = decision.disk;
+        if !is_same(chosen, held) {
+            let now = format!(
+                " now leads to {}, but {} was chosen before",
+                describe(chosen),
+                describe(held)
+            );
+            return Err(changed(say![Term::Order, now]));
+        }
+        // Collecting takes a moment.
+        target.check()?;
+        Ok(disks)
+    }
+
+    /// Collects the facts of all disks.
+    ///
+    /// # Errors
+    /// They could not be collected in time.
+    pub fn disks(&self) -> Result<Vec<Disk>, Failure> {
+        let disks = self.system.disks().map_err(|why| {
+            Failure::new(Code::DiskNone, format!("collecting the facts of the disks again: {why}"))
+        })?;
+        Ok(disks.unwrap_or_else(|| self.reported.to_vec()))
+    }
+
+    fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
+        let resolve = |path: &str| self.system.kernel().resolve(path);
+        decide(disks, &Wanted::of(self.order, self.protect, self.min_bytes), &resolve)
+    }
+}
+
+/// The facts of a disk now, with the content that it had before this job began to write it. Whether it is in use, or
+/// fit for use at all, is a fact of now.
+fn with_content_of(before: &Disk, now: &Disk) -> Disk {
+    let is_content = |obstacle: &&Obstacle| {
+        matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Unknown)
+    };
+    let of_now = now.obstacles.iter().filter(|obstacle| !is_content(obstacle));
+    let obstacles: Vec<Obstacle> =
+        before.obstacles.iter().filter(is_content).chain(of_now).cloned().collect();
+    Disk {
+        eligible: obstacles.is_empty(),
+        not_eligible_because: obstacles.iter().map(|obstacle| obstacle.text.clone()).collect(),
+        obstacles,
+        partition_table: before.partition_table.clone(),
+        filesystem: before.filesystem.clone(),
+        partitions: before.partitions.clone(),
+        unlisted: before.unlisted.clone(),
+        existing_os: before.existing_os.clone(),
+        has_unknown_content: before.has_unknown_content,
+        ..now.clone()
+    }
+}
+
+/// Whether two collections of facts are of one disk. Content may differ, and facts that one of them lacks.
+fn is_same(one: &Disk, other: &Disk) -> bool {
+    fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+        one.zip(other).is_none_or(|(one, other)| one == other)
+    }
+    one.name == other.name
+        && one.device_number == other.device_number
+        && one.size_bytes == other.size_bytes
+        && agree(one.diskseq.as_ref(), other.diskseq.as_ref())
+        && agree(one.serial.as_ref(), other.serial.as_ref())
+        && agree(one.wwn.as_ref(), other.wwn.as_ref())
+}

@@ -1,0 +1,164 @@
+//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. To overwrite one member
+//! destroys what lies on the others too, so no policy allows it; whether they are active at the moment does not count.
+//!
+//! A half of a RAID 1 is no such member: the other half keeps everything.
+
+use std::collections::BTreeSet;
+
+use probes::block::{Disk, Filesystem, Partition, Volume};
+
+use super::saved::Saved;
+use super::{Failure, describe};
+use crate::act::Code;
+
+/// How many members a message names.
+const MAX_NAMED: usize = 16;
+/// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
+/// (metadata and data, GPT and DOS) and of its storage pools. What the disks are called comes first.
+const TYPES: [(&str, &[&str]); 2] = [
+    (
+        "dynamic disks of Windows",
+        &["5808c8aa-7e8f-42e0-85d2-e1e90434cfb3", "af9b60a0-1431-4f62-bc68-3311714a69ad", "0x42"],
+    ),
+    ("disks of a storage pool of Windows", &["e75caf8f-f680-4cee-afa3-b001e56efc2d"]),
+];
+
+/// Refuses if something on the target also lies on another disk, or on a partition that is kept.
+///
+/// # Errors
+/// `EXISTING_DATA` with the other members.
+pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
+    // The paths of a LUN and the members of a RAID volume show what is on the target itself.
+    let is_other =
+        |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
+    let is_lost = |volume: &Volume<'_>| volume.partition.is_none_or(|part| !saved.keeps(part));
+    let lost: Vec<Volume<'_>> = target.volumes().filter(is_lost).collect();
+    let mut others: Vec<Volume<'_>> =
+        disks.iter().filter(is_other).flat_map(Disk::volumes).collect();
+    let is_kept = |volume: &Volume<'_>| volume.partition.is_none_or(|part| saved.keeps(part));
+    others.extend(target.volumes().filter(|volume| is_kept(volume) && volume.name != target.name));
+    let mut found: Vec<String> = Vec::new();
+    for volume in &lost {
+        if let Some(members) = members(volume, &lost, &others) {
+            found.push(format!("{} {members}", volume.name));
+        }
+    }
+    found.extend(by_type(target, disks.iter().filter(is_other), saved));
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.truncate(MAX_NAMED);
+    let what = format!(
+        "{} shares content with other disks, which would lose it too: {}",
+        describe(target),
+        found.join("; ")
+    );
+    Err(Failure::new(Code::ExistingData, what).advise(
+        "no policy overwrites one member of several: first remove the disk from its array, volume group or pool \
+         (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs)",
+    ))
+}
+
+/// The members that a volume shares its content with, in words; `None` if it shares it with none.
+fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> Option<String> {
+    let found = volume.filesystem;
+    let membership = found.membership.as_deref();
+    let is_mirror = membership.is_some_and(|membership| membership.is_mirror);
+    if !can_span(found) || is_mirror || is_alone(found) {
+        return None;
+    }
+    let is_same = |other: &&Volume<'_>| is_same_whole(found, other.filesystem);
+    let n_lost = lost.iter().filter(is_same).count() as u64;
+    let listed = membership.map(|membership| membership.members.as_slice()).unwrap_or_default();
+    let known: BTreeSet<&str> = lost.iter().chain(others).filter_map(|v| member_id(v)).collect();
+    let absent = listed.iter().filter(|id| !known.contains(id.as_str()));
+    let mut named: Vec<String> = others
+        .iter()
+        .filter(is_same)
+        .map(|other| format!("{} of {}", other.name, describe(other.disk)))
+        .collect();
+    named.extend(absent.map(|id| format!("{id}, which is not in this machine")));
+    let n_members = membership.and_then(|membership| membership.n_members).or(found.n_devices);
+    // Several volumes of the target may make up the whole of it.
+    if n_members.is_some_and(|n| n <= n_lost) || n_members.is_none() && named.is_empty() {
+        return None;
+    }
+    let name = membership.map_or(found.kind.as_str(), |membership| membership.name.as_str());
+    let n_members = n_members.map(|n| format!("one of {n} members"));
+    let n_members = n_members.as_deref().unwrap_or("a member");
+    if named.is_empty() {
+        named.push("not found in this machine".to_owned());
+    }
+    named.truncate(MAX_NAMED);
+    Some(format!("is {n_members} of the {name}; the others: {}", named.join(", ")))
+}
+
+/// Whether content of this kind can span several disks.
+fn can_span(filesystem: &Filesystem) -> bool {
+    let kind = filesystem.kind.as_str();
+    // A path of a multipath device shares nothing: the device is one disk.
+    (kind.ends_with("_member") && kind != "mpath_member")
+        || matches!(kind, "btrfs" | "bcachefs" | "bcache")
+}
+
+/// Whether two volumes are, or may be, parts of one whole.
+fn is_same_whole(one: &Filesystem, other: &Filesystem) -> bool {
+    if one.kind != other.kind {
+        return false;
+    }
+    match (whole_id(one), whole_id(other)) {
+        (Some(one), Some(other)) => one == other,
+        // What is alone by its own metadata is no part of another whole.
+        _ => !is_alone(one) && !is_alone(other),
+    }
+}
+
+/// Whether a volume is the only member, by its own metadata.
+fn is_alone(filesystem: &Filesystem) -> bool {
+    let membership = filesystem.membership.as_ref();
+    filesystem.n_devices == Some(1) || membership.is_some_and(|found| found.n_members == Some(1))
+}
+
+/// What identifies the whole that a volume is a part of.
+fn whole_id(filesystem: &Filesystem) -> Option<&str> {
+    let by_metadata = filesystem.membership.as_ref().and_then(|found| found.whole.as_deref());
+    by_metadata.or(match filesystem.kind.as_str() {
+        "linux_raid_member" | "btrfs" | "bcachefs" => filesystem.uuid.as_deref(),
+        "zfs_member" => filesystem.label.as_deref(),
+        _ => None,
+    })
+}
+
+/// What the list of members calls a volume.
+fn member_id<'d>(volume: &Volume<'d>) -> Option<&'d str> {
+    match volume.filesystem.kind.as_str() {
+        "isw_raid_member" => volume.disk.serial.as_deref().map(str::trim),
+        _ => volume.filesystem.uuid.as_deref(),
+    }
+}
+
+/// Partitions whose type alone says that they may span disks, where another disk has one of the same type.
+fn by_type<'d>(
+    target: &Disk,
+    others: impl Iterator<Item = &'d Disk>,
+    saved: &Saved,
+) -> Vec<String> {
+    let has = |part: &Partition, types: &[&str]| {
+        let kind = part.type_uuid.as_deref().unwrap_or_default();
+        types.iter().any(|known| known.eq_ignore_ascii_case(kind))
+    };
+    let others: Vec<&Disk> = others.collect();
+    let mut found = Vec::new();
+    for (kind, types) in TYPES {
+        let lost = target.partitions.iter().find(|part| has(part, types) && !saved.keeps(part));
+        let other = others.iter().find(|disk| disk.partitions.iter().any(|part| has(part, types)));
+        if let (Some(lost), Some(other)) = (lost, other) {
+            let other = describe(other);
+            found.push(format!("{} may be one of several {kind}, as {other}", lost.name));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! One pass of the image from its source to coreos-installer, with every check that only the whole stream allows.
+//!
+//! coreos-installer writes the first MiB, and with it the partition table, only after the stream has ended well. So
+//! the last block is held back until length and digests are right; if they are not, the stream breaks, and the disk
+//! is left without a table.
+
+use formats::digest::{Algorithm, Hasher};
+
+use super::super::image::Image;
+use super::RECORD_LIMIT;
+use super::meter::Meter;
+use super::source::{Fault, Reader};
+use super::tee::Tee;
+use crate::act::Code;
+use crate::signals::Stop;
+
+/// How much is passed on at once, in bytes; as much is held back.
+pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Where the bytes go.
+pub(super) trait Sink {
+    /// Passes on more bytes.
+    ///
+    /// # Errors
+    /// The receiver is gone.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone>;
+}
+
+/// The receiver has closed the connection: coreos-installer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All bytes were passed on and are the right ones; the digest of all of them.
+    Whole { digest: String, n_bytes: u64 },
+    /// The last block was not passed on.
+    Broken(Fault),
+    /// The receiver did not wait for the end.
+    Gone,
+}
+
+/// One pass.
+pub(super) struct Pass<'a> {
+    pub(super) image: &'a Image,
+    pub(super) meter: &'a Meter,
+    pub(super) tee: Option<Tee>,
+    n_bytes: u64,
+    hashers: Vec<(Hasher, Option<&'a str>)>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(image: &'a Image, meter: &'a Meter, tee: Option<Tee>) -> Self {
+        let mut hashers: Vec<_> = image
+            .digests
+            .iter()
+            .filter_map(|digest| Some((Hasher::for_digest(digest)?, Some(digest.as_str()))))
+            .collect();
+        if hashers.is_empty() {
+            hashers.push((Hasher::new(Algorithm::Sha256), None));
+        }
+        Self { image, meter, tee, n_bytes: 0, hashers }
+    }
+
+    /// Passes the image on. `reader` was just opened, and the size that it reports was passed on already.
+    pub(super) fn run(&mut self, reader: &mut Reader<'_>, sink: &mut dyn Sink) -> Ended {
+        let mut held = Vec::with_capacity(BLOCK_BYTES);
+        let mut block = vec![0; BLOCK_BYTES];
+        loop {
+            let n = match self.read_block(reader, &mut block) {
+                Ok(n) => n,
+                Err(fault) => return Ended::Broken(fault),
+            };
+            if n == 0 {
+                break;
+            }
+            if sink.write(&held).is_err() {
+                return Ended::Gone;
+            }
+            held.clear();
+            held.extend_from_slice(&block[..n]);
+        }
+        self.meter.stop();
+        match self.check_end() {
+            Ok(_) if sink.write(&held).is_err() => Ended::Gone,
+            Ok(digest) => {
+                if let Some(tee) = &mut self.tee {
+                    tee.end();
+                }
+                Ended::Whole { digest, n_bytes: self.n_bytes }
+            }
+            Err(fault) => Ended::Broken(fault),
+        }
+    }
+
+    /// Reads a block, full unless the image ends, and records it.
+    fn read_block(&mut self, reader: &mut Reader<'_>, block: &mut [u8]) -> Result<usize, Fault> {
+        let mut n = 0;
+        while n < block.len() {
+            self.meter.wait();
+            let more = reader.read(&mut block[n..])?;
+            if more == 0 {
+                break;
+            }
+            self.meter.add(more);
+            n += more;
+        }
+        let bytes = &block[..n];
+        self.check_head(bytes)?;
+        self.n_bytes += n as u64;
+        for (hasher, _) in &mut self.hashers {
+            hasher.update(bytes);
+        }
+        if let Some(tee) = &mut self.tee
+            && n > 0
+        {
+            tee.feed(bytes);
+        }
+        Ok(n)
+    }
+
+    /// Compares the beginning with what preflight has seen.
+    fn check_head(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let seen = &self.image.head.packed;
+        let at = usize::try_from(self.n_bytes).unwrap_or(usize::MAX);
+        let rest = seen.get(at..).unwrap_or_default();
+        let n = rest.len().min(bytes.len());
+        // A shorter block is the last one.
+        if bytes[..n] == rest[..n] && (n == rest.len() || bytes.len() == BLOCK_BYTES) {
+            return Ok(());
+        }
+        let message = format!("{} is no longer the image that was checked", self.shown());
+        Err(Fault::new(Code::ImageChanged, message))
+    }
+
+    /// Checks length and digests; returns the digest for the result.
+    fn check_end(&mut self) -> Result<String, Fault> {
+        if let Some(least) = self.image.head.least_bytes()
+            && self.n_bytes < least
+        {
+            let n_bytes = self.n_bytes;
+            let message = format!(
+                "{} ended after {n_bytes} bytes, but its partition table is for {least} bytes",
+                self.shown()
+            );
+            return Err(Fault::new(Code::ImageTruncated, message));
+        }
+        let mut digest = String::new();
+        for (hasher, expected) in std::mem::take(&mut self.hashers) {
+            let found = hasher.finish();
+            if let Some(expected) =
+                expected.filter(|expected| !found.eq_ignore_ascii_case(expected))
+            {
+                let message = format!(
+                    "the digest of {} is {found} after {} bytes, expected {expected}",
+                    self.shown(),
+                    self.n_bytes
+                );
+                return Err(Fault::new(Code::ImageHash, message));
+            }
+            digest = found;
+        }
+        // Without the digests of every block the proof would fail, after the disk was written.
+        // A signal need not end this wait: coreos-installer is ended by another thread.
+        let stop = Stop::default();
+        if self.tee.as_mut().is_some_and(|tee| !tee.has_what_is_needed(RECORD_LIMIT, &stop)) {
+            let message = format!(
+                "verify is full, but {} could not be decompressed to its end to take the digests of its blocks",
+                self.shown()
+            );
+            return Err(Fault::new(Code::ImageFetch, message));
+        }
+        Ok(digest)
+    }
+
+    fn shown(&self) -> String {
+        self.image.source.shown()
+    }
+}

@@ -1,0 +1,152 @@
+//! Answers coreos-installer, which asks for the signature and then for the image.
+
+use std::io::{self, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use tracing::debug;
+
+use super::Shared;
+use super::pass::{Ended, Gone, Pass, Sink};
+use super::source::{Fault, Reader};
+use super::tee::Tee;
+use crate::act::Code;
+use crate::http::server::{Timed, read_head, send_head};
+
+/// How long a client may take to send its request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// How often a write that waits for coreos-installer checks whether the run has ended.
+const WRITE_TICK: Duration = Duration::from_secs(1);
+
+/// Type of the image and its signature.
+const BINARY: &str = "application/octet-stream";
+
+/// Answers one request and closes the connection.
+pub(super) fn answer(socket: TcpStream, shared: &Shared) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_nodelay(true)?;
+    let mut timed = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let head = read_head(&mut timed)?.map(|(head, _)| head);
+    let mut socket = timed.socket;
+    socket.set_write_timeout(Some(WRITE_TICK))?;
+    let mut refuse = |status| send_head(&mut socket, status, "text/plain", Some(0));
+    let (head, is_head) = match head {
+        // A client of HTTP/1.0 could not receive chunks.
+        Ok(head) if head.is_1_1 && head.method == "GET" => (head, false),
+        Ok(head) if head.is_1_1 && head.method == "HEAD" => (head, true),
+        _ => return refuse(400),
+    };
+    match (head.path.strip_prefix(shared.path.as_str()), &shared.image.signature) {
+        (Some(""), _) if is_head => {
+            send_head(&mut socket, 200, BINARY, shared.image.head.total_bytes)
+        }
+        (Some(""), _) => {
+            pass_on(socket, shared);
+            Ok(())
+        }
+        (Some(".sig"), Some(signature)) => {
+            send_head(&mut socket, 200, BINARY, Some(signature.len() as u64))?;
+            socket.write_all(if is_head { &[] } else { signature })
+        }
+        _ => refuse(404),
+    }
+}
+
+/// Streams the image. What goes wrong is recorded before the connection breaks, so that it is known when
+/// coreos-installer ends.
+fn pass_on(socket: TcpStream, shared: &Shared) {
+    let generation = shared.begin_pass(&socket);
+    let is_cancelled = || shared.is_over(generation);
+    shared.meter.start();
+    let image = &shared.image;
+    let opened = Reader::open(&image.source, &shared.client, image.is_verified(), &is_cancelled);
+    let mut reader = match opened {
+        Ok(reader) => reader,
+        Err(fault) => return shared.end_pass(generation, Err(fault), None),
+    };
+    let total_bytes = reader.total_bytes();
+    if let (Some(seen), Some(found)) = (image.head.total_bytes, total_bytes)
+        && seen != found
+    {
+        let message =
+            format!("{} has {found} bytes, but {seen} when it was checked", image.source.shown());
+        return shared.end_pass(generation, Err(Fault::new(Code::ImageChanged, message)), None);
+    }
+    shared.meter.set_total(total_bytes);
+    let tee = Tee::start(shared.verify, &image.head);
+    let mut pass = Pass::new(image, &shared.meter, tee);
+    let mut body = Body { socket, is_chunked: total_bytes.is_none(), is_cancelled: &is_cancelled };
+    let ended = match body.start(total_bytes) {
+        Ok(()) => pass.run(&mut reader, &mut body),
+        Err(Gone) => Ended::Gone,
+    };
+    shared.meter.stop();
+    match ended {
+        Ended::Whole { digest, n_bytes } => {
+            shared.end_pass(generation, Ok((digest, n_bytes)), pass.tee.take());
+            // Without the last chunk coreos-installer would take the image for truncated.
+            body.finish().unwrap_or_else(|Gone| debug!("the writer did not read the end"));
+        }
+        Ended::Broken(fault) => {
+            shared.end_pass(generation, Err(fault), None);
+            body.socket.shutdown(Shutdown::Both).ok();
+        }
+        Ended::Gone => debug!("the writer closed the connection before the end of the image"),
+    }
+}
+
+/// The body of the response with the image.
+struct Body<'a> {
+    socket: TcpStream,
+    is_chunked: bool,
+    is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Body<'_> {
+    fn start(&mut self, total_bytes: Option<u64>) -> Result<(), Gone> {
+        let mut head = Vec::new();
+        send_head(&mut head, 200, BINARY, total_bytes).map_err(|_| Gone)?;
+        self.send(&head)
+    }
+
+    fn finish(&mut self) -> Result<(), Gone> {
+        if self.is_chunked {
+            self.send(b"0\r\n\r\n")?;
+        }
+        self.socket.shutdown(Shutdown::Write).map_err(|_| Gone)
+    }
+
+    /// Sends everything, however slow coreos-installer is, until the run ends.
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+        use io::ErrorKind as K;
+        while !bytes.is_empty() {
+            match self.socket.write(bytes) {
+                Ok(0) => return Err(Gone),
+                Ok(n) => bytes = &bytes[n..],
+                Err(error)
+                    if matches!(error.kind(), K::WouldBlock | K::TimedOut | K::Interrupted) =>
+                {
+                    if (self.is_cancelled)() {
+                        return Err(Gone);
+                    }
+                }
+                Err(_) => return Err(Gone),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Body<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if !self.is_chunked {
+            return self.send(bytes);
+        }
+        self.send(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+        self.send(bytes)?;
+        self.send(b"\r\n")
+    }
+}

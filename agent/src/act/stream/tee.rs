@@ -1,0 +1,322 @@
+//! Decompresses a copy of the stream on a thread of its own, and digests blocks of it for the proof: all of it for
+//! `verify: full`, otherwise parts of it, see `parts`.
+//!
+//! The thread must not slow the stream down: if it falls behind, a sample ends early, and only a full record makes the
+//! stream wait. Memory is bounded by the queue and by the decoder's window.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use probes::guard;
+use sha2::{Digest as _, Sha256};
+use tracing::{debug, warn};
+
+use super::super::image::{Format, Head, decoder};
+use super::parts::{self, SAMPLE_BYTES};
+use crate::act::Verify;
+use crate::act::stream_facts::Sample;
+use crate::ask::receive_within;
+use crate::signals::Stop;
+
+/// Block of a full record, in bytes.
+const FULL_BYTES: usize = 1 << 20;
+/// How many blocks are sampled, in addition to the beginning of each partition.
+const N_SAMPLES: u64 = 256;
+/// Distance of the samples of an image whose size is unknown, in bytes.
+const UNKNOWN_STRIDE_BYTES: u64 = 16 << 20;
+/// The most blocks that are recorded: an image of 1 TiB in full.
+const MAX_SAMPLES: usize = 1 << 20;
+/// How many pieces of the stream may wait for the thread.
+const QUEUE: usize = 64;
+/// Stack of the thread.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Which blocks are to be digested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Plan {
+    block_bytes: usize,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// Every block whose number is divisible by this.
+    Every(u64),
+    /// These numbers.
+    These(BTreeSet<u64>),
+    /// Some of the parts that are decompressed.
+    Parts(Head),
+}
+
+impl Plan {
+    fn new(verify: Verify, head: &Head) -> Self {
+        if verify == Verify::Full {
+            return Self { block_bytes: FULL_BYTES, wanted: Wanted::All };
+        }
+        let block = SAMPLE_BYTES as u64;
+        let wanted = match head.size_bytes {
+            _ if head.format != Format::Raw => Wanted::Parts(head.clone()),
+            None => Wanted::Every(UNKNOWN_STRIDE_BYTES / block),
+            Some(size_bytes) => {
+                let n_blocks = size_bytes.div_ceil(block).max(1);
+                let spread = (0..N_SAMPLES).map(|at| {
+                    let number =
+                        u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_SAMPLES - 1);
+                    u64::try_from(number).unwrap_or(u64::MAX)
+                });
+                let starts = head.partitions().into_iter().map(|part| part.start_bytes / block);
+                Wanted::These(spread.chain(starts).collect())
+            }
+        };
+        Self { block_bytes: SAMPLE_BYTES, wanted }
+    }
+
+    fn wants(&self, number: u64) -> bool {
+        match &self.wanted {
+            Wanted::All => true,
+            Wanted::Every(n) => number.is_multiple_of(*n),
+            Wanted::These(numbers) => numbers.contains(&number),
+            Wanted::Parts(_) => false,
+        }
+    }
+}
+
+/// What the thread found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) samples: Vec<Sample>,
+    /// Size of the whole decompressed image; `None` if its end was not reached.
+    pub(super) image_bytes: Option<u64>,
+    /// Whether every block that was to be sampled was.
+    pub(super) is_complete: bool,
+}
+
+/// A piece of the stream; the last one is empty. Without it the stream broke off.
+type Piece = Arc<[u8]>;
+
+/// The thread, and the way to it.
+#[derive(Debug)]
+pub(super) struct Tee {
+    pieces: Option<SyncSender<Piece>>,
+    record: Receiver<Result<Record, guard::Panic>>,
+    waits: bool,
+    /// The record, once it was received.
+    kept: Option<Record>,
+}
+
+impl Tee {
+    /// Starts the thread; `None` if there is none to be had.
+    pub(super) fn start(verify: Verify, head: &Head) -> Option<Self> {
+        // On a single CPU even a part would be felt.
+        let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        if n_cpus == 1 && verify == Verify::Sample && head.format != Format::Raw {
+            return None;
+        }
+        let plan = Plan::new(verify, head);
+        let (pieces, queue) = sync_channel(QUEUE);
+        let work = move || record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
+        match guard::ask("image-check", STACK_BYTES, work) {
+            Ok(record) => Some(Self {
+                pieces: Some(pieces),
+                record,
+                waits: verify == Verify::Full,
+                kept: None,
+            }),
+            Err(error) => {
+                warn!(
+                    "the image cannot be recorded for the proof: no thread could be started: {error}"
+                );
+                None
+            }
+        }
+    }
+
+    /// Hands over a piece of the stream.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let Some(pieces) = &self.pieces else { return };
+        let piece: Piece = bytes.into();
+        if self.waits {
+            // The thread ends early if the image cannot be decompressed; `has_what_is_needed` says so.
+            pieces.send(piece).ok();
+            return;
+        }
+        match pieces.try_send(piece) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                debug!("decompressing the image for the proof is too slow; the sample ends here");
+                self.pieces = None;
+            }
+            Err(TrySendError::Disconnected(_)) => self.pieces = None,
+        }
+    }
+
+    /// The stream has ended well.
+    pub(super) fn end(&mut self) {
+        if let Some(pieces) = self.pieces.take() {
+            // A full queue is emptied soon: nothing else waits for the stream any more.
+            pieces.send(Arc::new([])).ok();
+        }
+    }
+
+    /// Whether a full record, if one is needed, reaches the end of the image. The stream must have ended.
+    pub(super) fn has_what_is_needed(&mut self, limit: Duration, stop: &Stop) -> bool {
+        if !self.waits {
+            return true;
+        }
+        self.end();
+        let record = self.record(limit, stop);
+        let is_whole = record.image_bytes.is_some();
+        self.kept = Some(record);
+        is_whole
+    }
+
+    /// What was found, once the thread has finished; waits for at most `limit`.
+    pub(super) fn record(&mut self, limit: Duration, stop: &Stop) -> Record {
+        if let Some(record) = self.kept.take() {
+            return record;
+        }
+        receive_within(&self.record, limit, stop).unwrap_or_else(|why| {
+            warn!("the image cannot be compared with the disk: {why}");
+            Record::default()
+        })
+    }
+}
+
+/// The stream as the thread reads it.
+struct Pieces {
+    queue: Receiver<Piece>,
+    current: Piece,
+    at: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.current.len() {
+            // The end is an empty piece.
+            self.current = self.queue.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            self.at = 0;
+        }
+        let n = buffer.len().min(self.current.len() - self.at);
+        buffer[..n].copy_from_slice(&self.current[self.at..][..n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// Decompresses `packed` and digests the blocks of the plan.
+fn record(packed: impl Read + Send, plan: &Plan) -> Record {
+    let mut record = Record::default();
+    let outcome = match &plan.wanted {
+        Wanted::Parts(head) => parts::sample(packed, head, &mut record),
+        _ => decode(packed, plan, &mut record),
+    };
+    if let Err(error) = outcome {
+        debug!(%error, "the image was not decompressed to its end");
+    }
+    record
+}
+
+fn decode(packed: impl Read + Send, plan: &Plan, record: &mut Record) -> io::Result<()> {
+    let mut image = decoder(packed)?;
+    let mut block = vec![0; plan.block_bytes];
+    for number in 0.. {
+        let n = fill(&mut image, &mut block)?;
+        if n > 0 && plan.wants(number) && record.samples.len() < MAX_SAMPLES {
+            let offset = number * plan.block_bytes as u64;
+            let sha256 = Sha256::digest(&block[..n]).into();
+            record.samples.push(Sample { offset, n_bytes: n, sha256 });
+        }
+        if n < block.len() {
+            record.image_bytes = Some(number * plan.block_bytes as u64 + n as u64);
+            record.is_complete = true;
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reads until the buffer is full or the source ends.
+pub(super) fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match source.read(&mut buffer[n..]) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An image in which no two blocks are the same.
+    fn image(n_bytes: usize) -> Vec<u8> {
+        let numbers = (0_u32..).flat_map(u32::to_le_bytes);
+        numbers.take(n_bytes).collect()
+    }
+
+    fn record_of(verify: Verify, image: &[u8], n_piece: usize) -> Record {
+        let head = Head::new(image[..4096].to_vec(), Some(image.len() as u64));
+        let mut tee = Tee::start(verify, &head).unwrap();
+        // Hands over no more than the queue holds, so that the thread cannot fall behind.
+        for piece in image.chunks(n_piece) {
+            tee.feed(piece);
+        }
+        tee.end();
+        tee.record(Duration::from_mins(1), &Stop::default())
+    }
+
+    #[test]
+    fn every_digest_is_of_the_block_at_its_offset() {
+        let image = image((20 << 20) + 5);
+        for (verify, block_bytes, n) in
+            [(Verify::Full, 1 << 20, 21), (Verify::Sample, 64 << 10, 256)]
+        {
+            let record = record_of(verify, &image, 1 << 20);
+            assert_eq!(record.image_bytes, Some(image.len() as u64));
+            assert_eq!(record.samples.len(), n);
+            for sample in &record.samples {
+                let start = usize::try_from(sample.offset).unwrap();
+                let end = (start + block_bytes).min(image.len());
+                assert_eq!(sample.n_bytes, end - start);
+                assert_eq!(sample.sha256, <[u8; 32]>::from(Sha256::digest(&image[start..end])));
+            }
+            let offsets: Vec<u64> = record.samples.iter().map(|sample| sample.offset).collect();
+            assert!(offsets.is_sorted() && offsets[0] == 0, "{offsets:?}");
+            assert_eq!(offsets.last(), Some(&(20 << 20)), "the end of the image is sampled");
+        }
+    }
+
+    #[test]
+    fn sample_that_falls_behind_ends_early_and_blocks_nobody() {
+        let (pieces, queue) = sync_channel(1);
+        let (_open, record) = std::sync::mpsc::channel();
+        let mut tee = Tee { pieces: Some(pieces), record, waits: false, kept: None };
+        for _ in 0..100 {
+            tee.feed(b"piece");
+        }
+        tee.end();
+        let plan = Plan { block_bytes: 2, wanted: Wanted::All };
+        let record = super::record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
+        assert_eq!((record.samples.len(), record.image_bytes), (0, None), "shorter than a magic");
+    }
+
+    #[test]
+    fn stream_that_breaks_off_has_no_size() {
+        let head = Head::new(vec![0; 4096], None);
+        let mut tee = Tee::start(Verify::Sample, &head).unwrap();
+        tee.feed(&vec![7; 200_000]);
+        tee.pieces = None;
+        let record = tee.record(Duration::from_mins(1), &Stop::default());
+        assert_eq!(record.image_bytes, None);
+        assert_eq!(record.samples.len(), 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! coreos-installer: what it demands, how it runs, what its end means.
+//!
+//! Nothing outside of this folder knows its options or its output.
+
+mod options;
+mod output;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use self::options::{Options, Places};
+pub use self::options::{Version, parse_version, version};
+use self::output::{meaning, summary};
+use super::{End, Ran, Writer};
+use crate::act::Failure;
+use crate::act::advice::advice;
+use crate::act::child::{Process as _, end, spawn};
+use crate::act::follow::{Cut, Ended, Follower, Progress};
+use crate::act::progress::Tail;
+use crate::act::run::interrupted;
+use crate::act::stream::Stream;
+use crate::act::target::Target;
+use crate::act::watchdog::{Patience, Sampler};
+use crate::act::{Code, DiskState, Order};
+use crate::signals::Stop;
+
+/// The name of the program.
+pub const NAME: &str = "coreos-installer";
+
+/// coreos-installer, and what it writes.
+pub struct CoreosInstaller<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its version.
+    pub version: Version,
+    /// Directory for files that only root reads.
+    pub run_dir: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: &'a Path,
+    /// The disk.
+    pub target: &'a Target,
+    /// The instruction.
+    pub order: &'a Order,
+    /// The Ignition config.
+    pub ignition: &'a [u8],
+    /// Serves the image; `None` for the live image's own.
+    pub stream: Option<&'a Stream>,
+    /// How long one run may take.
+    pub limit: Duration,
+    /// How long each step of a stall may last.
+    pub patience: Patience,
+    /// Whether the agent is to end.
+    pub stop: &'a Stop,
+    /// What is called with each line, and its percentage if it has one.
+    pub progress: &'a mut dyn FnMut(Option<u8>, &str),
+}
+
+impl std::fmt::Debug for CoreosInstaller<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoreosInstaller").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+impl Writer for CoreosInstaller<'_> {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&mut self, device: &str) -> Ran {
+        let files = match self.write_files(device) {
+            Ok(files) => files,
+            Err(failure) => return not_started(failure),
+        };
+        let ran = self.attempt(&files.args);
+        files.remove();
+        ran
+    }
+}
+
+fn not_started(failure: Failure) -> Ran {
+    Ran { outcome: Err(failure), is_transient: false, end: End::NotStarted, log_tail: Vec::new() }
+}
+
+impl CoreosInstaller<'_> {
+    fn write_files(&self, device: &str) -> Result<Files, Failure> {
+        let ignition = self.run_dir.join("config.ign");
+        let config = self.run_dir.join("install.yaml");
+        let image_url = self.stream.map(Stream::url);
+        let places = Places {
+            device,
+            ignition_file: &ignition,
+            network_dir: self.network_dir,
+            image_url: image_url.as_deref(),
+        };
+        let digest = formats::digest::sha512(self.ignition);
+        let options = Options::new(self.order, &digest, places);
+        let args = if options.fit_a_file(self.version) {
+            options.with_file(&config)
+        } else {
+            options.to_args()
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.run_dir)
+            .and_then(|()| write_private(&ignition, self.ignition))
+            .and_then(|()| write_private(&config, options.to_file().as_bytes()))
+            .map_err(|error| {
+                Failure::new(
+                    Code::NoSpace,
+                    format!("writing to {}: {error}", self.run_dir.display()),
+                )
+                .advise("the live system has no space left, or its /run is not writable")
+            })?;
+        Ok(Files { ignition, config, args })
+    }
+
+    fn attempt(&mut self, args: &[String]) -> Ran {
+        let failed = |code, error| {
+            let what = format!("running {}: {error}", self.program.display());
+            Failure::new(code, what).advise(advice(code))
+        };
+        if let Some(stream) = self.stream {
+            stream.begin();
+        }
+        let (mut child, output) = match spawn(self.program, args) {
+            Ok(started) => started,
+            Err(error) => return not_started(failed(Code::InstallerMissing, error)),
+        };
+        let disk = self.target.disk();
+        let number = disk.device_number.as_deref().unwrap_or_default();
+        let mut tail = Tail::default();
+        let mut follower = Follower {
+            output: &output,
+            stream: self.stream,
+            sampler: Sampler::new(self.target.system(), child.group(), number),
+            device: &disk.device,
+            limit: self.limit,
+            patience: self.patience,
+            stop: self.stop,
+        };
+        let progress: Progress<'_> = self.progress;
+        let ended = follower.follow(&mut child, &mut tail, progress);
+        let log_tail = tail.lines();
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                end(&mut child);
+                let outcome = Err(failed(Code::InstallerFailed, error));
+                return Ran { outcome, is_transient: false, end: End::Ended, log_tail };
+            }
+        };
+        let end = match &ended {
+            Ended { status: None, .. } | Ended { cut: Some(Cut::Hung(_)), .. } => End::Hung,
+            Ended { cut: Some(Cut::Stopped), .. } => End::Stopped,
+            Ended { .. } => End::Ended,
+        };
+        let (outcome, is_transient) = self.outcome(&ended, &log_tail);
+        Ran { outcome, is_transient, end, log_tail }
+    }
+
+    /// What the end of a run means, and whether another run can help.
+    fn outcome(&self, ended: &Ended, lines: &[String]) -> (Result<(), Failure>, bool) {
+        let hung = |what: String| {
+            let failure = Failure::new(Code::TargetHung, what).advise(advice(Code::TargetHung));
+            (Err(failure), false)
+        };
+        let status = match (ended.status, &ended.cut) {
+            (_, Some(Cut::Hung(why))) => {
+                let left = if ended.status.is_none() { "; it survived SIGKILL" } else { "" };
+                return hung(format!("coreos-installer was stopped after {why}{left}"));
+            }
+            (None, _) => return hung("coreos-installer survived SIGKILL".into()),
+            // What is left of the disk is known once its counters were read.
+            (Some(_), Some(Cut::Stopped)) => {
+                return (Err(interrupted(DiskState::HalfWritten)), false);
+            }
+            (Some(_), Some(Cut::TooLong)) => {
+                let limit_s = self.limit.as_secs();
+                let what = format!("coreos-installer did not finish within {limit_s} s");
+                return (Err(Failure::new(Code::InstallerFailed, what)), false);
+            }
+            (Some(status), None) => status,
+        };
+        // coreos-installer can only say that its connection broke; the stream knows why.
+        if let Some(fault) = self.stream.and_then(Stream::fault) {
+            return (Err(fault.failure), fault.is_transient);
+        }
+        if status.success() && self.stream.is_some_and(|stream| !stream.is_whole()) {
+            let what = "coreos-installer ended without having read the whole image";
+            return (Err(Failure::new(Code::InstallerFailed, what)), false);
+        }
+        if status.success() {
+            return (Ok(()), false);
+        }
+        let found = meaning(lines, status.code());
+        let (device, last) = (&self.target.disk().device, summary(lines));
+        let what = format!("coreos-installer on {device}: {}: {last}", words(status));
+        (Err(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
+    }
+}
+
+/// The files that a run needs, and its arguments.
+struct Files {
+    ignition: PathBuf,
+    config: PathBuf,
+    args: Vec<String>,
+}
+
+impl Files {
+    fn remove(&self) {
+        fs::remove_file(&self.ignition).ok();
+        fs::remove_file(&self.config).ok();
+    }
+}
+
+/// Writes a new file that only its owner reads.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}

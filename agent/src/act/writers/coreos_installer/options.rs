@@ -1,0 +1,344 @@
+//! coreos-installer: whether it exists and is new enough, and its options as a config file or as arguments.
+//!
+//! Options are the keys of `coreos-installer install --config-file`, which 0.12 brought; older ones, and those
+//! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
+//! options on the command line.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use crate::act::Failure;
+use crate::act::child::{end, read_on};
+use crate::act::{Code, Order};
+use crate::signals::Stop;
+
+/// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
+const OLDEST: Version = Version(0, 10, 1);
+/// The first version with `--config-file`.
+const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
+/// The first version that honours `--firstboot-args` together with a config file.
+const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
+/// How long `--version` may take.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+/// How long its output is waited for once it has ended.
+const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
+/// The most output that is read.
+const MAX_VERSION_BYTES: usize = 4096;
+
+/// Version of coreos-installer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// The version in `coreos-installer 0.27.0`.
+#[must_use]
+pub fn parse_version(text: &str) -> Option<Version> {
+    let word =
+        text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut numbers = word.split(['.', '-', '+']).map(|part| part.parse().ok());
+    Some(Version(numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
+}
+
+/// Asks coreos-installer for its version.
+///
+/// # Errors
+/// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
+pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
+    let missing = |what: String| {
+        Failure::new(
+            Code::InstallerMissing,
+            format!("running {} --version: {what}", program.display()),
+        )
+        .advise("use a live image that contains coreos-installer")
+    };
+    let bytes = output_of_version(program, stop).map_err(missing)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let version = parse_version(&text)
+        .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
+    if version < OLDEST {
+        return Err(Failure::new(
+            Code::InstallerTooOld,
+            format!("coreos-installer is {version}, expected at least {OLDEST}"),
+        )
+        .advise("use a newer live image"));
+    }
+    Ok(version)
+}
+
+/// What `--version` prints first. The program may hang, print without end, or leave something running that
+/// keeps its output open; none of these blocks the agent.
+fn output_of_version(program: &Path, stop: &Stop) -> Result<Vec<u8>, String> {
+    let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
+    let output = read_on(pipe).map_err(|error| error.to_string())?;
+    let mut child = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let started = Instant::now();
+    let mut bytes = Vec::new();
+    let mut ended: Option<Instant> = None;
+    loop {
+        match output.recv_timeout(Duration::from_millis(20)) {
+            Ok(more) => bytes.extend(more),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Closed: all is read, and nothing is left to wait for but its end.
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => return Ok(bytes),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(5)),
+        }
+        if ended.is_none() && matches!(child.try_wait(), Ok(Some(_))) {
+            ended = Some(Instant::now());
+        }
+        let is_left_open = ended.is_some_and(|at| at.elapsed() > LEFT_OPEN_LIMIT);
+        if is_left_open || bytes.len() >= MAX_VERSION_BYTES {
+            break;
+        }
+        if started.elapsed() > VERSION_LIMIT || stop.is_stopped() {
+            end(&mut child);
+            return Err("it did not finish".into());
+        }
+    }
+    end(&mut child);
+    bytes.truncate(MAX_VERSION_BYTES);
+    Ok(bytes)
+}
+
+/// One option of `coreos-installer install`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Setting {
+    Flag,
+    One(String),
+    Many(Vec<String>),
+}
+
+/// The options of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Options {
+    settings: Vec<(&'static str, Setting)>,
+    firstboot_args: Option<String>,
+}
+
+/// Where things are for one run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places<'a> {
+    /// Device file of the disk.
+    pub(super) device: &'a str,
+    /// File with the Ignition config.
+    pub(super) ignition_file: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub(super) network_dir: &'a Path,
+    /// Address of the image; `None` for the live image's own.
+    pub(super) image_url: Option<&'a str>,
+}
+
+impl Options {
+    /// Translates an instruction.
+    #[must_use]
+    pub(super) fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
+        let mut settings = vec![
+            ("dest-device", Setting::One(places.device.into())),
+            ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
+            ("ignition-hash", Setting::One(digest.into())),
+        ];
+        match places.image_url {
+            // Without retries: the agent itself retries the source, and its own server responds at once.
+            Some(url) => settings.push(("image-url", Setting::One(url.into()))),
+            None => settings.push(("offline", Setting::Flag)),
+        }
+        if order.image.as_ref().is_some_and(|image| image.insecure) {
+            settings.push(("insecure", Setting::Flag));
+        }
+        if let Some(platform) = &order.platform {
+            settings.push(("platform", Setting::One(platform.clone())));
+        }
+        if order.copy_network {
+            settings.push(("copy-network", Setting::Flag));
+            settings.push(("network-dir", Setting::One(places.network_dir.display().to_string())));
+        }
+        for (key, values) in [
+            ("console", &order.console),
+            ("append-karg", &order.append_kargs),
+            ("delete-karg", &order.delete_kargs),
+            ("save-partlabel", &order.save_partlabel),
+            ("save-partindex", &order.save_partindex),
+        ] {
+            if !values.is_empty() {
+                settings.push((key, Setting::Many(values.clone())));
+            }
+        }
+        Self { settings, firstboot_args: order.firstboot_args.clone() }
+    }
+
+    /// Whether this version takes the options from a file.
+    #[must_use]
+    pub(super) fn fit_a_file(&self, version: Version) -> bool {
+        version >= CONFIG_FILE_SINCE
+            && (self.firstboot_args.is_none() || version >= FIRSTBOOT_ARGS_SINCE)
+    }
+
+    /// The config file: JSON, which is YAML too.
+    #[must_use]
+    pub(super) fn to_file(&self) -> String {
+        let map: Map<String, Value> = self
+            .settings
+            .iter()
+            .map(|(key, setting)| {
+                let value = match setting {
+                    Setting::Flag => json!(true),
+                    Setting::One(value) => json!(value),
+                    Setting::Many(values) => json!(values),
+                };
+                ((*key).to_owned(), value)
+            })
+            .collect();
+        format!("{:#}\n", Value::Object(map))
+    }
+
+    /// The arguments in addition to a config file.
+    #[must_use]
+    pub(super) fn with_file(&self, file: &Path) -> Vec<String> {
+        let mut args = vec!["install".into(), "--config-file".into(), file.display().to_string()];
+        args.extend(self.firstboot_arg());
+        args
+    }
+
+    /// All options as arguments; values are joined to their option, so that none looks like another option.
+    #[must_use]
+    pub(super) fn to_args(&self) -> Vec<String> {
+        let mut args = vec!["install".to_owned()];
+        args.extend(self.firstboot_arg());
+        let mut device = None;
+        for (key, setting) in &self.settings {
+            match setting {
+                Setting::One(value) if *key == "dest-device" => device = Some(value.clone()),
+                Setting::Flag => args.push(format!("--{key}")),
+                Setting::One(value) => args.push(format!("--{key}={value}")),
+                Setting::Many(values) => {
+                    args.extend(values.iter().map(|value| format!("--{key}={value}")));
+                }
+            }
+        }
+        args.push("--".into());
+        args.extend(device);
+        args
+    }
+
+    fn firstboot_arg(&self) -> Option<String> {
+        self.firstboot_args.as_ref().map(|args| format!("--firstboot-args={args}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared_by_number() {
+        assert_eq!(parse_version("coreos-installer 0.27.0\n"), Some(Version(0, 27, 0)));
+        assert_eq!(parse_version("coreos-installer 0.10.1-1.el8"), Some(Version(0, 10, 1)));
+        assert_eq!(parse_version("coreos-installer 0.9"), Some(Version(0, 9, 0)));
+        assert!(Version(0, 9, 9) < OLDEST && Version(0, 10, 1) >= OLDEST);
+        for text in ["", "coreos-installer", "coreos-installer 7", "0.x.1"] {
+            assert_eq!(parse_version(text), None, "{text}");
+        }
+    }
+
+    /// What is made of a program with this content.
+    fn version_of(name: &str, body: &str) -> Result<Version, Code> {
+        let dir = std::env::temp_dir().join(format!("rci-version-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (source, program) = (dir.join("source"), dir.join("program"));
+        std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
+        // By another process, see tests/job/machine.rs.
+        let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
+        assert!(order.unwrap().success());
+        let found = version(&program, &Stop::default()).map_err(|failure| failure.code);
+        std::fs::remove_dir_all(dir).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
+        let started = Instant::now();
+        let good = "echo coreos-installer 0.27.0";
+        assert_eq!(version_of("good", good), Ok(Version(0, 27, 0)));
+        // Longer than the limit below, and short enough not to outlive the tests for long.
+        let left_open = format!("{good}; sleep 30 &");
+        assert_eq!(version_of("open", &left_open), Ok(Version(0, 27, 0)));
+        let endless = format!("{good}; exec yes");
+        assert_eq!(version_of("endless", &endless), Ok(Version(0, 27, 0)));
+        assert_eq!(version_of("silent", "exit 0"), Err(Code::InstallerMissing));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    }
+
+    fn install(text: &str) -> Order {
+        crate::engines::vim::order::tests::of(&serde_json::from_str(text).unwrap())
+    }
+
+    const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
+
+    fn options(text: &str) -> Options {
+        let order = install(text);
+        let places = Places {
+            image_url: order.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
+            device: "/dev/vda",
+            ignition_file: Path::new(PLACES.0),
+            network_dir: Path::new(PLACES.1),
+        };
+        Options::new(&order, "sha512-00", places)
+    }
+
+    #[test]
+    fn the_config_file_has_the_installers_keys() {
+        let options = options(
+            r#"{"ignition":{"inline":"{}"},"image":{"url":"http://h/i","insecure":true},
+                "append_kargs":["a=1"],"copy_network":true}"#,
+        );
+        let file: Value = serde_json::from_str(&options.to_file()).unwrap();
+        assert_eq!(
+            file,
+            json!({
+                "dest-device": "/dev/vda",
+                "ignition-file": PLACES.0,
+                "ignition-hash": "sha512-00",
+                "image-url": "http://127.0.0.1:1/x/image",
+                "insecure": true,
+                "copy-network": true,
+                "network-dir": PLACES.1,
+                "append-karg": ["a=1"],
+            })
+        );
+    }
+
+    #[test]
+    fn an_install_without_an_image_never_goes_to_the_internet() {
+        let file: Value =
+            serde_json::from_str(&options(r#"{"ignition":{"inline":"{}"}}"#).to_file()).unwrap();
+        assert_eq!(file["offline"], json!(true));
+    }
+
+    #[test]
+    fn first_boot_arguments_survive_every_version() {
+        let options = options(r#"{"ignition":{"inline":"{}"},"firstboot_args":"ip=dhcp a=b"}"#);
+        assert!(!options.fit_a_file(Version(0, 25, 0)));
+        assert!(options.fit_a_file(Version(0, 26, 0)));
+        assert!(options.to_args().contains(&"--firstboot-args=ip=dhcp a=b".to_owned()));
+        assert!(
+            options.with_file(Path::new("/f")).contains(&"--firstboot-args=ip=dhcp a=b".to_owned())
+        );
+        assert_eq!(options.to_args().last().map(String::as_str), Some("/dev/vda"));
+    }
+}

@@ -1,0 +1,316 @@
+//! What a failure of coreos-installer means: its exit status has no classes, so its words decide.
+//!
+//! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
+
+use crate::act::Code;
+use crate::http::retry::is_transient;
+
+/// What a failed run means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meaning {
+    /// Stable code.
+    pub(super) code: Code,
+    /// Whether another try can help.
+    pub(super) is_transient: bool,
+}
+
+/// Texts, in lower case, that identify a failure. The first row whose texts all occur applies.
+const KNOWN: &[(&[&str], Code, bool)] = &[
+    (&["found busy partitions"], Code::DiskBusy, false),
+    (&["partitions in use on"], Code::DiskBusy, false),
+    (&["device is in use"], Code::DiskBusy, false),
+    (&["signature not found"], Code::Signature, false),
+    (&["fetching signature url"], Code::Signature, true),
+    (&["gpg"], Code::Signature, false),
+    (&["signature verification"], Code::Signature, false),
+    (&["destination has sector size"], Code::SectorSize, false),
+    (&["no space left on device"], Code::NoSpace, false),
+    (&["os error 28"], Code::NoSpace, false),
+    (&["metadata missing"], Code::MediumLost, false),
+    (&["osmet", "input/output error"], Code::MediumLost, false),
+    (&["osmet", "i/o error"], Code::MediumLost, false),
+    (&["sysroot", "input/output error"], Code::MediumLost, false),
+    (&["stale file handle"], Code::MediumLost, false),
+    (&["validate ignition configuration digest"], Code::IgnitionHash, false),
+    (&["refusing to fetch ignition config"], Code::IgnitionFetch, false),
+    (&["downloading source ignition config"], Code::IgnitionFetch, true),
+    (&["not a valid ignition"], Code::IgnitionInvalid, false),
+    (&["input/output error"], Code::TargetIo, false),
+    (&["os error 5)"], Code::TargetIo, false),
+    (&["no such device"], Code::TargetIo, false),
+    (&["remote i/o error"], Code::TargetIo, false),
+    (&["is not a block device"], Code::TargetIo, false),
+    (&["kernel argument"], Code::Kargs, false),
+    (&["kargs"], Code::Kargs, false),
+    (&["platform id"], Code::Kargs, false),
+    (&["configuring platform"], Code::Kargs, false),
+    (&["configuring grub"], Code::Kargs, false),
+    (&["grub.cfg"], Code::Kargs, false),
+    (&["/networkmanager/"], Code::Network, false),
+    (&["network config"], Code::Network, false),
+    (&["fetching image url"], Code::ImageFetch, true),
+    (&["error sending request"], Code::ImageFetch, true),
+    (&["error decoding response body"], Code::ImageFetch, true),
+    (&["request or response body error"], Code::ImageFetch, true),
+    (&["connection reset"], Code::ImageFetch, true),
+    (&["connection closed"], Code::ImageFetch, true),
+    (&["broken pipe"], Code::ImageFetch, true),
+    (&["timed out"], Code::ImageFetch, true),
+    (&["unexpected end of file"], Code::ImageFetch, true),
+    (&["unexpected eof"], Code::ImageFetch, true),
+    (&["premature eof"], Code::ImageFetch, true),
+    (&["corrupt"], Code::ImageFetch, true),
+];
+
+/// Determines what the last lines of a failed run mean.
+#[must_use]
+pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
+    let text = error_text(lines);
+    if let Some(status) = http_status(&text) {
+        return Meaning { code: Code::Http(status), is_transient: is_transient(status) };
+    }
+    for (words, code, is_transient) in KNOWN {
+        if words.iter().all(|word| text.contains(word)) {
+            return Meaning { code: *code, is_transient: *is_transient };
+        }
+    }
+    // Exit status 2 is clap's: an option that this coreos-installer does not know.
+    let is_usage = exit_status == Some(2);
+    Meaning { code: Code::InstallerFailed, is_transient: !is_usage && exit_status.is_none() }
+}
+
+/// The error chain in lower case: what follows the first `Error:`, or the last lines.
+fn error_text(lines: &[String]) -> String {
+    let first = lines
+        .iter()
+        .position(|line| line.trim_start().to_ascii_lowercase().starts_with("error"))
+        // coreos-installer lists the uses of a busy disk before the error.
+        .map_or_else(
+            || lines.len().saturating_sub(5),
+            |at| at.saturating_sub(usize::from(at > 0 && is_busy_list(&lines[at - 1]))),
+        );
+    lines[first..].join("\n").to_lowercase()
+}
+
+fn is_busy_list(line: &str) -> bool {
+    line.contains("Partitions in use on")
+}
+
+/// The error chain in one line: `syncing data to disk: Input/output error (os error 5)`.
+#[must_use]
+pub(super) fn summary(lines: &[String]) -> String {
+    let is_error = |line: &str| line.to_ascii_lowercase().starts_with("error");
+    let Some(first) = lines.iter().position(|line| is_error(line)) else {
+        return lines.last().map_or_else(|| "it printed nothing".into(), |line| shorten(line));
+    };
+    let ends_chain = |line: &str| {
+        is_error(line) || line.starts_with("Resetting") || line.starts_with("Stack backtrace")
+    };
+    let mut parts = vec![lines[first].split_once(':').map_or("", |(_, rest)| rest).trim()];
+    for line in lines[first + 1..].iter().take_while(|line| !ends_chain(line)) {
+        // Causes are numbered where there are several.
+        let text = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(':');
+        let text = if text.len() == line.len() { line } else { text.trim() };
+        if text != "Caused by:" {
+            parts.push(text);
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    shorten(&parts.join(": "))
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(500).collect()
+}
+
+/// The status in `HTTP status client error (404 File not found) for url …` or `image fetch failed: 404 …`.
+fn http_status(text: &str) -> Option<u16> {
+    for marker in [
+        "http status client error (",
+        "http status server error (",
+        "image fetch failed: ",
+        "http status ",
+    ] {
+        if let Some((_, rest)) = text.split_once(marker) {
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            if let Ok(status) = digits.parse::<u16>()
+                && (400..600).contains(&status)
+            {
+                return Some(status);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::act::advice::advice;
+
+    fn of(text: &str) -> Meaning {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        meaning(&lines, Some(1))
+    }
+
+    const TEXTS: &[(&str, Code, bool)] = &[
+        (
+            "Partitions in use on /dev/vda:\n    /dev/vda3 mounted on /tmp/m\nError: checking for exclusive access to /dev/vda\n\nCaused by:\n    found busy partitions",
+            Code::DiskBusy,
+            false,
+        ),
+        (
+            "Read disk 1 GiB (100%)\nError: syncing data to disk\n\nCaused by:\n    Input/output error (os error 5)\nResetting partition table\nError: install failed",
+            Code::TargetIo,
+            false,
+        ),
+        (
+            "Error: fetching image URL\n\nCaused by:\n   0: fetching 'http://h/i'\n   1: HTTP status client error (404 File not found) for url (http://h/i)",
+            Code::Http(404),
+            false,
+        ),
+        (
+            "Error: HTTP status server error (503 Service Unavailable) for url (http://h/i)",
+            Code::Http(503),
+            true,
+        ),
+        (
+            "Error: getting sector size of /dev/x\nCaused by:\n    \"/dev/x\" is not a block device",
+            Code::TargetIo,
+            false,
+        ),
+        ("Error: --insecure not specified and signature not found", Code::Signature, false),
+        ("Error: GPG signature verification failure", Code::Signature, false),
+        (
+            "Error: source has sector size 512 but destination has sector size 4096",
+            Code::SectorSize,
+            false,
+        ),
+        (
+            "Error: decoding and writing image\n\nCaused by:\n    No space left on device (os error 28)",
+            Code::NoSpace,
+            false,
+        ),
+        (
+            "Error: decoding and writing image\nCaused by: reading osmet: Input/output error (os error 5)",
+            Code::MediumLost,
+            false,
+        ),
+        (
+            "Writing Ignition config\nError: failed to validate Ignition configuration digest",
+            Code::IgnitionHash,
+            false,
+        ),
+        (
+            "Error: refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition",
+            Code::IgnitionFetch,
+            false,
+        ),
+        (
+            "Error: specified file is not a valid Ignition JSON config or Butane YAML config",
+            Code::IgnitionInvalid,
+            false,
+        ),
+        ("Error: modifying kernel arguments", Code::Kargs, false),
+        ("Error: configuring platform\nCaused by: couldn't locate platform ID", Code::Kargs, false),
+        ("Error: reading directory /etc/NetworkManager/system-connections/", Code::Network, false),
+        (
+            "Error: decoding and writing image\nCaused by: error decoding response body",
+            Code::ImageFetch,
+            true,
+        ),
+        (
+            "Partitions in use on /dev/vda:\nError: checking for exclusive access",
+            Code::DiskBusy,
+            false,
+        ),
+        ("Error: opening /dev/vda\nCaused by: device is in use", Code::DiskBusy, false),
+        (
+            "Error: fetching signature URL\nCaused by: error sending request for url",
+            Code::Signature,
+            true,
+        ),
+        ("Error: signature verification failed", Code::Signature, false),
+        ("Error: writing /run/x: (os error 28)", Code::NoSpace, false),
+        ("Error: osmet: metadata missing for this image", Code::MediumLost, false),
+        ("Error: unpacking osmet image\nCaused by: I/O error", Code::MediumLost, false),
+        (
+            "Error: opening /sysroot/x\nCaused by: Input/output error (os error 5)",
+            Code::MediumLost,
+            false,
+        ),
+        ("Error: reading image\nCaused by: Stale file handle", Code::MediumLost, false),
+        ("Error: downloading source Ignition config http://h/c.ign", Code::IgnitionFetch, true),
+        ("Error: reading /dev/vda (os error 5)", Code::TargetIo, false),
+        ("Error: opening /dev/vda: No such device or address", Code::TargetIo, false),
+        ("Error: writing /dev/vda: Remote I/O error", Code::TargetIo, false),
+        ("Error: appending kargs", Code::Kargs, false),
+        ("Error: couldn't locate platform ID", Code::Kargs, false),
+        ("Error: configuring platform", Code::Kargs, false),
+        ("Error: configuring GRUB", Code::Kargs, false),
+        ("Error: writing grub.cfg", Code::Kargs, false),
+        ("Error: copying network config", Code::Network, false),
+        ("Error: fetching image URL", Code::ImageFetch, true),
+        ("Error: error sending request for url (http://h/i)", Code::ImageFetch, true),
+        ("Error: request or response body error: operation timed out", Code::ImageFetch, true),
+        ("Error: reading: Connection reset by peer", Code::ImageFetch, true),
+        ("Error: connection closed before message completed", Code::ImageFetch, true),
+        ("Error: copying the image: Broken pipe (os error 32)", Code::ImageFetch, true),
+        ("Error: operation timed out", Code::ImageFetch, true),
+        ("Error: decoding: unexpected end of file", Code::ImageFetch, true),
+        ("Error: decoding: unexpected EOF during chunk", Code::ImageFetch, true),
+        ("Error: decoding: premature EOF", Code::ImageFetch, true),
+        ("Error: xz: corrupt input stream", Code::ImageFetch, true),
+        ("Error: something new", Code::InstallerFailed, false),
+        ("", Code::InstallerFailed, false),
+    ];
+
+    #[test]
+    fn each_known_text_has_its_code() {
+        for (text, code, is_transient) in TEXTS {
+            assert_eq!(of(text), Meaning { code: *code, is_transient: *is_transient }, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_reached_and_every_class_has_its_own_advice() {
+        let row = |text: &str| {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let text = error_text(&lines);
+            KNOWN.iter().position(|(words, ..)| words.iter().all(|word| text.contains(word)))
+        };
+        let reached: Vec<usize> = TEXTS.iter().filter_map(|(text, ..)| row(text)).collect();
+        for (number, (words, code, _)) in KNOWN.iter().enumerate() {
+            assert!(reached.contains(&number), "{words:?}");
+            // The config is fetched and checked by the agent, so these two come from a changed program only.
+            let is_known = [Code::IgnitionFetch, Code::IgnitionInvalid].contains(code);
+            assert!(is_known || !advice(*code).to_string().starts_with("read the log"), "{code}");
+        }
+    }
+
+    #[test]
+    fn error_chain_fills_one_line() {
+        for (text, expected) in [
+            (
+                "Read disk (100%)\nError: syncing data to disk\nCaused by:\nInput/output error (os error 5)\nResetting partition table\nError: install failed",
+                "syncing data to disk: Input/output error (os error 5)",
+            ),
+            (
+                "Error: fetching image URL\nCaused by:\n0: fetching 'http://h/i'\n1: HTTP status client error\nStack backtrace:\n0: <unknown>",
+                "fetching image URL: fetching 'http://h/i': HTTP status client error",
+            ),
+            ("Error: install failed", "install failed"),
+            ("killed", "killed"),
+            ("", "it printed nothing"),
+        ] {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            assert_eq!(summary(&lines), expected);
+        }
+    }
+
+    #[test]
+    fn skipped_signature_is_not_the_error() {
+        let text = "Signature not found; skipping verification as requested\nError: fetching 'x'\nHTTP status client error (403 Forbidden)";
+        assert_eq!(of(text).code, Code::Http(403));
+    }
+}

@@ -1,0 +1,166 @@
+//! `installer_args`: arguments for coreos-installer that the service passes on, a JSON list in a text.
+//!
+//! The service checks them against the same list of options and characters (assisted-service,
+//! `internal/host/hostutil`), but a host that obeys without checking lets anybody who can change one field of a host
+//! run coreos-installer with any option.
+
+use serde_json::Value;
+
+use crate::act::{ImageSource, Order};
+use crate::clean;
+
+/// The longest list, and the longest argument in bytes.
+const MAX_ARGS: usize = 256;
+const MAX_ARG_BYTES: usize = 2048;
+/// Characters of an argument besides letters and digits.
+const ALLOWED: &str = "@!#$%*()_+,-./:;<=\"'{}[]";
+
+/// What the arguments ask for besides what [`Order`] has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Extra {
+    /// The directory with the network profiles to copy.
+    pub(super) network_dir: Option<String>,
+}
+
+/// Adds what the arguments ask for to `install`.
+///
+/// # Errors
+/// In words: the text is no list of texts, or an argument is not allowed.
+pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
+    let mut extra = Extra::default();
+    if text.is_empty() {
+        return Ok(extra);
+    }
+    let list: Value = serde_json::from_str(text).map_err(|_| {
+        format!(
+            "installer_args is {text}, expected a JSON list in a text",
+            text = clean::quoted(text, 200)
+        )
+    })?;
+    let list = list.as_array().filter(|list| list.len() <= MAX_ARGS);
+    let list = list.ok_or_else(|| {
+        format!(
+            "installer_args is {text}, expected a list of at most {MAX_ARGS} texts",
+            text = clean::quoted(text, 200)
+        )
+    })?;
+    let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+    let words = words.ok_or("installer_args contains something other than texts")?;
+    let mut words = words.into_iter();
+    while let Some(option) = words.next() {
+        if ["-n", "--copy-network"].contains(&option) {
+            install.copy_network = true;
+            continue;
+        }
+        if !OPTIONS.contains(&option) {
+            return Err(format!(
+                "installer_args contains {option}, expected -n, --copy-network or one of {}, with its value \
+                 as the next argument",
+                OPTIONS.join(", "),
+                option = clean::quoted(option, 100)
+            ));
+        }
+        let value = words.next().ok_or_else(|| format!("installer_args: {option} has no value"))?;
+        check_value(option, value)?;
+        set(option, value.to_owned(), install, &mut extra);
+    }
+    Ok(extra)
+}
+
+/// The options with a value.
+const OPTIONS: [&str; 7] = [
+    "--append-karg",
+    "--delete-karg",
+    "--network-dir",
+    "--save-partlabel",
+    "--save-partindex",
+    "--image-url",
+    "--image-file",
+];
+
+fn check_value(option: &str, value: &str) -> Result<(), String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || ALLOWED.contains(c);
+    let is_good = !value.is_empty()
+        && value.len() <= MAX_ARG_BYTES
+        && !value.starts_with('-')
+        && value.chars().all(is_allowed);
+    if is_good {
+        return Ok(());
+    }
+    Err(format!(
+        "installer_args: the value of {option} is {value}, expected at most {MAX_ARG_BYTES} letters, digits and \
+         characters of {ALLOWED}, the first not a dash",
+        value = clean::quoted(value, 100)
+    ))
+}
+
+fn set(option: &str, value: String, install: &mut Order, extra: &mut Extra) {
+    let image = || ImageSource::default();
+    match option {
+        "--append-karg" => install.append_kargs.push(value),
+        "--delete-karg" => install.delete_kargs.push(value),
+        "--save-partlabel" => install.save_partlabel.push(value),
+        "--save-partindex" => install.save_partindex.push(value),
+        "--network-dir" => extra.network_dir = Some(value),
+        "--image-url" => install.image = Some(ImageSource { url: Some(value), ..image() }),
+        _ => install.image = Some(ImageSource { file: Some(value), ..image() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(text: &str) -> Result<(Order, Extra), String> {
+        let mut install = Order::default();
+        let extra = apply(text, &mut install)?;
+        Ok((install, extra))
+    }
+
+    #[test]
+    fn every_option_of_the_list_becomes_a_part_of_the_install() {
+        let text = r#"["--append-karg", "ip=10.0.0.2::10.0.0.1", "-n", "--delete-karg", "quiet",
+            "--network-dir", "/run/keyfiles", "--save-partlabel", "data*", "--save-partindex", "5",
+            "--image-url", "https://h/i.raw.gz", "--append-karg", "a={b}"]"#;
+        let (install, extra) = applied(text).unwrap();
+        assert_eq!(install.append_kargs, ["ip=10.0.0.2::10.0.0.1", "a={b}"]);
+        assert_eq!(install.delete_kargs, ["quiet"]);
+        assert_eq!(install.save_partlabel, ["data*"]);
+        assert_eq!(install.save_partindex, ["5"]);
+        assert!(install.copy_network);
+        assert_eq!(install.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
+        assert_eq!(extra.network_dir.as_deref(), Some("/run/keyfiles"));
+        assert_eq!(applied("").unwrap(), (Order::default(), Extra::default()));
+        let file = applied(r#"["--image-file", "/run/i.raw"]"#).unwrap().0;
+        assert_eq!(file.image.unwrap().file.as_deref(), Some("/run/i.raw"));
+    }
+
+    #[test]
+    fn anything_outside_of_the_list_is_refused() {
+        for text in [
+            r#"["--append-karg=x"]"#,
+            r#"["-3"]"#,
+            r#"["--insecure"]"#,
+            r#"["--ignition-url", "http://evil/x"]"#,
+            r#"["sda"]"#,
+            r#"["--append-karg"]"#,
+            r#"["--append-karg", ""]"#,
+            r#"["--append-karg", "--insecure"]"#,
+            r#"["--append-karg", "a b"]"#,
+            r#"["--append-karg", "a>b"]"#,
+            r#"["--append-karg", "a?b"]"#,
+            r#"["--append-karg", "a&b"]"#,
+            r#"["--append-karg", "a|b"]"#,
+            r#"["--append-karg", "a~b"]"#,
+            r#"["--append-karg", "a`b"]"#,
+            r#"["--append-karg", "a^b"]"#,
+            r#"["--append-karg", "a\\b"]"#,
+            r#"["--append-karg", "ä"]"#,
+            r#"["--append-karg", 7]"#,
+            r#"{"a": 1}"#,
+            "--copy-network",
+        ] {
+            assert!(applied(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The stages of an install in the service's names (assisted-service, `models/host_stage.go`), in the order of the
+//! service, which refuses a stage that comes before the present one. The write is reported every 5 %.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::act::{Stage, State};
+
+pub(super) const STARTING: &str = "Starting installation";
+const INSTALLING: &str = "Installing";
+const WRITING: &str = "Writing image to disk";
+pub(super) const REBOOTING: &str = "Rebooting";
+pub(super) const FAILED: &str = "Failed";
+/// The share of the image after which the progress is reported again, in percent.
+const STEP_PERCENT: u8 = 5;
+
+/// A stage and information about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) stage: &'static str,
+    pub(super) info: String,
+}
+
+/// What is to be reported, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    state: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    reports: VecDeque<Report>,
+    /// The last percentage that was queued; a further try of coreos-installer begins at 0 again.
+    percent: u8,
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a report. One of the same stage that was not sent yet is replaced, so the queue has a report for each
+    /// stage at most.
+    pub(super) fn add(&self, stage: &'static str, info: impl Into<String>) {
+        let mut queue = self.lock();
+        let report = Report { stage, info: info.into() };
+        match queue.reports.back_mut() {
+            Some(last) if last.stage == stage => *last = report,
+            _ => queue.reports.push_back(report),
+        }
+    }
+
+    /// An event of the job.
+    pub(super) fn observe(&self, stage: Stage, how: State, percent: Option<u8>) {
+        match (stage, how) {
+            (Stage::Preflight, State::Done) => self.add(INSTALLING, ""),
+            (Stage::Write, State::Started) => self.add(WRITING, ""),
+            (Stage::Write, State::Progress) => self.add_percent(percent.unwrap_or_default()),
+            (Stage::Write, State::Done) => self.add_percent(100),
+            _ => {}
+        }
+    }
+
+    fn add_percent(&self, percent: u8) {
+        let step = percent.min(100) / STEP_PERCENT * STEP_PERCENT;
+        let mut queue = self.lock();
+        if step <= queue.percent {
+            return;
+        }
+        queue.percent = step;
+        drop(queue);
+        self.add(WRITING, format!("{step}%"));
+    }
+
+    /// The report to send next.
+    pub(super) fn next(&self) -> Option<Report> {
+        self.lock().reports.front().cloned()
+    }
+
+    /// This report was sent. If it was replaced meanwhile, the newer one stays.
+    pub(super) fn sent(&self, report: &Report) {
+        let mut queue = self.lock();
+        if queue.reports.front() == Some(report) {
+            queue.reports.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_come_in_order_and_the_write_in_steps_of_five() {
+        let progress = Progress::default();
+        let mut reported = Vec::new();
+        let mut send = || {
+            while let Some(report) = progress.next() {
+                progress.sent(&report);
+                reported.push(format!("{} {}", report.stage, report.info));
+            }
+        };
+        progress.add(STARTING, "");
+        progress.observe(Stage::Preflight, State::Started, None);
+        progress.observe(Stage::Preflight, State::Done, None);
+        progress.observe(Stage::Write, State::Started, None);
+        send();
+        // The second try of coreos-installer begins again.
+        for percent in [1, 4, 5, 9, 2, 7, 38, 99] {
+            progress.observe(Stage::Write, State::Progress, Some(percent));
+            send();
+        }
+        progress.observe(Stage::Write, State::Done, None);
+        progress.add(REBOOTING, "");
+        send();
+        let expected = [
+            "Starting installation ",
+            "Installing ",
+            "Writing image to disk ",
+            "Writing image to disk 5%",
+            "Writing image to disk 35%",
+            "Writing image to disk 95%",
+            "Writing image to disk 100%",
+            "Rebooting ",
+        ];
+        assert_eq!(reported, expected);
+    }
+
+    #[test]
+    fn reports_that_cannot_be_sent_do_not_pile_up() {
+        let progress = Progress::default();
+        for percent in 0..=100 {
+            progress.observe(Stage::Write, State::Progress, Some(percent));
+        }
+        let report = progress.next().unwrap();
+        assert_eq!(report.info, "100%");
+        progress.sent(&Report { info: "95%".into(), ..report.clone() });
+        assert_eq!(progress.next(), Some(report.clone()));
+        progress.sent(&report);
+        assert_eq!(progress.next(), None);
+    }
+}

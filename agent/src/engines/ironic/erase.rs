@@ -1,0 +1,321 @@
+//! The clean step `erase_devices_metadata`: erases partition tables and signatures of the disks that are named.
+//!
+//! Only disks that the configuration (`clean-disk`) or the node's root device hints name. Each goes through the same
+//! choice as an install, so a disk that is protected, in use, part of something larger or the live medium is refused. The
+//! step fails if one disk was not erased: Ironic would treat the node as clean.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formats::guid::Guid;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use probes::block::Disk;
+use serde_json::{Map, Value, json};
+use tracing::info;
+
+use super::instance::root_device;
+use super::steps::StepOrder;
+use crate::act::erase::Erasure;
+use crate::act::hints::from_option;
+use crate::act::say::say;
+use crate::act::selection::Selection;
+use crate::act::target::Target;
+use crate::act::{Code, DiskChoice, ExistingDataPolicy, Order};
+use crate::act::{Failure, System, describe, takedown};
+use crate::ask::{Unanswered, ask_within};
+use crate::signals::Stop;
+
+/// How much is erased at both ends of a disk and of each of its partitions: the signatures of file systems, arrays and
+/// volumes lie there.
+const END_BYTES: u64 = 1 << 20;
+/// How long erasing one disk may take.
+const LIMIT: Duration = Duration::from_mins(5);
+/// How long the kernel may take to forget the partitions.
+const FORGET_LIMIT: Duration = Duration::from_secs(15);
+const FORGET_POLL: Duration = Duration::from_millis(500);
+
+/// What erasing depends on, apart from the order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    pub(super) system: &'a System,
+    /// The disks of the report.
+    pub(super) reported: &'a [Disk],
+    /// Disks that are never written.
+    pub(super) protect: &'a [String],
+    /// The disks that the configuration names.
+    pub(super) clean_disks: &'a [String],
+    /// Those that have not ended.
+    pub(super) erasures: &'a Erasures,
+}
+
+/// Erases the disks that are named. Returns which ones were erased and which were not meant.
+///
+/// # Errors
+/// No disk is named, or one was not erased; the others may have been.
+pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Value, Failure> {
+    let choices = choices(order, around.clean_disks)?;
+    let (mut erased, mut failed) = (Vec::new(), Vec::new());
+    for choice in choices {
+        match erase_one(choice, around) {
+            Ok(text) if erased.contains(&text) => {}
+            Ok(text) => erased.push(text),
+            Err(failure) => failed.push(failure),
+        }
+    }
+    let Some(first) = failed.first() else {
+        info!("erased the metadata of {}", erased.join("; "));
+        return Ok(json!({"erased": erased}));
+    };
+    let done = if erased.is_empty() {
+        "nothing was erased".to_owned()
+    } else {
+        format!("erased: {}", erased.join("; "))
+    };
+    let others: Vec<String> = failed.iter().skip(1).map(ToString::to_string).collect();
+    let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+    let message = say![first.message.clone(), others, "; ", done];
+    let advice = first.advice.clone().unwrap_or_else(|| "see the message".into());
+    Err(Failure::new(first.code, message).advise(advice))
+}
+
+/// The disks that are named, each as a choice of exactly one.
+fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Failure> {
+    let hinted =
+        |hints: Map<String, Value>| DiskChoice { hints: Some(hints), ..DiskChoice::default() };
+    let mut choices = Vec::new();
+    for entry in clean_disks {
+        choices.push(if entry.starts_with("/dev/") {
+            DiskChoice { device: Some(entry.clone()), ..DiskChoice::default() }
+        } else {
+            let hints = from_option(std::slice::from_ref(entry)).map_err(|why| {
+                Failure::new(Code::Config, why.replace("--hints", "clean-disk"))
+                    .advise("name each disk by a path below /dev, or by hints such as serial=S1")
+            })?;
+            hinted(hints)
+        });
+    }
+    choices.extend(root_device(&order.node)?.map(|hints| hinted(hints.clone())));
+    if choices.is_empty() {
+        return Err(Failure::new(Code::DiskNone, "no disk is named, so nothing was erased").advise(
+            "set clean-disk in the configuration of the agent, or root_device in the node's properties; to make nodes \
+             available without cleaning, set automated_clean of the node to false",
+        ));
+    }
+    Ok(choices)
+}
+
+fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
+    let install = Order {
+        disk: Some(choice),
+        existing_data: Some(ExistingDataPolicy::Wipe),
+        ..Order::default()
+    };
+    let selection = Selection {
+        system: around.system,
+        reported: around.reported,
+        order: &install,
+        protect: around.protect,
+        min_bytes: None,
+    };
+    let target = selection.target(around.reported).map_err(|(_, failure)| failure)?;
+    let disk = target.disk();
+    selection.confirm(&target, false)?;
+    if takedown::is_needed(disk) {
+        takedown::take_down(disk, around.system, &mut |_| ())?;
+    }
+    wipe(&target, around.erasures)?;
+    let text = describe(disk);
+    is_blank(disk, around.system)?;
+    info!("erased the metadata of {text}");
+    Ok(text)
+}
+
+/// Overwrites the ends of the disk and of its partitions, and the partition tables.
+fn wipe(target: &Target, erasures: &Erasures) -> Result<(), Failure> {
+    let disk = target.disk();
+    let failed = |why: String| {
+        Failure::new(Code::TargetIo, format!("erasing {}: {why}", describe(disk)))
+            .advise("see the kernel log; replace the disk if it fails again")
+    };
+    let size_bytes = disk.size_bytes.ok_or_else(|| failed("its size is unknown".into()))?;
+    let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
+    let file = target.writable()?;
+    let spans: Option<Vec<(u64, u64)>> = disk.partitions.iter().map(span).collect();
+    let spans = spans.ok_or_else(|| failed("the place of a partition is unknown".into()))?;
+    let work = move || -> Result<(), String> {
+        // The tables last: until then they show where the partitions were, and where a backup of them is.
+        for (start, n_bytes) in spans {
+            wipe_ends(&file, start, n_bytes.min(size_bytes.saturating_sub(start)))?;
+        }
+        Erasure { file: &file, size_bytes, sector_bytes, keep: &[] }.run(Guid([0; 16]))?;
+        wipe_ends(&file, 0, size_bytes)
+    };
+    // A disk that does not respond must not keep the agent from reporting that.
+    let erased = erasures.run(LIMIT, target.system().stop(), work);
+    erased.map_err(|why| failed(why.to_string()))?.map_err(failed)
+}
+
+/// Erasures that have not ended, also those whose time limit has passed: nothing can end a write to a disk that does not
+/// respond, and it may be carried out later, over an install. Each holds a copy until it ends, also by a panic.
+#[derive(Debug, Default)]
+pub(super) struct Erasures(Arc<()>);
+
+impl Erasures {
+    /// Does `work` within a limit; until it has ended, [`Erasures::check_none_runs`] fails.
+    fn run<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        stop: &Stop,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let running = Arc::clone(&self.0);
+        ask_within("erase", limit, stop, move || {
+            let done = work();
+            drop(running);
+            done
+        })
+    }
+
+    /// Checks that no erasure of an earlier step may still write.
+    ///
+    /// # Errors
+    /// One that was given up has not ended.
+    pub(super) fn check_none_runs(&self) -> Result<(), Failure> {
+        if Arc::strong_count(&self.0) == 1 {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Code::DiskBusy,
+            "a disk that was to be erased does not respond, and may still be written",
+        )
+        .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
+    }
+}
+
+/// Start and length of a partition in bytes.
+fn span(part: &probes::block::Partition) -> Option<(u64, u64)> {
+    Some((part.start_bytes?, part.size_bytes?))
+}
+
+/// Overwrites both ends of a span with zeros and reads them back.
+fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
+    let length = n_bytes.min(END_BYTES);
+    let zeros = vec![0; usize::try_from(length).unwrap_or_default()];
+    for at in [start, start + n_bytes - length] {
+        let written = file.write_all_at(&zeros, at);
+        written.map_err(|error| format!("writing {length} bytes at {at}: {error}"))?;
+    }
+    file.sync_all().map_err(|error| format!("flushing its cache: {error}"))?;
+    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+    let mut found = vec![1; zeros.len()];
+    for at in [start, start + n_bytes - length] {
+        let read = file.read_exact_at(&mut found, at);
+        read.map_err(|error| format!("reading back {length} bytes at {at}: {error}"))?;
+        if found != zeros {
+            return Err(format!("what was written at {at} is not there"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the kernel sees neither partitions nor signatures any more. udev has it read the table again when the last
+/// writer closes the disk.
+fn is_blank(disk: &Disk, system: &System) -> Result<(), Failure> {
+    let started = std::time::Instant::now();
+    loop {
+        let disks = match system.disks() {
+            Ok(Some(disks)) => disks,
+            // A system that never collects facts again has none that differ from what was read back.
+            Ok(None) => return Ok(()),
+            Err(why) if started.elapsed() > FORGET_LIMIT => {
+                let what = format!("whether {} is blank is unknown: {why}", describe(disk));
+                return Err(Failure::new(Code::TargetIo, what).advise("clean the node again"));
+            }
+            Err(_) => {
+                std::thread::sleep(FORGET_POLL);
+                continue;
+            }
+        };
+        let found = disks.iter().find(|found| found.name == disk.name);
+        let Some(found) = found else {
+            return Err(Failure::new(Code::DiskChanged, format!("{} is gone", describe(disk)))
+                .advise("see the kernel log; clean the node again"));
+        };
+        if found.partitions.is_empty()
+            && found.filesystem.is_none()
+            && found.partition_table.is_none()
+        {
+            return Ok(());
+        }
+        if started.elapsed() > FORGET_LIMIT {
+            let message =
+                format!("{} was erased, but the kernel still shows its partitions", describe(disk));
+            return Err(Failure::new(Code::DiskBusy, message).advise(
+                "clean the node again after a reboot; something may keep a partition open",
+            ));
+        }
+        std::thread::sleep(FORGET_POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::ironic::steps::Kind;
+
+    fn order(properties: &Value) -> StepOrder {
+        let node = json!({"properties": properties, "instance_info": {}});
+        StepOrder { kind: Kind::Clean, step: json!({}), node, mismatch: None }
+    }
+
+    #[test]
+    fn only_disks_that_are_named_are_erased_and_none_named_is_a_failure() {
+        let failure = choices(&order(&json!({})), &[]).unwrap_err();
+        assert_eq!(failure.code, Code::DiskNone);
+        assert!(failure.advice.unwrap().to_string().contains("clean-disk"));
+        let hinted = order(&json!({"root_device": {"wwn": "0x5"}}));
+        let named = ["/dev/disk/by-id/x".to_owned(), "serial=S1".to_owned()];
+        let found = choices(&hinted, &named).unwrap();
+        assert_eq!(found[0].device.as_deref(), Some("/dev/disk/by-id/x"));
+        assert_eq!(found[1].hints.as_ref().unwrap()["serial"], "S1");
+        assert_eq!(found[2].hints.as_ref().unwrap()["wwn"], "0x5");
+        assert!(choices(&hinted, &["sda".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn nothing_begins_before_an_erasure_that_was_given_up_has_ended() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let limit = Duration::from_millis(50);
+        let erasures = Erasures::default();
+        let late = erasures.run(limit, &Stop::default(), move || ended.recv().ok());
+        assert_eq!(late, Err(Unanswered::Late(limit)));
+        assert_eq!(erasures.check_none_runs().unwrap_err().code, Code::DiskBusy);
+        end.send(()).unwrap();
+        let started = std::time::Instant::now();
+        while erasures.check_none_runs().is_err() {
+            assert!(started.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_span_are_zero_and_nothing_else() {
+        let path = std::env::temp_dir().join(format!("rci-wipe-{}", std::process::id()));
+        let size = usize::try_from(8 * END_BYTES).unwrap();
+        let end = usize::try_from(END_BYTES).unwrap();
+        std::fs::write(&path, vec![7; size]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        wipe_ends(&file, END_BYTES, 5 * END_BYTES).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let zeros =
+            |from: usize, to: usize| bytes[from * end..to * end].iter().all(|byte| *byte == 0);
+        let kept =
+            |from: usize, to: usize| bytes[from * end..to * end].iter().all(|byte| *byte == 7);
+        assert!(kept(0, 1) && zeros(1, 2) && kept(2, 5) && zeros(5, 6) && kept(6, 8));
+        // A span shorter than what is erased at each end.
+        wipe_ends(&file, 0, 512).unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,364 @@
+//! A node's `instance_info` as an order: image, disk, Ignition config.
+//!
+//! The keys are those of the step `install_coreos` in `OpenShift`'s ironic-agent-image, and of Metal3's `customDeploy`.
+
+use formats::command_line;
+use serde_json::{Map, Value, json};
+
+use super::steps::{ARGUMENTS, INSTALL, StepOrder};
+use crate::act::Failure;
+use crate::act::say::Say;
+use crate::act::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
+use crate::api::Install;
+use crate::clean;
+use crate::strict_json;
+
+/// Host names that a live image has if it got none.
+const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
+
+/// What to install.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Instance {
+    /// The order.
+    pub(super) install: Order,
+    /// Whether the image needs no signature, because its digest is known.
+    pub(super) is_digest_known: bool,
+    /// What is ignored, in words.
+    pub(super) notes: Vec<String>,
+}
+
+/// The order of a step. `hostname` is that of the live image.
+///
+/// # Errors
+/// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
+pub(super) fn instance(
+    order: &StepOrder,
+    hostname: &str,
+    is_insecure_allowed: bool,
+) -> Result<Instance, Failure> {
+    let info = order.node.get("instance_info").unwrap_or(&Value::Null);
+    let drive = configdrive(info)?;
+    let part = |key: &str| drive.and_then(|drive| drive.get(key)).unwrap_or(&Value::Null);
+    let meta_data = part("meta_data");
+    let image = image(info, is_insecure_allowed)?;
+    let is_digest_known = image.as_ref().is_some_and(|image| image.hash.is_some());
+    let copies_network = is_true(meta_data, "coreos_copy_network")?;
+    let hints = root_device(&order.node)?.cloned();
+    let install = Order {
+        ignition: IgnitionSource {
+            inline: Some(ignition(part("user_data"), hostname)?),
+            ..IgnitionSource::default()
+        },
+        image,
+        disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
+        append_kargs: words(meta_data, "coreos_append_karg")?,
+        copy_network: copies_network,
+        ..arguments(order)?
+    };
+    let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
+    let mut notes = Vec::new();
+    if has_network && !copies_network {
+        notes.push(
+            "network_data of the config drive is ignored: CoreOS does not read it; set coreos_copy_network in meta_data \
+             to install the live image's network profiles"
+                .to_owned(),
+        );
+    }
+    Ok(Instance { install, is_digest_known, notes })
+}
+
+fn invalid(message: impl Into<Say>) -> Failure {
+    Failure::new(Code::InstructionInvalid, message)
+}
+
+/// The arguments of the step, which are keys of `install` in VIM API v1.
+fn arguments(order: &StepOrder) -> Result<Order, Failure> {
+    let given = order
+        .arguments()
+        .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
+    match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
+        None => {
+            let install = |mut keys: Map<String, Value>| {
+                keys.insert("ignition".to_owned(), json!({}));
+                serde_json::from_value::<Install>(Value::Object(keys))
+            };
+            let is_wrong = |(key, value): &(&String, &Value)| {
+                install(Map::from_iter([((*key).clone(), (*value).clone())])).is_err()
+            };
+            match given.iter().find(is_wrong) {
+                Some((key, found)) => {
+                    let meaning = ARGUMENTS.iter().find(|(known, _)| known == key);
+                    let meaning = meaning.map_or("another value", |(_, meaning)| *meaning);
+                    Err(wrong(&format!("the step's argument {key}"), found, meaning))
+                }
+                None => install(given).map(Order::from).map_err(|error| invalid(error.to_string())),
+            }
+        }
+        Some(unknown) => {
+            let known: Vec<&str> = ARGUMENTS.iter().map(|(name, _)| *name).collect();
+            let message = format!(
+                "the step {INSTALL} has no argument {unknown}",
+                unknown = clean::quoted(unknown, 64)
+            );
+            Err(invalid(message).advise(format!("use one of {}", known.join(", "))))
+        }
+    }
+}
+
+fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
+    match info.get("configdrive") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(drive)) => Ok(Some(drive)),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(_) => Err(invalid("the config drive is an image or an address, expected an object")
+            .advise("pass configdrive as JSON with meta_data and user_data, which holds the Ignition config")),
+    }
+}
+
+/// The root device hints of the instance or, if it has none, of the node.
+///
+/// # Errors
+/// `INSTRUCTION_INVALID`: hints that are no object. They mean some disk, and that is not the other one.
+pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
+    for part in ["instance_info", "properties"] {
+        match node.get(part).and_then(|part| part.get("root_device")) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(hints)) if hints.is_empty() => {}
+            Some(Value::Object(hints)) => return Ok(Some(hints)),
+            Some(found) => {
+                return Err(wrong(&format!("{part}.root_device"), found, "an object with hints"));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A value of a wrong type. It may not count as absent: then something else would be installed than was asked for.
+fn wrong(name: &str, found: &Value, expected: &str) -> Failure {
+    let found = clean::text(&found.to_string(), 100);
+    invalid(format!("{name} is {found}, expected {expected}"))
+        .advise("correct it in Ironic and deploy the node again")
+}
+
+fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>, Failure> {
+    let text = |key: &str| match info.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+        Some(found) => Err(wrong(key, found, "text")),
+    };
+    let Some(source) = text("image_source")? else { return Ok(None) };
+    if !source.starts_with("http://") && !source.starts_with("https://") {
+        let message = format!(
+            "image_source is {source}, expected an http or https address",
+            source = clean::quoted(source, 200)
+        );
+        return Err(invalid(message).advise(
+            "give the address of a raw CoreOS image, or no image_source for the live image's own",
+        ));
+    }
+    let algorithm = text("image_os_hash_algo")?.map(str::to_ascii_lowercase);
+    let digest = text("image_os_hash_value")?.or(text("image_checksum")?);
+    if let (Some(name @ ("sha256" | "sha512")), Some(found)) = (algorithm.as_deref(), digest) {
+        let n_digits = if name == "sha256" { 64 } else { 128 };
+        let is_digest = found.len() == n_digits && found.bytes().all(|b| b.is_ascii_hexdigit());
+        // image_checksum may be the address of a file with digests.
+        if !is_digest && !found.contains("://") {
+            let found = Value::from(found);
+            let expected = format!("{n_digits} hexadecimal digits of {name}");
+            return Err(wrong("the digest of the image", &found, &expected));
+        }
+    }
+    let digest = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let hash = digest.and_then(|digest| match (algorithm.as_deref(), digest.len()) {
+        (None | Some("sha256"), 64) => Some(format!("sha256-{digest}")),
+        (None | Some("sha512"), 128) => Some(format!("sha512-{digest}")),
+        // MD5 and SHA-1 prove nothing, and the address of a file with digests is as good as the image's.
+        _ => None,
+    });
+    Ok(Some(ImageSource {
+        url: Some(source.to_owned()),
+        insecure: is_insecure_allowed || hash.is_some(),
+        hash,
+        ..ImageSource::default()
+    }))
+}
+
+/// The Ignition config as text, with a file for the host name.
+fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
+    let mut config = match user_data {
+        Value::Null => json!({"ignition": {"version": "3.0.0"}}),
+        Value::Object(_) => user_data.clone(),
+        Value::String(text) if text.trim().is_empty() => {
+            json!({"ignition": {"version": "3.0.0"}})
+        }
+        // What is not JSON is refused by the checks of the config, which say where it is wrong.
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(config) => config,
+            Err(_) => return Ok(text.clone()),
+        },
+        _ => return Err(invalid("user_data of the config drive is neither text nor an object")),
+    };
+    if !NO_NAMES.contains(&hostname) {
+        // The live image's own name: one of another form is not worth an install.
+        ignition::hostname::add_hostname(&mut config, hostname).ok();
+    }
+    let Value::String(text) = user_data else { return Ok(config.to_string()) };
+    // The text as it came, unless something was added: digests that people compare stay the same.
+    if serde_json::from_str::<Value>(text).is_ok_and(|given| given == config) {
+        return Ok(text.clone());
+    }
+    // A config that is written again would lose a key that occurs twice.
+    if let Err(why) = strict_json::parse(text.as_bytes())
+        && !text.trim().is_empty()
+    {
+        let message = format!("the Ignition config in user_data {why}");
+        return Err(Failure::new(Code::IgnitionInvalid, message)
+            .advise("correct user_data of the config drive"));
+    }
+    Ok(config.to_string())
+}
+
+/// Kernel arguments: a list, or one text with several.
+fn words(meta_data: &Value, key: &str) -> Result<Vec<String>, Failure> {
+    let texts = match meta_data.get(key) {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(texts)) => texts,
+        Some(text) => std::slice::from_ref(text),
+    };
+    let mut words = Vec::new();
+    for text in texts {
+        let text = text.as_str().ok_or_else(|| wrong(key, text, "text, or a list of texts"))?;
+        words.extend(command_line::arguments(text).map(|argument| argument.written.to_owned()));
+    }
+    Ok(words)
+}
+
+fn is_true(meta_data: &Value, key: &str) -> Result<bool, Failure> {
+    match meta_data.get(key) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(Value::String(text)) if text.is_empty() || text.eq_ignore_ascii_case("false") => {
+            Ok(false)
+        }
+        Some(found) => Err(wrong(key, found, "true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::ironic::steps::Kind;
+    use crate::engines::vim::order::tests::of;
+
+    fn order(info: &Value, args: &Value) -> StepOrder {
+        let node =
+            json!({"instance_info": info, "properties": {"root_device": {"serial": "s== P"}}});
+        StepOrder {
+            kind: Kind::Deploy,
+            step: json!({"step": INSTALL, "args": args}),
+            node,
+            mismatch: None,
+        }
+    }
+
+    fn install(info: &Value) -> Order {
+        instance(&order(info, &json!({})), "node-1", false).unwrap().install
+    }
+
+    #[test]
+    fn metal3s_instance_becomes_an_order() {
+        let install = install(&json!({
+            "root_device": {"name": "s== /dev/vda", "size": ">= 10"},
+            "image_source": "https://h/rhcos.raw.gz",
+            "image_os_hash_algo": "sha256", "image_os_hash_value": "ab".repeat(32),
+            "configdrive": {
+                "meta_data": {"coreos_append_karg": ["a=b c=\"d e\"", "f"], "coreos_copy_network": true},
+                "user_data": "{\"ignition\":{\"version\":\"3.2.0\"}}",
+                "network_data": {"links": []},
+            },
+        }));
+        let hash = format!("sha256-{}", "ab".repeat(32));
+        let expected = of(&json!({
+            "ignition": {"inline": install.ignition.inline},
+            "disk": {"hints": {"name": "s== /dev/vda", "size": ">= 10"}},
+            "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
+            "append_kargs": ["a=b", "c=\"d e\"", "f"],
+            "copy_network": true,
+        }));
+        assert_eq!(install, expected);
+        let config: Value = serde_json::from_str(&install.ignition.inline.unwrap()).unwrap();
+        assert_eq!(config["storage"]["files"][0]["contents"]["source"], "data:,node-1");
+    }
+
+    #[test]
+    fn without_an_image_the_live_images_own_is_installed_on_the_nodes_root_device() {
+        let install = install(&json!({}));
+        assert!(install.image.is_none());
+        assert_eq!(install.disk, of(&json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
+    }
+
+    #[test]
+    fn image_needs_a_signature_unless_its_digest_is_known_or_the_configuration_allows_it() {
+        let url = "http://h/i.raw";
+        for (checksum, is_allowed, insecure, has_hash) in [
+            (None, false, false, false),
+            (Some("ab".repeat(16)), false, false, false),
+            (None, true, true, false),
+            (Some("ab".repeat(64)), false, true, true),
+        ] {
+            let info = json!({"image_source": url, "image_checksum": checksum});
+            let found = image(&info, is_allowed).unwrap().unwrap();
+            assert_eq!(found.url.as_deref(), Some(url));
+            assert_eq!((found.insecure, found.hash.is_some()), (insecure, has_hash), "{info}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_advice() {
+        for (info, args) in [
+            (json!({"configdrive": "H4sIAAAA"}), json!({})),
+            (json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}), json!({})),
+            (json!({}), json!({"disk": "/dev/sda"})),
+            (json!({}), json!({"verify": "half"})),
+            (json!({}), json!({"save_partlabel": "data"})),
+            // The node has other hints, and the live image its own image.
+            (json!({"root_device": "/dev/sdb"}), json!({})),
+            (json!({"image_source": 5}), json!({})),
+            (
+                json!({"image_source": "http://h/i", "image_os_hash_algo": "sha512", "image_os_hash_value": "ab".repeat(32)}),
+                json!({}),
+            ),
+            (
+                json!({"image_source": "http://h/i", "image_os_hash_algo": "SHA256", "image_os_hash_value": "xy".repeat(32)}),
+                json!({}),
+            ),
+            (json!({"image_source": "q".repeat(300_000)}), json!({})),
+            (json!({}), json!({"k".repeat(300_000): 1})),
+            (json!({"image_source": "http://h/i", "image_checksum": [1]}), json!({})),
+            (json!({"configdrive": {"meta_data": {"coreos_append_karg": ["a", 1]}}}), json!({})),
+            (json!({"configdrive": {"meta_data": {"coreos_copy_network": 1}}}), json!({})),
+            (json!({}), json!("existing_data=wipe")),
+        ] {
+            let failure = instance(&order(&info, &args), "", false).unwrap_err();
+            assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
+            assert!(failure.to_string().len() < 1000, "{} bytes", failure.to_string().len());
+        }
+    }
+
+    #[test]
+    fn config_is_unchanged_unless_the_host_name_is_added() {
+        let text = "{ \"ignition\": {\"version\": \"3.4.0\"} }";
+        assert_eq!(ignition(&json!(text), "localhost").unwrap(), text);
+        let named =
+            r#"{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/hostname"}]}}"#;
+        assert_eq!(ignition(&json!(named), "node-1").unwrap(), named);
+        assert_eq!(ignition(&json!("not JSON"), "node-1").unwrap(), "not JSON");
+        let twice = r#"{"ignition":{"version":"3.2.0"},"passwd":{},"passwd":{}}"#;
+        assert_eq!(ignition(&json!(twice), "localhost").unwrap(), twice);
+        let failure = ignition(&json!(twice), "node-1").unwrap_err();
+        assert!(failure.to_string().contains("passwd"), "{failure}");
+        assert!(ignition(&json!(text), "node-1").unwrap().contains("data:,node-1"));
+        assert!(!ignition(&json!(text), "node 1;").unwrap().contains("hostname"));
+    }
+}
