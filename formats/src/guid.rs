@@ -35,7 +35,7 @@ pub fn uuid(bytes: &[u8]) -> String {
     Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |uuid| uuid.to_string())
 }
 
-/// A UUID as [`uuid`] writes it; `None` if all its bytes are 0.
+/// A UUID as [`uuid()`] writes it; `None` if all its bytes are 0.
 #[must_use]
 pub fn uuid_if_set(bytes: &[u8]) -> Option<String> {
     bytes.iter().any(|byte| *byte != 0).then(|| uuid(bytes))

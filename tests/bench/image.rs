@@ -17,9 +17,9 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use run_coreos_installer::act::Verify;
 use run_coreos_installer::act::image::{Head, Image, Source};
 use run_coreos_installer::act::stream::Stream;
-use run_coreos_installer::api::Verify;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::http::{Client, VimSettings};
 use run_coreos_installer::signals::Stop;

@@ -37,6 +37,6 @@ fn main() -> std::io::Result<()> {
 fn matches(disks: &[Disk], hints: &Map<String, Value>) -> Value {
     match Hints::parse(hints) {
         Ok(hints) => disks.iter().filter(|d| hints.matches(d)).map(|d| d.device.as_str()).collect(),
-        Err(error) => error.into(),
+        Err(error) => error.in_words(run_coreos_installer::engines::vim::words).into(),
     }
 }

@@ -261,7 +261,7 @@ fn agent_process() {
     let settings_of_job = &mut machine.settings;
     // What outlives the process.
     fs::create_dir_all(folder.join("run")).unwrap();
-    std::os::unix::fs::symlink(folder.join("run"), &settings_of_job.run_dir).unwrap();
+    std::os::unix::fs::symlink(folder.join("run"), &settings_of_job.site.run_dir).unwrap();
     settings_of_job.poweroff = vec!["touch".into(), folder.join("off").to_str().unwrap().into()];
     settings_of_job.vim.url = None;
     let stop = Stop::on_signals().unwrap();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::{Disk, ObstacleKind};
-use run_coreos_installer::act::act::{Mark, Watch};
+use run_coreos_installer::act::install::{Mark, Watch};
 use run_coreos_installer::act::run::{Task, write};
 use run_coreos_installer::act::selection::Selection;
 use run_coreos_installer::act::writers::{End, Ran, Writer};

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::act::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::artifacts::Artifact;
 use crate::bmc;
 use crate::disk::{Disk, DiskKind, Namespace};
+use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::job::{digest, write_old_disk_of};
 use crate::lab::Lab;
 use crate::machine::{Dimm, Machine, Slot};

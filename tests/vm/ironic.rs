@@ -7,10 +7,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::act::{LIVE, installed_ignition, live_config, nonce, start_lab};
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact};
 use crate::boot;
+use crate::install::{LIVE, installed_ignition, live_config, nonce, start_lab};
 use crate::machine::Machine;
 use crate::server::{Ironic, Options, port};
 use crate::template::restore;

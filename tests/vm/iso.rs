@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::act::{
-    LIVE, boot_installed, check_installed, installed_ignition, live_config, live_config_of, nonce,
-    start_lab_serving,
-};
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
 use crate::guest::{Boot, Guest};
+use crate::install::{
+    LIVE, boot_installed, check_installed, installed_ignition, live_config, live_config_of, nonce,
+    start_lab_serving,
+};
 use crate::machine::Machine;
 use crate::pointer;
 

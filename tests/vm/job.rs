@@ -13,9 +13,9 @@ use nix::unistd::{Whence, lseek};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::act::{LIVE, check_proved, nonce, small_instruction, start_lab_with, whole_job};
 use crate::artifacts::test_folder;
 use crate::guest::EMERGENCY;
+use crate::install::{LIVE, check_proved, nonce, small_instruction, start_lab_with, whole_job};
 use crate::machine::Machine;
 use crate::narrator::Narrator;
 use crate::template::restore_live;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::act::{
-    LIVE, check_proved, live_config, live_config_of, nonce, small_instruction, start_lab_serving,
-};
 use crate::artifacts::{Artifact, artifact};
 use crate::boot;
 use crate::guest::{Boot, EMERGENCY, Guest};
+use crate::install::{
+    LIVE, check_proved, live_config, live_config_of, nonce, small_instruction, start_lab_serving,
+};
 use crate::lab::Lab;
 use crate::machine::Machine;
 

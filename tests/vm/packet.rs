@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::act::{LIVE, check_proved, instruction, live_config_of, nonce, start_lab_serving};
 use crate::artifacts::{Artifact, artifact};
 use crate::boot;
 use crate::cpio::{GuestFile, append};
 use crate::guest::{Boot, Guest};
+use crate::install::{LIVE, check_proved, instruction, live_config_of, nonce, start_lab_serving};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::netboot::write_live_image;

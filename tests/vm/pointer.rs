@@ -8,11 +8,11 @@ use anyhow::{Context, Result, ensure};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-use crate::act::{
+use crate::boot;
+use crate::install::{
     boot_installed, check_proved, installed_ignition, live_config_of, nonce, percent,
     small_instruction, start_lab_serving,
 };
-use crate::boot;
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::template::restore;

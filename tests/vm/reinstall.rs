@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::act::{LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with};
 use crate::artifacts::Artifact;
 use crate::disk::{Disk, DiskKind};
 use crate::guest::EMERGENCY;
+use crate::install::{
+    LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with,
+};
 use crate::job::digest;
 use crate::machine::Machine;
 use crate::template::{restore_live, restore_live_with};

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::act::{
-    LIVE, check_proved, instruction, nonce, small_instruction, start_lab, start_lab_with,
-};
 use crate::disk::{Disk, DiskKind};
 use crate::guest::Guest;
+use crate::install::{
+    LIVE, check_proved, instruction, nonce, small_instruction, start_lab, start_lab_with,
+};
 use crate::job::{digest, write_old_disk};
 use crate::lab::Lab;
 use crate::machine::Machine;

@@ -18,12 +18,12 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::act::{LIVE, live_config, live_config_of, percent};
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
 use crate::disk::Disk;
 use crate::guest::{Boot, Guest};
+use crate::install::{LIVE, live_config, live_config_of, percent};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::qmp::Qmp;

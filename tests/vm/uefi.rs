@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::act::{LIVE, boot_installed, check_installed, nonce, start_lab_serving};
 use crate::artifacts::{Artifact, artifact};
 use crate::guest::{Boot, Guest};
+use crate::install::{LIVE, boot_installed, check_installed, nonce, start_lab_serving};
 use crate::machine::Machine;
 use crate::netboot::{fetched, write_boot_folder};
 

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::act::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::artifacts::Artifact;
 use crate::debugger::{Debugger, Socket};
 use crate::disk::Disk;
 use crate::faults::{of_code, refused_for, refused_with};
 use crate::guest::Guest;
+use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::qr_reader;

@@ -1,9 +1,8 @@
 //! Writing the disk: which one, whether it may be, and the run of coreos-installer.
 //!
 //! Nothing here is reachable from the code that collects facts. The order is
-//! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`act::Act::carry_out`].
+//! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`install::Act::carry_out`].
 
-pub mod act;
 pub mod advice;
 pub mod array_metadata;
 mod blank;
@@ -21,6 +20,7 @@ mod follow;
 pub mod hints;
 pub mod identity;
 pub mod image;
+pub mod install;
 mod labels;
 pub mod order;
 pub mod osmet;

@@ -99,6 +99,13 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
     // memory for a large config.
     secret::conceal_config(&bytes);
     let checked = checked.map_err(refuse)?;
+    let warnings = warnings_of(order, &checked);
+    Ok((bytes.into_owned(), warnings))
+}
+
+/// Warnings about a config that is installed all the same.
+fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
+    let source = &order.ignition;
     let mut warnings: Vec<String> = checked
         .warnings
         .iter()
@@ -113,7 +120,7 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
     let arguments = arguments.chain(first_boot.map(|argument| argument.written));
     let platform = order.platform.as_deref();
     warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
-    Ok((bytes.into_owned(), warnings))
+    warnings
 }
 
 /// Checks everything else; the disk has been chosen.
@@ -234,7 +241,7 @@ fn arguments(order: &Order) -> Result<(), Failure> {
             && !platform.is_empty()
             && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
     {
-        let found = clean::quoted(platform, 100).to_string();
+        let found = clean::quoted(platform, 100).clone();
         return refuse(say![Term::Platform, " is ", found, ", expected a name such as metal"]);
     }
     // The arguments end up between single quotes in a file that GRUB reads.
@@ -243,7 +250,7 @@ fn arguments(order: &Order) -> Result<(), Failure> {
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
         let expected = ", expected arguments without quotes or control characters";
-        let found = clean::quoted(args, 100).to_string();
+        let found = clean::quoted(args, 100).clone();
         return refuse(say![Term::FirstbootArgs, " is ", found, expected]);
     }
     saved_partitions(order)
@@ -273,7 +280,7 @@ fn saved_partitions(order: &Order) -> Result<(), Failure> {
 }
 
 fn contains(key: Term, value: &str, expected: &'static str) -> Say {
-    let value = clean::quoted(value, 100).to_string();
+    let value = clean::quoted(value, 100).clone();
     say![key, " contains ", value, ", expected ", expected]
 }
 

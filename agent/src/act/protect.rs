@@ -177,7 +177,7 @@ mod tests {
         ] {
             for lists in [[&[entry.to_owned()][..], &[]], [&[], &[entry.to_owned()][..]]] {
                 let failure = check(&disk(), &[], lists, &|_| None).unwrap_err();
-                assert!(failure.to_string().contains(why), "{entry}: {}", failure);
+                assert!(failure.to_string().contains(why), "{entry}: {failure}");
             }
         }
     }

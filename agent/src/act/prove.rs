@@ -10,9 +10,9 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
-use super::act::{Act, Mark};
 use super::advice::advice;
 use super::erase::Erasure;
+use super::install::{Act, Mark};
 use super::order::{OnUnproved, Order};
 use super::outcome::{Check, CheckName, DiskState, Outcome, Proof};
 use super::run::interrupted;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use probes::block::Disk;
 use tracing::warn;
 
-use super::act::{Mark, Watch};
 use super::advice::advice;
 use super::counters::{self, Reading};
+use super::install::{Mark, Watch};
 use super::outcome::{DiskState, Outcome};
 use super::selection::Selection;
 use super::settle;

@@ -39,7 +39,7 @@ impl Saved {
                 _ => Filter::parse_all(&[], &one),
             };
             let filters = filters.ok().filter(|_| !text.is_empty()).ok_or_else(|| {
-                let found = clean::quoted(&text, 100).to_string();
+                let found = clean::quoted(&text, 100).clone();
                 let expected = ", expected labels, shell patterns such as data*, or numbers and ranges such as 5 \
                      or 5-7";
                 let what = say![key, " contains ", found, expected];

@@ -5,16 +5,16 @@ use tracing::{info, warn};
 
 use super::sequence::Job;
 use super::{Ended, banner};
-use crate::act::act::{Act, Mark, Watch};
 use crate::act::blocking;
+use crate::act::install::{Act, Mark, Watch};
 use crate::act::seen::Seen;
 use crate::act::{Order, Outcome, Stage, State, describe};
 use crate::checkpoint;
 use crate::qr::Summary;
 
 impl Watch for Job<'_> {
-    fn stage(&self, stage: Stage, state: State, percent: Option<u8>, message: Option<&str>) {
-        self.push_event(stage, state, percent, message);
+    fn stage(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
+        self.push_event(stage, how, percent, message);
     }
 
     fn note(&self, mark: Mark) {

@@ -17,7 +17,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             .filter_map(|line| line.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-    };
+        inspector: None,
+    }
+    .with_inspector(&kernel);
     for command in ["install", "inspect"] {
         configure(&["agent".into(), command.into()], &sources, true).ok();
     }

@@ -1,8 +1,8 @@
 //! Output of coreos-installer: version, progress, last lines.
 #![no_main]
 
-use run_coreos_installer::act::installer::parse_version;
 use run_coreos_installer::act::progress::{Lines, Tail, percent};
+use run_coreos_installer::act::writers::coreos_installer::parse_version;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (mut lines, mut tail) = (Lines::default(), Tail::default());

@@ -152,7 +152,7 @@ fn locate(wanted: &ImageSource, disk: &Disk, client: &Client) -> Result<Location
     };
     if let Some(digest) = &wanted.hash {
         if formats::digest::Algorithm::of(digest).is_none() {
-            let found = clean::quoted(digest, 100).to_string();
+            let found = clean::quoted(digest, 100).clone();
             let message =
                 say![Term::ImageHashKey, " is ", found, ", expected sha256-… or sha512-…"];
             return Err(Failure::new(Code::ImageHash, message));

@@ -37,7 +37,7 @@ const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
 /// Learns how an install goes on.
 pub trait Watch {
     /// A stage starts, continues or ends.
-    fn stage(&self, stage: Stage, state: State, percent: Option<u8>, message: Option<&str>);
+    fn stage(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>);
 
     /// What a crash from now on would leave. A parent process that reports the crash must know it.
     fn note(&self, mark: Mark);
@@ -138,8 +138,8 @@ impl Act<'_> {
         if self.stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
     }
 
-    pub(super) fn stage(&self, stage: Stage, state: State, message: Option<&str>) {
-        self.watch.stage(stage, state, None, message);
+    pub(super) fn stage(&self, stage: Stage, how: State, message: Option<&str>) {
+        self.watch.stage(stage, how, None, message);
     }
 
     fn selection<'b>(&'b self, order: &'b Order) -> Selection<'b> {
