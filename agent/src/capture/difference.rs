@@ -1,4 +1,4 @@
-//! Where two reports of one machine differ, times and the section `live` apart.
+//! Compares two reports of one machine, except for times and the section `live`.
 
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ pub(super) fn differences(one: &str, other: &str) -> anyhow::Result<Vec<String>>
     Ok(found)
 }
 
-/// The keys at which the reports differ in more than the content of texts and the order of lists, which
-/// goes by them.
+/// Returns the keys at which the reports differ in more than text content and the list order that
+/// depends on it.
 ///
 /// # Errors
 /// If one of them is not JSON.

@@ -1,9 +1,9 @@
-//! The last check of an anonymised capture: every identifier of the original report is searched for in
-//! every name and content, in every spelling. One that is left is an error, and no file is written.
+//! The last check of an anonymised capture: it searches every name and content for every identifier
+//! from the original report, in every spelling. A remaining one is an error, and no file is written.
 //!
-//! The check does not ask how a value was replaced, so that a format that the anonymiser does not know
-//! cannot leak silently. What could be a word or a size is not searched for ([`is_searched_text`],
-//! [`is_searched_number`]): it occurs by chance.
+//! The check does not depend on the replacement method, so a format that the anonymiser does not know
+//! cannot leak silently. It skips values that could be a word or a size ([`is_searched_text`],
+//! [`is_searched_number`]), because those occur by chance.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -43,9 +43,9 @@ pub(super) struct Leak {
 pub(super) struct Identifiers(BTreeMap<String, String>);
 
 impl Identifiers {
-    /// Everything in `report` that names one part, port or file system and could not be there by chance.
-    /// `recorded` is the original: a serial number that is the name of a place in the tree, as that of a
-    /// USB root hub is its controller's PCI address, names nothing.
+    /// Collects everything in `report` that identifies one part, port or file system and cannot occur by chance.
+    /// `recorded` is the original: a serial number that is also a path component there (a USB root hub has
+    /// its controller's PCI address) identifies nothing.
     pub(super) fn of(report: &Value, recorded: &Recorded) -> Identifiers {
         let mut found = Identifiers::default();
         found.add("", report);
@@ -116,7 +116,7 @@ impl Identifiers {
     }
 }
 
-/// Whether the values of a key of the report name one part, port or file system.
+/// Returns true if the values of this report key identify one part, port or file system.
 fn is_identifier(key: &str) -> bool {
     const KEYS: [&str; 20] = [
         "serial",
@@ -145,7 +145,7 @@ fn is_identifier(key: &str) -> bool {
         || ["port_name", "node_name", "fabric_name", "machine_id"].contains(&key)
 }
 
-/// UUIDs that say what something is, in lower case.
+/// Collects UUIDs with a public meaning, in lower case.
 fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
     match report {
         Value::Array(list) => list.iter().for_each(|value| public_uuids(value, found)),
@@ -178,14 +178,14 @@ fn spellings(value: &str) -> Vec<Spelling> {
     found
 }
 
-/// Whether a text is no word and no size: it has a digit, and not only a few digits.
+/// Returns true if a text is neither a word nor a size: it has a digit, and more than a few digits.
 fn is_searched_text(text: &str) -> bool {
     let n_digits = text.bytes().filter(u8::is_ascii_digit).count();
     let is_size = n_digits == text.len() && n_digits <= MAX_PLAIN_DECIMALS;
     text.len() >= MIN_TEXT && text.is_ascii() && n_digits > 0 && !is_size && !is_placeholder(text)
 }
 
-/// Whether hexadecimal digits are long enough, and not mostly zeros or ones: as digits, and as bytes,
+/// Returns true if hexadecimal digits are long enough, and not mostly zeros or ones: as digits, and as bytes,
 /// since binary data is full of those.
 fn is_searched_number(digits: &str) -> bool {
     let n_distinctive = digits.bytes().filter(|digit| !b"0f".contains(digit)).count();
@@ -195,7 +195,7 @@ fn is_searched_number(digits: &str) -> bool {
         && n_distinctive_bytes >= MIN_DISTINCTIVE_BYTES
 }
 
-/// The lower-case digits of a MAC, UUID, WWN or the like in any of its forms.
+/// Returns the lower-case digits of a MAC, UUID, WWN or similar in any form.
 fn digits(value: &str) -> Option<String> {
     let lower = value.to_lowercase();
     // In a multipath device's UUID a 3 comes before a WWN.
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
         Ok(Search { halves: [half(true)?, half(false)?] })
     }
 
-    /// Adds what `content`, the content or name of what is at `path`, still contains.
+    /// Adds the identifiers that remain in `content`, which is the content or name of the file at `path`.
     fn add_to(&self, leaks: &mut BTreeSet<Leak>, path: &str, content: &[u8]) {
         for half in &self.halves {
             for found in half.found.find_overlapping_iter(content) {

@@ -2,9 +2,9 @@
 //! (`opencomputeproject/ocp-diag-core`, `json_spec/output`).
 //!
 //! One run with one step for each kind of part. A warning or a critical finding is a diagnosis `FAIL` that names the
-//! part; a finding of the severity info is a line of the log. A step whose section was not read ends with `SKIP`; one
-//! that was read in part, and found nothing, has the diagnosis `UNKNOWN`. A fault, with its suspects, follows the
-//! diagnoses from which it was concluded as an extension named [`FAULT`].
+//! part; an info finding is a log line. A step whose section was not read ends with `SKIP`; one
+//! that was partly read, without findings, has the diagnosis `UNKNOWN`. A fault, with its suspects, follows the
+//! diagnoses that led to it, as an extension named [`FAULT`].
 
 use std::time::SystemTime;
 
@@ -23,13 +23,13 @@ use crate::report::Report;
 const STEPS: [&str; 10] =
     ["identity", "firmware", "power", "bmc", "os", "cpu", "memory", "disk", "nic", "pci"];
 
-/// The name of an extension whose content is a fault, with the keys of the report.
+/// The name of the extension that contains a fault, with the keys of the report.
 pub const FAULT: &str = "run-coreos-installer.fault";
 
 /// A part that diagnoses can name, and its `hardwareInfo`.
 type Hardware = (PartId, Value);
 
-/// The findings of `report` as the output of a run that was started as `command_line`.
+/// Returns the findings of `report` as the output of a run with this `command_line`.
 #[must_use]
 pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     let parts = hardware(report);
@@ -69,7 +69,7 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     lines.text
 }
 
-/// How a step ended.
+/// The end of a step.
 enum Step {
     /// A finding of it is at least a warning.
     Failed,
@@ -132,7 +132,7 @@ fn step(
     step
 }
 
-/// Whether the first evidence of a fault, which decided its class, is one of these findings.
+/// Returns true if one of these findings is the first evidence for a fault, which decided its class.
 fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
     let Some(first) = fault.evidence.first() else { return false };
     findings.iter().any(|finding| first.is_of(finding))
@@ -144,7 +144,7 @@ fn content(fault: &Fault) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string_pretty(fault).ok()?).ok()
 }
 
-/// Whether anything was read of it. A section may be there with nothing known in it.
+/// Returns true if anything was read of it. A section may be there with nothing known in it.
 fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {

@@ -24,7 +24,7 @@ use crate::{bounded, output};
 /// The largest report that is read; one of a machine with a thousand PCI devices has about 2 MB.
 const LIMIT_BYTES: u64 = 64 << 20;
 
-/// Prints what differs between two machines.
+/// Prints the differences between two machines.
 ///
 /// # Errors
 /// If one of them cannot be read.
@@ -68,7 +68,7 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
     Ok(if found.is_empty() { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
-/// Prints what a machine must have to be like this one.
+/// Prints the requirements for a machine like this one.
 ///
 /// # Errors
 /// If the machine cannot be read.
@@ -148,10 +148,10 @@ fn without_repeated(members: Vec<Member>) -> Vec<Member> {
     kept
 }
 
-/// What identifies the parts of a machine, with the kind of the part and the position of the identity in the kind.
+/// Returns the identities of a machine's parts, with the kind of part and the identity's position in the kind.
 ///
-/// Some makers give one UUID, MAC address or serial number to several machines. So the identities that the id of the
-/// node can be made of do not count.
+/// Some makers give one UUID, MAC address or serial number to several machines. So the identities from which a node
+/// ID can be derived do not count.
 fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usize, String)> {
     let mac = machine.node_id.as_deref().and_then(|id| id.strip_prefix("mac-"));
     let is_id = move |text: &str| {
@@ -222,7 +222,7 @@ fn load(path: &Path) -> anyhow::Result<Value> {
     Ok(report)
 }
 
-/// Whether the file begins with a JSON object.
+/// Returns true if the file begins with a JSON object.
 fn starts_like_json(path: &Path) -> bool {
     let mut head = Vec::new();
     let is_read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
@@ -233,7 +233,7 @@ fn starts_like_json(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// How many machines count if there is one report for each MAC address and serial number of a DIMM.
+    /// Counts the machines, with one report for each MAC address and DIMM serial number.
     fn n_counted(id: &str, serial: Option<&str>, parts: &[(&str, &str)]) -> usize {
         let member = |(mac, dimm): &(&str, &str)| {
             let report = json!({

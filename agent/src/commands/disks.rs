@@ -28,7 +28,7 @@ const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
 const MAX_COLUMN: usize = 28;
 const MIN_LAST: usize = 30;
 
-/// What the command prints as JSON.
+/// The command's JSON output.
 #[derive(Debug, Serialize)]
 struct Disks<'a> {
     disks: Vec<Entry<'a>>,
@@ -51,7 +51,7 @@ struct Entry<'a> {
     existing_data: Vec<ExistingData>,
 }
 
-/// Which disk would be written, or why none.
+/// The disk that would be written, or the reason for none.
 #[derive(Debug, Default, Serialize)]
 struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ fn columns(cells: &str, judgement: &str, least: usize, width: usize) -> String {
     format!("{}\n{}", cells.trim_end(), wrapped(judgement, 4, width))
 }
 
-/// Whether an install may use the disk, and what is on it.
+/// Describes the disk's eligibility for an install, and its content.
 fn judgement(disk: &Entry<'_>) -> String {
     if !disk.eligible {
         let why = disk.not_eligible_because.join("; ");

@@ -36,7 +36,7 @@ use crate::{api, capture, expect, output};
 /// `inspect` and its like have a person waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// How often the main thread checks for a signal while another one reads the machine.
+/// Interval at which the main thread checks for a signal while another one reads the machine.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
 /// Stack of that other thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -224,7 +224,7 @@ fn open(options: &SourceOptions) -> anyhow::Result<Source> {
     }
 }
 
-/// The captured machine at `root`; `option` is what precedes it in an error.
+/// Opens the captured machine at `root`; `option` precedes it in an error.
 fn captured(root: &Path, option: &str) -> anyhow::Result<Source> {
     Source::captured(root).map_err(|error| {
         let found = match error.kind() {
@@ -249,7 +249,7 @@ fn require_hardware(report: &Report, options: &SourceOptions) -> anyhow::Result<
     }
 }
 
-/// Whether the option was given on the command line, not by a weaker source.
+/// Returns true if the option was given on the command line, not by a weaker source.
 fn is_typed(settings: &[Setting], name: &str) -> bool {
     settings.iter().any(|s| s.name == name && s.origin == Origin::CommandLine)
 }

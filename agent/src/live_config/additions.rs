@@ -1,4 +1,4 @@
-//! What users add to a live image: files, units, network profiles, and the version of its config.
+//! User additions to a live image: files, units, network profiles, and the version of its config.
 
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};

@@ -1,4 +1,4 @@
-//! What the agent in the live image does: it asks a VIM, or installs a config that the image names or contains.
+//! The job of the agent in the live image: it asks a VIM, or installs a config that the image names or contains.
 
 use std::path::Path;
 

@@ -38,7 +38,7 @@ pub(super) fn written(name: &str, settings: &[Setting]) -> String {
     setting.map_or_else(|| format!("--{name}"), Setting::written)
 }
 
-/// The text of `error` with options in place of settings.
+/// Returns the text of `error` with option names in place of settings.
 pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     let LiveError::Setting { setting, found, expected } = error else { return error.to_string() };
     if *setting == "boot" {

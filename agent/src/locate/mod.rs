@@ -1,4 +1,4 @@
-//! `locate`: the lights of the chassis, of a network port and of a disk's bay. This is the only code that switches lights.
+//! `locate`: the lights of the chassis, of network ports and disk bays. This is the only code that switches lights.
 
 mod bay;
 mod kernel;

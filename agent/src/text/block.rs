@@ -76,7 +76,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     }
 }
 
-/// What a technician looks for: location, construction, content.
+/// Details for technicians: location, construction, content.
 fn details(disk: &Disk) -> Vec<String> {
     let bay = disk.bay.as_ref().and_then(|bay| {
         let light = if bay.is_fault_on == Some(true) { ", fault light on" } else { "" };

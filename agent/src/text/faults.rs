@@ -38,7 +38,7 @@ pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
     }
 }
 
-/// Part, place, what is printed on it, and the certainty.
+/// Part, place, label, and certainty.
 fn suspect(suspect: &Suspect) -> String {
     let place = suspect.label.as_ref().filter(|label| !suspect.part.contains(label.as_str()));
     let place = place.map(|label| format!(" in {label}")).unwrap_or_default();

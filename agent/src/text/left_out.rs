@@ -1,4 +1,4 @@
-//! What `check --only` does not judge: the kernel log, for one, has findings about every kind of part.
+//! Checks that `check --only` leaves out: the kernel log, for one, has findings about every kind of part.
 
 use probes::collect::COLLECTORS;
 use probes::findings::collectors;
@@ -28,7 +28,7 @@ pub fn left_out(only: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| format!("Not judged because of --only: {list}."))
 }
 
-/// A section, with what one would not expect in it.
+/// Names a section, with its unexpected contents.
 fn described(section: &str) -> &str {
     match section {
         "os" => "os (with the kernel log)",

@@ -1,5 +1,5 @@
-//! Collects the secrets of a machine: values of the report and of files whose names or formats say so, and what looks
-//! like one anywhere.
+//! Collects the secrets of a machine: values of the report, values in files whose names or formats mark them as secret,
+//! and anything that looks like a secret elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -94,7 +94,7 @@ fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
     }
 }
 
-/// What is known by the name of a file alone.
+/// Collects secrets that the file name alone reveals.
 fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     match name {
         // Of NVMe over fabrics: traddr=<address>,trsvcid=<port>,…
@@ -113,7 +113,7 @@ fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     }
 }
 
-/// The volume of LVM's that a file of sysfs or of udev's database names.
+/// Returns the LVM volume that a file of sysfs or of udev's database names.
 fn volume(files: &BTreeMap<String, Vec<u8>>, path: &str, content: &[u8]) -> Option<Volume> {
     let text = |content| std::str::from_utf8(content).ok();
     if path.starts_with("run/udev/") {
@@ -160,7 +160,7 @@ fn number(digits: &str, turned: &str, secrets: &mut Secrets) {
     }
 }
 
-/// What arguments of a kernel, or a URL, hold.
+/// Collects the secrets in kernel arguments or a URL.
 fn in_line(line: &str, secrets: &mut Secrets) {
     secrets.in_text(line);
     in_addresses(line, secrets);

@@ -1,5 +1,5 @@
-//! What was read of disks (`kernel/disk/<device>/<offset>-<length>`): boot records, GUID partition tables,
-//! LVM's labels and metadata. A GPT that was good stays a good one, and a damaged one damaged (UEFI 2.10
+//! Data read from disks (`kernel/disk/<device>/<offset>-<length>`): boot records, GUID partition tables,
+//! LVM labels and metadata. A valid GPT stays valid, and a damaged one stays damaged (UEFI 2.10
 //! §5.3.2).
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use formats::crc::crc32;
 use formats::gpt::Header;
 use formats::{Field, lvm, mbr};
 
-/// Where a header may begin: blocks have 512 bytes or a multiple of it.
+/// Step between possible header positions: blocks have 512 bytes or a multiple of it.
 const STEP_BYTES: usize = 512;
 
-/// Whether the file at `path` was read of a disk.
+/// Returns true if the file at `path` was read from a disk.
 pub(super) fn is_disk(path: &str) -> bool {
     place(path).is_some()
 }
@@ -22,7 +22,7 @@ fn place(path: &str) -> Option<(&str, u64)> {
     Some((device, place.split_once('-')?.0.parse().ok()?))
 }
 
-/// The fields of one read. The entries of a GPT may lie in several: see [`entry_guids`].
+/// Returns the fields of one read. GPT entries may extend over several: see [`entry_guids`].
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let Some((_, start)) = place(path) else { return Vec::new() };
     let boot_record = if start == 0 { mbr::fields(content) } else { Vec::new() };
@@ -48,7 +48,7 @@ fn headers(content: &[u8]) -> impl Iterator<Item = (usize, Header)> {
 struct Table<'a> {
     path: &'a str,
     device: &'a str,
-    /// Where it begins in the read.
+    /// Its offset in the read.
     at: usize,
     header: Header,
     /// The size of a block: a header says in which one it lies.
@@ -105,7 +105,7 @@ pub(super) fn reseal(
     }
 }
 
-/// Bytes of a disk, put together of what was read of it; fewer where a part was not read.
+/// Assembles bytes of a disk from its reads; returns fewer where a part was not read.
 fn read(files: &BTreeMap<String, Vec<u8>>, device: &str, first: u64, n_bytes: usize) -> Vec<u8> {
     let folder = format!("kernel/disk/{device}/");
     let mut bytes = Vec::with_capacity(n_bytes);

@@ -39,7 +39,7 @@ impl Pseudonyms {
         Pseudonyms { key, known: BTreeMap::new(), taken, whole, ipv4 }
     }
 
-    /// The replacement of a secret, of the same kind.
+    /// Returns the replacement of a secret, which has the same kind.
     pub(super) fn of(&mut self, secret: &Secret, secrets: &Secrets) -> Secret {
         match secret {
             Secret::Text(text) => Secret::Text(self.text(text)),
@@ -83,7 +83,7 @@ impl Pseudonyms {
         })
     }
 
-    /// A name of iSCSI: its month stays, and each label and word of the rest is what it is elsewhere too.
+    /// Replaces an iSCSI name: the month stays, and each other label and word gets its usual replacement.
     pub(super) fn iscsi(&mut self, name: &str) -> String {
         let Some((start, rest)) = split_iscsi(name) else { return self.text(name) };
         let mut put = start.to_owned();
@@ -145,7 +145,7 @@ impl Pseudonyms {
     }
 
     /// A prefix of 64 bits becomes one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
-    /// interface identifier that was made of a MAC is made of that MAC's replacement.
+    /// interface identifier derived from a MAC is derived from that MAC's replacement.
     fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
         let text = format!("{:032x}", address.to_bits());
         let (prefix, host) = text.split_at(16);
@@ -186,7 +186,7 @@ impl Pseudonyms {
         self.drawn("", value, &text).unwrap_or_else(|| value.to_owned())
     }
 
-    /// What `make` draws for a value of this kind, and for no other one; `None` if nearly all are taken.
+    /// Draws a value with `make` that no other value of this kind has; `None` if nearly all are taken.
     fn drawn(
         &mut self,
         kind: &str,
@@ -236,7 +236,7 @@ fn is_universal(address: IpAddr) -> bool {
     }
 }
 
-/// The digits of `to` in the letters' case and with the signs of `like`.
+/// Returns the digits of `to` with the letter case and separators of `like`.
 fn in_style_of(like: &str, to: &str) -> String {
     // A digit may become a letter, in the case of the letters that are there.
     let is_upper = like.bytes().any(|byte| byte.is_ascii_uppercase())

@@ -1,4 +1,4 @@
-//! Which format each file of a capture has, and what in it reveals something. The crate `formats` declares the
+//! Maps each file of a capture to its format and to the secrets in it. The crate `formats` declares the
 //! secret fields of a format next to its parser.
 
 use std::net::IpAddr;
@@ -88,17 +88,17 @@ pub(super) fn reseal(path: &str, original: &[u8], content: &mut [u8]) {
     }
 }
 
-/// Whether the file at `path` is a lease.
+/// Returns true if the file at `path` is a lease.
 pub(super) fn is_lease(path: &str) -> bool {
     LEASES.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Whether the file at `path` is a list of mounts, of one process or of all.
+/// Returns true if the file at `path` lists mounts, whether of one process or of all.
 fn is_mount_table(path: &str) -> bool {
     path.starts_with("proc/") && matches!(path.rsplit('/').next(), Some("mounts" | "mountinfo"))
 }
 
-/// Whether the file at `path` contains the name of the host or its domain, and nothing more.
+/// Returns true if the file at `path` contains only the host name or its domain.
 fn is_host_name(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     ["hostname", "nodename", "domainname", "ibm,partition-name"].contains(&name)
@@ -115,7 +115,7 @@ fn variable(path: &str) -> Option<&str> {
     path.strip_prefix("sys/firmware/efi/efivars/")
 }
 
-/// What the device in `folder` was asked for the answer at `path`: `board`, `drive-8`, …
+/// Returns the question to the device in `folder` that the file at `path` answers: `board`, `drive-8`, …
 fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     Some(path.strip_prefix(folder)?.split_once('/')?.1)
 }
@@ -159,12 +159,12 @@ pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
-/// The digits of a GUID, whose first three parts have the last byte first; none of a truncated one.
+/// Returns the digits of a GUID, whose first three parts are stored last byte first; none if it is truncated.
 pub(super) fn guid(bytes: &[u8]) -> String {
     bytes.try_into().map_or_else(|_| String::new(), |bytes| hex(&swapped(bytes)))
 }
 
-/// Bytes as characters of Latin-1, without what fills a field.
+/// Decodes Latin-1 and strips the padding of the field.
 pub(super) fn latin(bytes: &[u8]) -> String {
     let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
     text.trim_matches(['\0', ' ']).to_owned()

@@ -1,5 +1,5 @@
-//! Every spelling of a value: in files, in names, and in binary answers. What replaces a value and what searches for
-//! a value that is left use this one list.
+//! Every spelling of a value: in files, in names, and in binary answers. Replacement and the search for remaining
+//! values share this one list.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use formats::{lvm, utf16};
 
 use super::secret::Secret;
 
-/// Groups of digits and what separates them: as drivers, udev and people write MACs and WWNs, the kernel an NVMe's
-/// `eui`; `InfiniBand`'s GUIDs, Cisco's MACs, the volume number of FAT; md's UUIDs.
+/// Digit groups and their separators: MACs and WWNs as drivers, udev and people write them, the kernel's form of an
+/// NVMe `eui`; `InfiniBand` GUIDs, Cisco MACs, FAT volume numbers; md UUIDs.
 const GROUPS: [(usize, &str); 9] =
     [(2, ""), (2, ":"), (2, "-"), (2, "_"), (2, " "), (4, ":"), (4, "."), (4, "-"), (8, ":")];
 /// A shorter text as hexadecimal digits, or with turned pairs, could be there by chance.
@@ -27,7 +27,7 @@ const DISK_NUMBER_DIGITS: usize = 8;
 /// A number in binary with fewer bytes other than 0 and ff occurs by chance.
 const MIN_DISTINCTIVE_BYTES: usize = 3;
 
-/// What may be next to a value for it to match.
+/// The neighbours that a value may have for it to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::capture) enum Edge {
     /// Anything.
@@ -40,7 +40,7 @@ pub(in crate::capture) enum Edge {
     Address,
 }
 
-/// Where a value is looked for.
+/// The places in which a value is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::capture) enum Scope {
     /// In names and in all files.
@@ -51,9 +51,9 @@ pub(in crate::capture) enum Scope {
     Kernel,
     /// In the answers of the management controller.
     Bmc,
-    /// In what was read of disks, and in text.
+    /// In data read from disks, and in text.
     Disks,
-    /// In contents, and in names that are made of identities: for the names of hosts.
+    /// In contents, and in names derived from identities: for host names.
     Contents,
     /// In the table of SMBIOS, where vendors glue a serial number to other letters.
     Smbios,
@@ -67,7 +67,7 @@ pub(in crate::capture) struct Spelling {
     pub(in crate::capture) bytes: Vec<u8>,
     pub(in crate::capture) edge: Edge,
     pub(in crate::capture) scope: Scope,
-    /// Whether it is text, whose case does not matter to a search.
+    /// True for text, whose case a search ignores.
     pub(in crate::capture) is_text: bool,
 }
 
@@ -75,7 +75,7 @@ fn spelling(text: impl Into<Vec<u8>>, edge: Edge, scope: Scope) -> Spelling {
     Spelling { bytes: text.into(), edge, scope, is_text: true }
 }
 
-/// The spellings of a secret. Those of its replacement are as many, in the same order.
+/// Returns the spellings of a secret. Its replacement has equally many, in the same order.
 pub(super) fn of(secret: &Secret) -> Vec<Spelling> {
     match secret {
         Secret::Text(value) => serial(value),
@@ -154,8 +154,8 @@ fn in_turned_pairs(text: &str) -> Vec<u8> {
     bytes.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect()
 }
 
-/// A number in every order of its bytes: as digits in both cases with every separator, as text of 16 bits a
-/// character, and in binary. A UUID has the orders of RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90).
+/// Returns a number in every byte order: as digits in both cases with every separator, as 16-bit text,
+/// and in binary. A UUID has the orders of RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90).
 pub(in crate::capture) fn number(digits: &str) -> Vec<Spelling> {
     let bytes: Vec<u8> = bytes_lossy(digits).collect();
     let turned: Vec<u8> = bytes.iter().rev().copied().collect();
@@ -235,19 +235,19 @@ fn address(ip: IpAddr) -> Vec<Spelling> {
     }
 }
 
-/// Whether a serial number could as well be a word or a size.
+/// Returns true if a serial number could equally be a word or a size.
 fn is_weak_text(text: &str) -> bool {
     let n_digits = text.bytes().filter(u8::is_ascii_digit).count();
     n_digits == 0 || (n_digits == text.len() && n_digits < 10)
 }
 
-/// Whether the name of a host could as well be a word.
+/// Returns true if a host name could equally be a word.
 fn is_weak_host(name: &str) -> bool {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphabetic());
     name.len() < 4 || (is_plain && name.len() < 12)
 }
 
-/// Whether the kernel gives this name too, so that it says nothing outside of a field for hosts: letters
+/// Returns true if the kernel uses this name too, so it means nothing outside a host name field: letters
 /// that name a kind of device, then numbers.
 fn is_kernel_name(name: &str) -> bool {
     const KINDS: [&str; 40] = [

@@ -1,4 +1,4 @@
-//! What is replaced on the command line and in other text because of where it is.
+//! Secrets that are replaced by position on the command line and in other text.
 
 use super::*;
 
@@ -162,7 +162,7 @@ fn a_server_that_only_the_list_of_mounts_names_is_replaced() {
     }
 }
 
-/// A file, its content, what is hidden in it, and what is kept.
+/// A file, its content, the secrets hidden in it, and the values kept.
 type Case<'a> = (&'a str, &'a [u8], &'a [&'a [u8]], &'a [&'a [u8]]);
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is replaced in binary formats because of where it is.
+//! Secrets that are replaced by position in binary formats.
 
 use super::*;
 
