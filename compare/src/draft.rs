@@ -9,7 +9,7 @@ use crate::line;
 use crate::machine::{Machine, Part};
 use crate::quantity::Unit;
 
-/// How many places a comment names.
+/// Number of places that a comment names.
 const MAX_PLACES: usize = 16;
 
 const NOTES: &str = "\
@@ -25,7 +25,7 @@ const NOTES: &str = "\
 # others: report        # also report parts that no entry fits
 ";
 
-/// What a machine must have to be like this one.
+/// Returns the expectations for a machine like this one.
 #[must_use]
 pub fn draft(machine: &Machine) -> String {
     let mut text = line(&format!("# What a machine like this one must have: {}", machine.title()));

@@ -1,4 +1,4 @@
-//! The parts of a machine, taken out of its report by the table of [`crate::kinds`].
+//! The parts of a machine, extracted from its report by the table of [`crate::kinds`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub struct Part {
     pub pci_address: Option<String>,
 }
 
-/// What a report says of a machine.
+/// The data of a report about a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// The name under which the agent reports the node.
@@ -39,7 +39,7 @@ pub struct Machine {
     pub model: Option<String>,
     /// Its serial number.
     pub serial: Option<String>,
-    /// All parts, in the order of the kinds and of the report.
+    /// All parts, by kind and then in report order.
     pub parts: Vec<Part>,
     /// The kinds without data in the report, and those with more parts than are compared.
     pub unknown_kinds: Vec<&'static str>,
@@ -95,7 +95,7 @@ impl Machine {
         self.parts.iter().filter(move |part| part.id.kind == kind.part)
     }
 
-    /// Whether the report says anything of a kind.
+    /// Returns true if the report says anything about a kind.
     #[must_use]
     pub fn knows(&self, kind: &Kind) -> bool {
         !self.unknown_kinds.contains(&kind.name())
@@ -113,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Whether another kind lists the PCI device `part` too, with more detail.
+    /// Returns true if another kind also lists the PCI device `part`, with more detail.
     #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
         let address = part.pci_address.as_ref().filter(|_| part.id.kind == PartKind::Pci);
@@ -146,13 +146,13 @@ impl Part {
         self.id.clone().named(self.name())
     }
 
-    /// What the part is, in a line: what is required of such parts, the maker, the model and the serial number.
+    /// Describes the part in a line: required attributes, the maker, the model and the serial number.
     #[must_use]
     pub fn summary(&self) -> String {
         self.words(true)
     }
 
-    /// The same without the serial number: what a like part has too.
+    /// The same without the serial number, so that it also describes a like part.
     #[must_use]
     pub fn likeness(&self) -> String {
         self.words(false)
@@ -181,11 +181,11 @@ impl Part {
     }
 }
 
-/// Attributes that say what a part is.
+/// Attributes that describe a part.
 const SUMMARY: &[&str] =
     &["vendor", "manufacturer", "model", "name", "product", "part_number", "firmware", "serial"];
 
-/// Whether the report knows the RAID controllers. No list means that there are none only if their collector answered.
+/// Returns true if the report covers RAID controllers. A missing list means none only if their collector answered.
 fn has_raid(report: &Value) -> bool {
     let problems = at(report, "problems").and_then(Value::as_array).into_iter().flatten();
     let mut collectors = problems.filter_map(|problem| problem.get("collector")?.as_str());
@@ -281,7 +281,7 @@ impl View<'_> {
         Some([text("vendor_id")?, text("device_id")?].join(":"))
     }
 
-    /// `SWITCH port PORT` for each LLDP neighbour: the name of the system, or its chassis id, and the id of its port.
+    /// Returns `SWITCH port PORT` for each LLDP neighbour: the system name, or its chassis ID, and its port ID.
     fn neighbours(&self) -> Value {
         let Value::Array(all) = fetch(self.object, "lldp") else { return Value::Null };
         let texts = all.iter().filter_map(|neighbour| {
@@ -294,7 +294,7 @@ impl View<'_> {
     }
 }
 
-/// The objects of a list, or the only object; `*` is every element of a list.
+/// Returns the objects of a list, or the only object; `*` is every element of a list.
 fn listed<'a>(report: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![report];
     for key in path.split('/') {
@@ -339,7 +339,7 @@ fn known_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a serial number can identify a part: firmware fills unknown ones with one character or with words.
+/// Returns true if a serial number can identify a part: firmware fills unknown ones with one character or with words.
 pub(crate) fn is_identity(text: &str) -> bool {
     let significant = || text.bytes().filter(u8::is_ascii_alphanumeric);
     let first = significant().next();
