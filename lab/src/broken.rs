@@ -14,7 +14,7 @@ use crate::http::{Answer, Refusal, answer, full, retry_after, set_header};
 use crate::socket::{Broken, Control};
 use crate::stream::{Change, End, changed, zeros};
 
-/// Whether the fault changes the real answer, so that the request must be carried out.
+/// Returns true if the fault changes the real answer, so that the request must be carried out.
 pub(crate) fn needs_answer(fault: &Fault) -> bool {
     match fault.kind {
         Kind::Delay

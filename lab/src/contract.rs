@@ -116,7 +116,7 @@ impl Contract {
         Err(Refusal::new(405, "METHOD", message))
     }
 
-    /// Lists what violates the schema in an instruction; empty for a valid one.
+    /// Lists schema violations in an instruction; empty for a valid one.
     pub(crate) fn instruction_faults(&self, instruction: &Value) -> Vec<String> {
         self.instruction.faults(instruction)
     }
@@ -126,7 +126,7 @@ impl Match<'_> {
     /// Checks path, query and headers against the document.
     ///
     /// # Errors
-    /// 400 that names the parameter, what was found and what is expected.
+    /// 400 with the name of the parameter, the found and the expected value.
     pub(crate) fn check_head(
         &self,
         headers: &HeaderMap,
@@ -162,7 +162,7 @@ impl Match<'_> {
         Ok(())
     }
 
-    /// Whether the operation accepts a body with `Content-Encoding: gzip`.
+    /// Returns true if the operation accepts a body with `Content-Encoding: gzip`.
     pub(crate) fn takes_gzip(&self) -> bool {
         let named = |p: &Parameter| p.name.eq_ignore_ascii_case("content-encoding");
         self.operation.parameters.iter().any(named)
@@ -241,7 +241,7 @@ impl Schema {
         self.validator.iter_errors(value).take(5).map(describe).collect()
     }
 
-    /// What the schema expects at this place, in words.
+    /// Describes the schema's expectation at this place.
     fn expectation(&self, error: &jsonschema::ValidationError) -> String {
         use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
         match &error.kind {

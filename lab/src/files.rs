@@ -118,7 +118,7 @@ impl Shelf {
     /// Answers a GET below `/files/` or `/ocp/`; the path is percent-decoded.
     ///
     /// # Errors
-    /// 404 when there is no such file.
+    /// 404 if the file does not exist.
     pub(crate) async fn serve(&self, served: &str) -> Result<Answer, Refusal> {
         let binary = "application/octet-stream";
         if let Some(agent) = &self.agent {
@@ -143,7 +143,7 @@ impl Shelf {
         Ok(answer)
     }
 
-    /// The digest of a served file in hex; kept until the file changes. `None` when there is no such file.
+    /// Returns the hex digest of a served file; cached until the file changes. `None` if the file does not exist.
     pub(crate) fn digest(&self, served: &str, hash: Hash) -> Option<String> {
         let path = self.path(served)?;
         let changed = path.metadata().and_then(|metadata| metadata.modified()).ok();

@@ -32,9 +32,9 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// Address at which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
     pub(crate) base: String,
-    /// Whether the client is on this machine.
+    /// True if the client is on this machine.
     pub(crate) is_local: bool,
-    /// Whether the client presented a certificate of our CA.
+    /// True if the client presented a certificate from our CA.
     pub(crate) has_client_certificate: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     /// Stable code, e.g. `REPORT_INVALID`.
     pub(crate) code: &'static str,
-    /// What is wrong: where, what was found, what was expected.
+    /// The fault: its place, the found and the expected value.
     pub(crate) message: String,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }
 
-/// What a part of an address contains unencoded.
+/// Characters that an address part contains unencoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A part of an address, percent-encoded.

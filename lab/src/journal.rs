@@ -9,7 +9,7 @@ use hyper::header::HeaderMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// How many requests are remembered.
+/// Number of requests to remember.
 const LIMIT: usize = 5000;
 
 /// The requests received, oldest first.

@@ -1,8 +1,8 @@
 //! Network boot: the iPXE script of each machine, and the files that it fetches, under `/boot/`.
 //!
-//! A machine names its MAC and its serial number in the query; the reports say which node that is. A node that was
-//! installed boots its disk until somebody asks for another install, so that a machine whose firmware prefers the
-//! network is not installed for ever.
+//! A machine names its MAC and its serial number in the query; the reports map these to a node. An
+//! installed node boots its disk until another install is requested, so network-first machines are
+//! not reinstalled at every boot.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::store::Node;
 /// Scripts are short; a larger file is not one.
 const MAX_SCRIPT_BYTES: u64 = 64 << 10;
 
-/// What a machine boots.
+/// The boot target of a machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Boot {
     /// Its disk, for this reason.
@@ -53,10 +53,10 @@ pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<An
     Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", text))
 }
 
-/// What a node boots next, for its page; `None` when this VIM serves no network boot.
+/// Returns the next boot target of a node, for its page; `None` if this VIM does not serve network boot.
 ///
 /// # Errors
-/// 404 when there is no script for it, 500 when the database fails.
+/// 404 if it has no script, 500 if the database fails.
 pub(crate) fn of_node(lab: &Lab, node: &Node) -> Result<Option<Boot>, Refusal> {
     let Some(shelf) = &lab.boot else { return Ok(None) };
     let report = node.report.as_ref().map(|report| &report.body);

@@ -205,7 +205,7 @@ pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusa
     Ok(reboot.and_then(|reboot| reboot["reason"].as_str().map(str::to_owned)))
 }
 
-/// For a node that has installed what it would be sent again: an instruction to reboot, with the reason.
+/// Returns the order for a node that has installed its instruction already: reboot, with the reason.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
@@ -276,7 +276,7 @@ fn filled(lab: &Lab, text: &str, base: &str) -> Result<String, Refusal> {
     Ok(filled)
 }
 
-/// The Ignition config of a node, or of all for `default`.
+/// Returns the Ignition config for a node, or for all with `default`.
 pub(crate) fn ignition(lab: &Lab, name: &str) -> Result<Option<String>, Refusal> {
     if name == "default" {
         return Ok(lab.store.setting("default", "ignition")?);

@@ -1,4 +1,4 @@
-//! Numbers that rise after each change, so that what was read before it can be recognised.
+//! Numbers that rise after each change, so that earlier reads can be recognised.
 
 use std::collections::BTreeMap;
 

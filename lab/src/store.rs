@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS settings (
 pub(crate) struct Store {
     connection: Mutex<Connection>,
     revisions: Mutex<Revisions>,
-    /// The overview of each node's last report, with the revision of the node that it was made of.
+    /// The overview of each node's last report, with the node revision that it reflects.
     overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Node {
     pub(crate) result: Option<Document>,
 }
 
-/// What the database has for an Idempotency-Key.
+/// The stored state of an Idempotency-Key.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// Nothing: the request is new.
@@ -277,7 +277,7 @@ impl Store {
         rows.collect()
     }
 
-    /// How many reports, events and results a node has sent.
+    /// Counts the reports, events and results from a node.
     pub(crate) fn counts(&self, node: &str) -> Stored<Value> {
         let connection = self.lock();
         let count = |table: &str| -> Stored<i64> {
@@ -288,7 +288,7 @@ impl Store {
         Ok(json!({"n_reports": counts[0], "n_events": counts[1], "n_results": counts[2]}))
     }
 
-    /// What is stored for a key of an operation.
+    /// Returns the stored response for a key and operation.
     pub(crate) fn kept(&self, operation: &str, key: &str, digest: &str) -> Stored<Kept> {
         let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
         let row = self.lock().query_row(sql, [operation, key], |row| {
@@ -313,13 +313,13 @@ impl Store {
         self.lock().execute(sql, [operation, key, digest, &answer.to_string()]).map(drop)
     }
 
-    /// A setting of a node or of all (`default`).
+    /// Returns a setting for a node or for all (`default`).
     pub(crate) fn setting(&self, scope: &str, kind: &str) -> Stored<Option<String>> {
         let sql = "SELECT value FROM settings WHERE scope = ?1 AND kind = ?2";
         self.lock().query_row(sql, [scope, kind], |row| row.get(0)).optional()
     }
 
-    /// Whether a setting was changed after the node's last result.
+    /// Returns true if a setting was changed after the node's last result.
     pub(crate) fn is_changed_since_result(&self, scope: &str, node: &str) -> Stored<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM settings WHERE scope = ?1 AND changed_at_n >=
                    (SELECT coalesce(max(n), 0) FROM results WHERE node = ?2))";

@@ -82,7 +82,7 @@ fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
     }
 }
 
-/// How a body is changed as it is forwarded.
+/// The change to a forwarded body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     /// A number of bytes, a pause, and so on.
@@ -96,7 +96,7 @@ pub(crate) enum Change {
     EndAt {
         /// Bytes that are forwarded.
         bytes: u64,
-        /// What follows.
+        /// The end that follows.
         end: End,
     },
     /// Flips bit 0 of the byte at this offset.
@@ -106,7 +106,7 @@ pub(crate) enum Change {
     },
 }
 
-/// How a body ends early.
+/// The way in which a body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The connection is closed in an orderly way.

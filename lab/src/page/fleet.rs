@@ -1,4 +1,4 @@
-//! The first page: every node with its stage, progress and findings, and what this VIM serves.
+//! The first page: every node with its stage, progress and findings, and the files that this VIM serves.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -63,7 +63,7 @@ fn totals(nodes: &[Node]) -> Markup {
     }
 }
 
-/// What needs a person comes first: the tone of a group and its name.
+/// The tone and name of each group, in order: nodes that need a person come first.
 const GROUPS: [(&str, &str); 4] =
     [("bad", "to look at"), ("busy", "at work"), ("idle", "waiting"), ("good", "installed")];
 
@@ -166,7 +166,7 @@ pub(super) fn machine(report: &Value) -> String {
     parts.join(" · ")
 }
 
-/// How many findings of each severity.
+/// Counts the findings by severity.
 fn severities(node: &Node) -> Markup {
     let findings = findings(node);
     let count = |name: &str| findings.iter().filter(|finding| severity(finding).2 == name).count();
@@ -207,7 +207,7 @@ fn empty(base: &str) -> Markup {
     }
 }
 
-/// What signs and colours mean.
+/// Explains signs and colours.
 fn legend() -> Markup {
     let signs = [
         (

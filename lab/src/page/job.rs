@@ -1,4 +1,4 @@
-//! State of a node: its stage, its progress and its outcome, in the words and colours of the pages.
+//! State of a node: its stage, progress and outcome, in the words and colours of the pages.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::overview::MAX_FINDINGS;
 use crate::store::{Document, Node};
 
-/// The stages of a job in their order, each with its share of the whole in percent.
+/// The stages of a job in order, each with its share in percent.
 const STAGES: [(&str, u64); 7] = [
     ("collect", 12),
     ("report", 4),
@@ -68,7 +68,7 @@ fn stage_of(result: &Value) -> &str {
     result["stage"].as_str().unwrap_or("result")
 }
 
-/// Whether a new job began after the result: its first events come before its report. A node that refused an
+/// Returns true if a new job began after the result: its first events come before its report. A node that refused an
 /// instruction asks for another one, which it then carries out without a new report.
 fn is_begun_again(node: &Node, result: &Document) -> bool {
     let Some(event) = &node.event else { return false };
@@ -79,8 +79,8 @@ fn is_begun_again(node: &Node, result: &Document) -> bool {
     is_new && event.received_at > result.received_at
 }
 
-/// Whether an event belongs to the job of the last report. Events shortly before the report do, since collecting comes
-/// before reporting.
+/// Returns true if an event belongs to the last report's job. Events shortly before the report do, since collecting
+/// comes before reporting.
 fn is_current(node: &Node, event: &Document) -> bool {
     let Some(report) = &node.report else { return true };
     let is_before_report = matches!(event.body["stage"].as_str(), Some("collect" | "report"));
@@ -163,7 +163,7 @@ impl Standing {
     }
 }
 
-/// The findings to show: those of the result, or those of the report when there is no result.
+/// Returns the findings to show: those in the result, or in the report without a result.
 pub(super) fn findings(node: &Node) -> Vec<&Value> {
     let of_result = named(node.result.as_ref());
     let mut findings = if of_result.is_empty() { named(node.report.as_ref()) } else { of_result };

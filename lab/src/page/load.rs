@@ -13,7 +13,7 @@ use crate::store::Node;
 
 /// The most that an instruction may allow (`load_s` in the API).
 const MOST_S: u64 = 86_400;
-/// Often enough that the node soon hears that the test is no longer allowed.
+/// Often enough that the node soon learns that the test is no longer allowed.
 const ASK_AGAIN_S: u64 = 5;
 
 /// The form; nothing for a node that is at work or installed, one with another instruction or a config of its own, or a reader who may
@@ -69,8 +69,8 @@ pub(super) fn panel(
 /// Carries out the form: allows the load for `seconds`, or takes it back if there are none.
 ///
 /// # Errors
-/// 403 for a form that this VIM did not make, and for a reader who may not use the admin API; 409 for a node with another
-/// instruction of its own, 422 for a number of seconds that the API does not allow.
+/// 403 for a form that this VIM did not make, and for a reader who may not use the admin API; 409 for a node with
+/// its own other instruction, 422 for a duration in seconds that the API does not allow.
 pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let body = std::str::from_utf8(&request.body).ok();
@@ -125,7 +125,7 @@ fn load_s(instruction: &str) -> Option<u64> {
     instruction["load_s"].as_u64().filter(|_| instruction["action"] == "wait")
 }
 
-/// Whether this reader may change what nodes do.
+/// Returns true if this reader may give orders to nodes.
 fn may_change(lab: &Lab, request: &Request) -> bool {
     request.is_local || lab.open_admin
 }

@@ -1,4 +1,4 @@
-//! The page of models: which nodes depart from the others of their model, and which part numbers have findings.
+//! The page of models: nodes that depart from the others of their model, and part numbers with findings.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
     lab.models.page(key, || content(lab)).map(with_headers)
 }
 
-/// The page, made of one report after the other: all of them at once may not fit into memory.
+/// Makes the page from one report after the other: all of them at once may not fit into memory.
 fn content(lab: &Lab) -> Result<String, Refusal> {
     let nodes = lab.store.nodes()?;
     let names: BTreeMap<String, String> =
@@ -124,7 +124,7 @@ fn part_numbers(failing: &[Failing]) -> Markup {
     }
 }
 
-/// How many of `n` are left out where `most` are shown.
+/// Counts the omitted items where `most` of `n` are shown.
 fn rest(n: usize, most: usize) -> Markup {
     html! { @if n > most { span.muted { "… and " (n - most) " more" } } }
 }

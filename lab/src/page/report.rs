@@ -21,7 +21,7 @@ const ORDER: &str = "cpu memory topology block network local_addresses pci gpu p
 /// Keys that are shown elsewhere or mean nothing to a person.
 const ELSEWHERE: &str = "findings faults schema_version node_id agent collected_at";
 
-/// Columns of the most important lists, separated by blanks; the other keys of a row are shown by "more".
+/// Columns for the most important lists, separated by blanks; the other keys of a row are shown by "more".
 const COLUMNS: [(&str, &str); 12] = [
     (
         "dimms",
@@ -43,7 +43,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("devices", "address class_name vendor_name device_name driver numa_node link"),
 ];
 
-/// How many more values the page may show.
+/// Number of values that the page may still show.
 struct View<'a> {
     n_left: &'a Cell<usize>,
     is_decimal: bool,

@@ -1,4 +1,4 @@
-//! What all pages have around their content: head, style, script, and headers that let a page run only this script.
+//! The frame of every page: head, style, script, and headers that let a page run only this script.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

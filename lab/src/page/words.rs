@@ -74,7 +74,7 @@ pub(super) fn bytes(n: u64, is_decimal: bool) -> String {
     format!("{text} {}", units[unit])
 }
 
-/// How many tenths of `size` are in `n`, rounded.
+/// Returns `n` in tenths of `size`, rounded.
 fn tenths_of(n: u64, size: u64) -> u64 {
     u64::try_from((u128::from(n) * 10 + u128::from(size) / 2) / u128::from(size))
         .unwrap_or(u64::MAX)
@@ -139,7 +139,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// The time of day of an RFC 3339 text, to the second; the text itself when it is not a time.
+/// Returns the time of day in an RFC 3339 text, to the second; the text itself if it is not a time.
 pub(super) fn clock(time: &str) -> String {
     match (time.get(11..19), time.len()) {
         (Some(clock), 20..) => clock.to_owned(),
