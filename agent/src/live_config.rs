@@ -154,7 +154,7 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
     })
 }
 
-/// The certificates in the file of this option.
+/// Reads the certificates in this option's file.
 fn certificates(
     name: &str,
     file: Option<&Path>,
@@ -192,7 +192,7 @@ fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
     })
 }
 
-/// The text of the file that the option `name` names.
+/// Reads the file that the option `name` names.
 fn text(name: &str, file: Option<&Path>) -> anyhow::Result<Option<String>> {
     let Some(file) = file else { return Ok(None) };
     let read = || {
@@ -289,7 +289,7 @@ mod tests {
         live_config(&options, &configuration.settings).unwrap().warnings
     }
 
-    /// A file of this test's own with this content, and `name` in its name.
+    /// Makes a test file with this content, and `name` in its name.
     fn file(name: &str, content: &[u8]) -> String {
         let path = std::env::temp_dir().join(format!("rci-{}-{name}", std::process::id()));
         fs::write(&path, content).unwrap();
@@ -443,7 +443,7 @@ mod tests {
         assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
     }
 
-    /// Refuses each of these options, with the text beside them. A bar is a blank in a value.
+    /// Checks that each of these options is refused with the text next to it. A bar is a blank in a value.
     fn refused(cases: &[(String, String)]) {
         for (options, expected) in cases {
             let words: Vec<String> =

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::anonymize::spelling::{self, Edge, Scope, Spelling};
 
-/// Fewer characters of a serial number occur by chance.
+/// A serial number with fewer characters occurs by chance.
 const MIN_TEXT: usize = 6;
 /// Fewer hexadecimal digits occur by chance: a MAC has 12.
 const MIN_DIGITS: usize = 12;
@@ -29,16 +29,16 @@ const MIN_DISTINCTIVE_BYTES: usize = 3;
 /// A number of up to this many decimal digits may be a size or a time.
 const MAX_PLAIN_DECIMALS: usize = 9;
 
-/// An identifier that is left in a capture.
+/// An identifier left in a capture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Leak {
-    /// The key of the report whose value it is, e.g. `serial`.
+    /// The report key of the value, e.g. `serial`.
     pub(super) key: String,
     /// The file or name that contains it, without the identifier.
     pub(super) path: String,
 }
 
-/// The identifiers of a report, by value, each with the key that it was first found under.
+/// A report's identifiers, by value, each with the key under which it was found first.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers(BTreeMap<String, String>);
 
@@ -84,7 +84,7 @@ impl Identifiers {
         }
     }
 
-    /// The identifiers that are left in an anonymised tree and the report that was made of it.
+    /// Returns the identifiers left in an anonymised tree and the report from it.
     ///
     /// # Errors
     /// If there are more spellings than one search can have.
@@ -158,7 +158,7 @@ fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Every spelling of an identifier; none if it is too short or could be a word or a size.
+/// Returns every spelling of an identifier; none if it is too short or could be a word or a size.
 fn spellings(value: &str) -> Vec<Spelling> {
     let mut found = Vec::new();
     let digits = digits(value);
@@ -208,7 +208,7 @@ fn digits(value: &str) -> Option<String> {
     (is_hex && digits.len().is_multiple_of(2) && digits.len() >= MIN_DIGITS).then_some(digits)
 }
 
-/// All spellings of all identifiers.
+/// All spellings for all identifiers.
 struct Search<'a> {
     /// Text in any case, and bytes.
     halves: [Half<'a>; 2],
@@ -216,7 +216,7 @@ struct Search<'a> {
 
 struct Half<'a> {
     found: AhoCorasick,
-    /// Each spelling with the key of its identifier.
+    /// Each spelling with its identifier's key.
     spellings: Vec<(Spelling, &'a str)>,
 }
 
@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A path for a message, in which each spelling of an identifier is left out.
+    /// Returns a path for a message, without any spelling of an identifier.
     fn without_identifiers(&self, path: &str) -> String {
         let [text, _] = &self.halves;
         let found = text.found.find_overlapping_iter(path);

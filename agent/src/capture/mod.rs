@@ -22,7 +22,7 @@ use crate::report::{Report, report};
 use crate::signals::Stop;
 use leaks::{Identifiers, Leak};
 
-/// Name of the report in the archive. No replay reads it.
+/// Name of the report in the archive. Replays do not read it.
 const REPORT: &str = "report.json";
 
 /// Writes `recorded` and its `report` to `file`, and replays the file: returns
@@ -72,7 +72,7 @@ pub fn write_anonymized(
     Ok(differing)
 }
 
-/// Reports the kind and place of each leak, never its value: the message may be passed on.
+/// Reports each leak's kind and place, never its value: the message may be passed on.
 fn refuse_leaks(leaks: &[Leak]) -> anyhow::Result<()> {
     const LISTED: usize = 5;
     if leaks.is_empty() {
@@ -116,7 +116,7 @@ fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>
     Ok(compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
 }
 
-/// The report of a captured machine as JSON.
+/// Returns a captured machine's report as JSON.
 fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
 }

@@ -1,12 +1,12 @@
-//! The content of a capture as a tar: each file where the kernel has it, each link as it was read.
+//! The content of a capture as a tar: each file at its path in the kernel, each link as it was read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use probes::machine::{Failure, Failures, Operation, Recorded, format_failures};
 
-/// Folder of the answers to questions; a replay knows by it that such answers were kept.
+/// Folder for the answers to questions; its presence shows a replay that such answers were kept.
 const KERNEL: &str = "kernel";
-/// Path in a capture of the list of failed reads, with their errors; see `probes::machine::Source`.
+/// Path in a capture of the failed reads, with their errors; see `probes::machine::Source`.
 const ERRORS: &str = "kernel/errors";
 
 /// Packs the capture as a tar, with `more` files in addition. Links are resolved first to
@@ -55,8 +55,8 @@ impl Tree {
         self.directories.insert(place);
     }
 
-    /// The failed reads that a replay must know of: nothing where it finds nothing either. A name
-    /// that was listed and then was gone, or leads nowhere, would otherwise be an empty directory.
+    /// Returns the failed reads that a replay needs: none where it finds nothing either. A listed name
+    /// that was gone later, or leads nowhere, would otherwise be an empty directory.
     fn failures_to_keep(&self, recorded: &Recorded) -> Failures {
         let is_known = |path: &str| {
             [place(path, &recorded.links), place_through(path, &recorded.links)]
@@ -148,7 +148,7 @@ mod tests {
         pairs.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect()
     }
 
-    /// The machine that a replay of `recorded` shows.
+    /// Returns the machine that a replay of `recorded` shows.
     fn replay(name: &str, recorded: &Recorded) -> probes::machine::Machine {
         let tar = pack(recorded, &[("report.json", b"{}")]).unwrap();
         let level = ruzstd::encoding::CompressionLevel::Fastest;

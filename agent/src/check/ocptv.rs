@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::report::Report;
 
-/// The steps in order: the components of findings.
+/// The steps in order: the components that findings name.
 const STEPS: [&str; 10] =
     ["identity", "firmware", "power", "bmc", "os", "cpu", "memory", "disk", "nic", "pci"];
 
@@ -75,9 +75,9 @@ enum Step {
     Failed,
     /// It was read, and nothing is wrong.
     Passed,
-    /// Nothing was found, but some of it was unreadable.
+    /// No findings, but some of it was unreadable.
     Partial,
-    /// Nothing of it was read.
+    /// None of it was read.
     Skipped,
 }
 
@@ -144,7 +144,7 @@ fn content(fault: &Fault) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string_pretty(fault).ok()?).ok()
 }
 
-/// Returns true if anything was read of it. A section may be there with nothing known in it.
+/// Returns true if any of its data was read. A section may be there with nothing known in it.
 fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {
@@ -198,7 +198,7 @@ fn part_id(number: usize) -> String {
     format!("part-{number}")
 }
 
-/// The parts that the report lists and those that only a finding names.
+/// The parts that the report lists, and those that only a finding names.
 fn hardware(report: &Report) -> Vec<Hardware> {
     let mut all = modules(report);
     all.extend(disks(report));
@@ -304,7 +304,7 @@ fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     })
 }
 
-/// An object of the values that are known.
+/// Makes an object from the known values.
 fn object(keys: &[(&str, Option<&str>)]) -> Value {
     let known = keys.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.into())));
     Value::Object(known.collect::<Map<String, Value>>())
@@ -371,7 +371,7 @@ mod tests {
             .collect()
     }
 
-    /// The result of the run.
+    /// The run's result.
     fn result(lines: &[Value]) -> &Value {
         &lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"]
     }

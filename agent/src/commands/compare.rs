@@ -21,7 +21,7 @@ use crate::exit_status::ExitStatus;
 use crate::report::{SCHEMA_VERSION, report};
 use crate::{bounded, output};
 
-/// The largest report that is read; one of a machine with a thousand PCI devices has about 2 MB.
+/// The maximum report size; a machine with a thousand PCI devices has about 2 MB.
 const LIMIT_BYTES: u64 = 64 << 20;
 
 /// Prints the differences between two machines.
@@ -91,7 +91,7 @@ pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Prints which machines depart from most machines of their model.
+/// Prints the machines that depart from most machines of their model.
 ///
 /// # Errors
 /// If a report cannot be read, or there are too few of every model.
@@ -121,7 +121,7 @@ pub(super) fn cohort(options: &CohortOptions) -> anyhow::Result<ExitStatus> {
     Ok(if has_departed { ExitStatus::Findings } else { ExitStatus::Done })
 }
 
-/// The first report of each machine: one that counted twice would make its own norm.
+/// Returns the first report of each machine: one that counted twice would make its own norm.
 fn without_repeated(members: Vec<Member>) -> Vec<Member> {
     type Identities = BTreeSet<(&'static str, usize, String)>;
     type Name = (String, Option<String>);
@@ -168,12 +168,12 @@ fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usi
     })
 }
 
-/// The report of this machine.
+/// Returns this machine's report.
 fn this_machine() -> anyhow::Result<Value> {
     replayed(Source::live())
 }
 
-/// The report of `source`; one without hardware would differ from every other, or expect nothing.
+/// Returns the report at `source`; one without hardware would differ from every other, or expect nothing.
 fn replayed(source: Source) -> anyhow::Result<Value> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
     let report = report(&Arc::new(source), &Options::default());
@@ -181,7 +181,7 @@ fn replayed(source: Source) -> anyhow::Result<Value> {
     output::tree(&output::json(&report)?)
 }
 
-/// A report, or that of a capture or a directory.
+/// Reads a report, or makes one from a capture or a directory.
 fn load(path: &Path) -> anyhow::Result<Value> {
     let is_standard_input = path == Path::new("-");
     // A pipe is read once, and a capture is a file.

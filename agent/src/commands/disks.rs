@@ -1,4 +1,4 @@
-//! `disks`: every disk, whether an install may use it, and which one would be chosen. Nothing is written.
+//! `disks`: every disk, its eligibility for an install, and the one that would be chosen. Nothing is written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::offline::check_device;
 use crate::{clean, output, text};
 use crate::{offline, vim};
 
-/// No instruction is longer.
+/// Maximum length of an instruction.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
 /// The longest model or serial number in a column, and the narrowest last column.
 const MAX_COLUMN: usize = 28;
@@ -62,7 +62,7 @@ struct Shown {
     because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     existing_data: Option<&'static str>,
-    /// The disk that is meant, but must not be written.
+    /// The intended disk, which must not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
-/// The instruction of the options; without any it asks for no particular disk.
+/// Returns the instruction that the options form; without any it asks for no particular disk.
 fn wanted(options: &DisksOptions) -> anyhow::Result<Order> {
     if let Some(path) = &options.instruction {
         return instruction(path);

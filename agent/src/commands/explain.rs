@@ -8,7 +8,7 @@ use crate::cli::{ExplainOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::output;
 
-/// The columns of the list before the meaning: the code and the severities.
+/// The columns before the meaning in the list: the code and the severities.
 const LIST_INDENT: usize = 43;
 
 /// Prints the explanation of one code, or a line for each.

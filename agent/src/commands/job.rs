@@ -37,7 +37,7 @@ use crate::signals::Stop;
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
-/// Does the whole job, without a VIM if it is `offline`. `is_typed` says whether `--dry-run` was given on the command
+/// Does the whole job, without a VIM if it is `offline`. `is_typed` is true if `--dry-run` was given on the command
 /// line.
 pub(super) fn install(
     options: &InstallOptions,
@@ -337,7 +337,7 @@ fn send_inspection(settings: &VimSettings, options: &ReportOptions) -> anyhow::R
     })
 }
 
-/// The proxy of the options; those that are not set are taken from the environment.
+/// Returns the proxy from the options; unset ones are taken from the environment.
 fn proxy(options: &VimOptions) -> Option<ProxySettings> {
     let from_env = ProxySettings::from_env();
     let proxy = match &options.proxy {

@@ -56,7 +56,7 @@ fn target(settings: &Settings) -> Vec<String> {
     in_config.chain(platform.and_then(ignition::platform::warning)).chain(network).collect()
 }
 
-/// Nothing adds the file of expectations, without which the agent stops.
+/// Warns if nothing adds the expectations file, without which the agent stops.
 fn expect_missing(settings: &Settings) -> Option<String> {
     let path = job::expect_file(settings)?;
     (!settings.files.iter().any(|file| file.path == *path)).then(|| {
@@ -77,7 +77,7 @@ fn kernel_name(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// The config does not contain the agent.
+/// Warns if the config does not contain the agent.
 fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
     let is_missing = matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image;
     is_missing.then(|| {
@@ -89,7 +89,7 @@ fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> 
     })
 }
 
-/// The agent is a program with shared libraries, which another system may not have.
+/// Warns if the agent needs shared libraries, which another system may not have.
 fn not_static(options: &LiveConfigOptions) -> Option<String> {
     let mut head = Vec::new();
     let file = std::fs::File::open(options.binary.as_ref()?).ok()?;
@@ -127,7 +127,7 @@ fn no_login(settings: &Settings) -> Option<String> {
     })
 }
 
-/// An ISO has no room for the config.
+/// Warns if an ISO has no room for the config.
 fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
     // coreos-installer compresses with xz, whose result is at most slightly larger than that of gzip.
     if options.config_url.is_some() || text.len() < ISO_AREA_BYTES {
@@ -165,7 +165,7 @@ fn fetches(settings: &Settings) -> bool {
         || settings.files.iter().any(|file| is_url(&file.source))
 }
 
-/// Ignition fetches without the proxy that the agent has.
+/// Warns about the proxy: Ignition fetches without the agent's.
 fn proxy_ignored(settings: &Settings) -> Option<String> {
     (settings.proxy.is_some() && !settings.spec.has_proxy() && fetches(settings)).then(|| {
         "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \

@@ -1,7 +1,7 @@
 //! QR codes (ISO/IEC 18004) on a terminal, which a phone without a network reads as plain text.
 //!
 //! Each character is one module wide and two high: the lower and upper half blocks U+2584 and U+2580, which the fonts of
-//! the Linux console contain. A terminal without UTF-8 gets modules of two characters each.
+//! the Linux console contain. A terminal without UTF-8 gets modules that are two characters wide.
 
 mod screen;
 mod summary;

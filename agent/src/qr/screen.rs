@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-/// Columns and rows of a terminal whose size is unknown, such as a serial line.
+/// Columns and rows of a terminal with unknown size, such as a serial line.
 const USUAL: (usize, usize) = (80, 25);
 
 /// The screen that shows a QR code.

@@ -13,9 +13,9 @@ const MAX_LINE_CHARS: usize = 120;
 const MAX_VALUE_CHARS: usize = 40;
 /// The same in the shortest text.
 const MAX_SHORT_CHARS: usize = 90;
-/// To these lengths the only line of the shortest texts is cut; the smallest code has 17 bytes, and an ellipsis has 3.
+/// Lengths for the only line of the shortest texts; the smallest code has 17 bytes, and an ellipsis has 3.
 const LEAST_CHARS: [usize; 4] = [48, 32, 24, 15];
-/// More faults than this are only counted.
+/// Maximum number of faults to list; more are only counted.
 const MAX_ENTRIES: usize = 50;
 
 /// The text for a machine without faults.
@@ -26,7 +26,7 @@ const SOUND: &str = "no critical finding, no warning";
 pub struct Summary {
     /// The machine, and the event to report.
     head: Vec<String>,
-    /// A list of lines for each fault.
+    /// The lines for each fault.
     entries: Vec<Vec<String>>,
     /// Number of lines of the head that name the machine: the person who reads the code is probably next to it.
     n_machine: usize,
@@ -103,7 +103,7 @@ impl Summary {
         of_faults.chain(of_machine).chain([last.join("\n")]).chain(self.least())
     }
 
-    /// Texts of one line, the longest first.
+    /// Returns one-line texts, the longest first.
     fn least(&self) -> impl Iterator<Item = String> {
         let (machine, others) = self.head.split_at(self.n_machine.min(self.head.len()));
         let fault = self.entries.first().filter(|_| self.n_reasons == 0);

@@ -1,4 +1,4 @@
-//! Each code is read again from the characters that were drawn.
+//! Decodes each code from the drawn characters.
 
 use probes::faults::Fault;
 use probes::findings::{Finding, row};

@@ -5,7 +5,7 @@ use probes::faults::{Fault, Suspect};
 use super::page::{Page, counted};
 use super::severity;
 
-/// Suspects of one fault that are written out; more are counted.
+/// Number of suspects to print for one fault; more are counted.
 const MOST_SUSPECTS: usize = 8;
 
 /// The faults, worst first; nothing if there are none.

@@ -3,11 +3,11 @@
 use probes::collect::COLLECTORS;
 use probes::findings::collectors;
 
-/// The components of findings whose sources can be left out.
+/// Finding components whose sources can be left out.
 const COMPONENTS: [&str; 10] =
     ["os", "bmc", "memory", "disk", "cpu", "nic", "pci", "power", "firmware", "identity"];
 
-/// The sections that findings are made of and `only` leaves out; `None` if there are none.
+/// Describes the sections with findings that `only` leaves out; `None` if there are none.
 #[must_use]
 pub fn left_out(only: &[String]) -> Option<String> {
     if only.is_empty() {

@@ -27,7 +27,7 @@ use crate::report::Report;
 pub use left_out::left_out;
 use page::{Page, Tone, counted, pair};
 
-/// The size of a disk as on its label, e.g. `960GB`.
+/// Formats a disk size as on its label, e.g. `960GB`.
 #[must_use]
 pub fn disk_size(bytes: u64) -> String {
     unit::disk(bytes)

@@ -1,4 +1,4 @@
-//! `net (…)` and the addresses and routes of this machine.
+//! `net (…)` and this machine's addresses and routes.
 
 use probes::network::{
     InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
@@ -97,7 +97,7 @@ fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
     );
 }
 
-/// Data for ordering a replacement: the text of the label.
+/// Label text for ordering a replacement.
 fn module(page: &mut Page, module: &Module) {
     let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
     let reach = reach.collect::<Vec<_>>().join(",");

@@ -20,7 +20,7 @@ const ADDRESS_FILES: [&str; 4] =
     ["etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
 const EFI: &str = "sys/firmware/efi/";
 
-/// All secrets of the machine that `report` describes.
+/// Collects all secrets of the machine that `report` describes.
 pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     let mut secrets = Secrets::default();
     in_value("", report, &mut secrets);
@@ -43,7 +43,7 @@ pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     secrets
 }
 
-/// A part of the report, which has this key.
+/// Collects from a part of the report, which has this key.
 fn in_value(key: &str, value: &Value, secrets: &mut Secrets) {
     match value {
         Value::String(text) if key != "raw_base64" => secrets.named(key, text),
@@ -113,7 +113,7 @@ fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     }
 }
 
-/// Returns the LVM volume that a file of sysfs or of udev's database names.
+/// Returns the LVM volume that a file in sysfs or in udev's database names.
 fn volume(files: &BTreeMap<String, Vec<u8>>, path: &str, content: &[u8]) -> Option<Volume> {
     let text = |content| std::str::from_utf8(content).ok();
     if path.starts_with("run/udev/") {
@@ -153,7 +153,7 @@ fn in_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
     }
 }
 
-/// A number whose bytes drivers turn or not: it is one number.
+/// A number whose bytes drivers may or may not reverse: it is the same number.
 fn number(digits: &str, turned: &str, secrets: &mut Secrets) {
     if !secrets.has_digits(turned) {
         secrets.digits(digits);
@@ -197,7 +197,7 @@ fn in_description(text: &str, secrets: &mut Secrets) {
     }
 }
 
-/// Addresses in any text, and the domains of a resolver's configuration.
+/// Collects addresses in any text, and the domains in a resolver's configuration.
 fn in_addresses(text: &str, secrets: &mut Secrets) {
     let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
     for token in text.split(|c: char| !is_part(c)) {

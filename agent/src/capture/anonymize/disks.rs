@@ -16,7 +16,7 @@ pub(super) fn is_disk(path: &str) -> bool {
     place(path).is_some()
 }
 
-/// The disk that the file at `path` was read from, and the offset of the file on it.
+/// Splits `path` into the disk that was read and the offset of the read.
 fn place(path: &str) -> Option<(&str, u64)> {
     let (device, place) = path.strip_prefix("kernel/disk/")?.split_once('/')?;
     Some((device, place.split_once('-')?.0.parse().ok()?))
@@ -38,25 +38,25 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         .collect()
 }
 
-/// The headers of GPTs in a read, damaged ones too.
+/// Finds the GPT headers in a read, damaged ones too.
 fn headers(content: &[u8]) -> impl Iterator<Item = (usize, Header)> {
     let places = (0..content.len()).step_by(STEP_BYTES);
     places.filter_map(|at| Some((at, Header::unverified(content.get(at..)?).ok()?)))
 }
 
-/// A header in one read of a disk.
+/// A header in one read from a disk.
 struct Table<'a> {
     path: &'a str,
     device: &'a str,
     /// Its offset in the read.
     at: usize,
     header: Header,
-    /// The size of a block: a header says in which one it lies.
+    /// The block size, which follows from the header's own block number.
     block_bytes: u64,
 }
 
 impl Table<'_> {
-    /// Its entries, which may lie in another read: fewer where a part was not read.
+    /// Its entries, which may be in another read: fewer where a part was not read.
     fn entries(&self, files: &BTreeMap<String, Vec<u8>>, device: &str) -> Option<Vec<u8>> {
         let (first, n_bytes) = self.header.entries_place(self.block_bytes).ok()?;
         Some(read(files, device, first, n_bytes))
@@ -75,7 +75,7 @@ fn tables(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Table<'_>> 
     })
 }
 
-/// The GUIDs in the entries of GPTs.
+/// Finds the GUIDs in GPT entries.
 pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
     tables(files).flat_map(|table| {
         let entries = table.entries(files, table.device).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<It
     })
 }
 
-/// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.
+/// Repairs the headers in `files` that were good in `originals`; `name` gives a file's new path.
 pub(super) fn reseal(
     originals: &BTreeMap<String, Vec<u8>>,
     files: &mut BTreeMap<String, Vec<u8>>,
@@ -105,7 +105,7 @@ pub(super) fn reseal(
     }
 }
 
-/// Assembles bytes of a disk from its reads; returns fewer where a part was not read.
+/// Assembles disk bytes from the reads; returns fewer where a part was not read.
 fn read(files: &BTreeMap<String, Vec<u8>>, device: &str, first: u64, n_bytes: usize) -> Vec<u8> {
     let folder = format!("kernel/disk/{device}/");
     let mut bytes = Vec::with_capacity(n_bytes);

@@ -5,7 +5,7 @@
 //! secret gets one replacement of the same shape, drawn with a random key that is then forgotten ([`pseudonym`]). Then
 //! every spelling of the secret ([`spelling`]) is replaced everywhere, in contents as in names ([`replace`]).
 //!
-//! A secret without a form of its own, such as a password or the four bytes of an address, is a field of a format
+//! A secret without its own form, such as a password or the four bytes of an address, is a field in a format
 //! ([`sources`]) and is replaced in place.
 
 mod collect;
@@ -85,7 +85,7 @@ struct Anonymizer<'a> {
 }
 
 impl Anonymizer<'_> {
-    /// The content of one file without secrets.
+    /// Replaces the secrets in the content of one file.
     fn file(&mut self, path: &str, original: &[u8]) -> Vec<u8> {
         if path.ends_with("/environ") {
             // Passwords are given in the environment; whether this is a container is all that is read.
@@ -162,7 +162,7 @@ impl Anonymizer<'_> {
         }
     }
 
-    /// The replacement of a disk's number, whose four bytes may be anything elsewhere.
+    /// Replaces a disk's number, whose four bytes may be anything elsewhere.
     fn disk_number(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let digits = turned(bytes);
         let put = self.secrets.has_digits(&digits).then(|| self.names.digits(&digits))?;
@@ -170,14 +170,14 @@ impl Anonymizer<'_> {
         Some(number.to_le_bytes().to_vec())
     }
 
-    /// The replacement of LVM's identifier, in groups if it is: both forms stay one identifier.
+    /// Replaces an LVM identifier, grouped or not: both forms get the same replacement.
     fn lvm_id(&mut self, id: &str) -> String {
         let put = self.names.text(&id.replace('-', ""));
         if id.contains('-') { lvm::grouped(&put) } else { put }
     }
 }
 
-/// An address as it goes over the wire.
+/// Formats an address as it goes over the wire.
 fn to_bytes(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),

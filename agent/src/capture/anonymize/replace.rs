@@ -33,12 +33,12 @@ enum Kind {
     Bmc,
     Disk,
     Smbios,
-    /// A part of a path that the kernel named.
+    /// A path component that the kernel named.
     Name,
 }
 
 impl Place {
-    /// A message, or a part of a path that udev derived from identities.
+    /// A message, or a path component that udev derived from identities.
     const MESSAGE: Place = Place { kind: Kind::Text, is_identity: false };
     const NAME: Place = Place { kind: Kind::Name, is_identity: false };
 
@@ -119,7 +119,7 @@ impl Table {
         Ok(Table { search: search.context("building the search for identifiers")?, pairs })
     }
 
-    /// A message or line with its secrets replaced.
+    /// Replaces the secrets in a message or line.
     pub(super) fn in_text(&self, text: &str) -> String {
         self.in_part(Place::MESSAGE, text)
     }
@@ -137,7 +137,7 @@ impl Table {
         String::from_utf8(put).unwrap_or_else(|_| text.to_owned())
     }
 
-    /// A content with its secrets replaced.
+    /// Replaces the secrets in a content.
     pub(super) fn apply(&self, place: Place, content: &[u8]) -> Vec<u8> {
         let found = self.search.find_overlapping_iter(content).filter_map(|found| {
             let index = found.pattern().as_usize();
@@ -188,7 +188,7 @@ fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
     }
 }
 
-/// Returns true if udev derived this part of a path from the identity of a disk or port.
+/// Returns true if udev derived this path component from a disk's or port's identity.
 fn is_made_name(part: &str) -> bool {
     const STARTS: [&str; 15] = [
         "ata-",

@@ -8,9 +8,9 @@ use formats::lvm::{self, Volume};
 use formats::{guid, hex, wwn};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 
-/// Words in the names of keys and files whose values are a serial number or the like.
+/// Words in names of keys and files whose values are a serial number or similar.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
-/// Words in names whose values are the name of a host.
+/// Words in names whose values are a host name.
 const HOST_NAMES: [&str; 6] =
     ["hostname", "nodename", "host_name", "system_name", "search_domain", "domainname"];
 /// Words in names whose values hold a worldwide identifier: a UUID, WWN, GUID, or a name made of one.
@@ -34,12 +34,12 @@ const IDENTITY_NAMES: [&str; 17] = [
     "port_id",
 ];
 
-/// A value that gets a replacement. The order is that in which spellings of equal length are looked for.
+/// A value that gets a replacement. Spellings of equal length are searched for in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::capture) enum Secret {
     /// A serial number, asset tag or password.
     Text(String),
-    /// The name of a host or domain.
+    /// A host or domain name.
     Host {
         /// The name, or its first label.
         name: String,
@@ -52,13 +52,13 @@ pub(in crate::capture) enum Secret {
     Volume(Volume),
     /// The name of an iSCSI initiator or target.
     Iscsi(String),
-    /// A MAC, WWN, EUI-64, NGUID or number of a volume: lower-case hexadecimal digits.
+    /// A MAC, WWN, EUI-64, NGUID or volume number: lower-case hexadecimal digits.
     Digits(String),
     /// A UUID: 32 lower-case hexadecimal digits.
     Uuid(String),
-    /// A serial number that is one of the digits or UUIDs.
+    /// A serial number that is also one of the digits or UUIDs.
     Numeric(String),
-    /// An address of IPv4 or IPv6.
+    /// An IPv4 or IPv6 address.
     Address(IpAddr),
     /// Digits that occur as a decimal number too.
     Decimal(String),
@@ -72,7 +72,7 @@ pub(super) struct Secrets {
     pub(super) all: BTreeSet<Secret>,
     /// Known networks, from the machine's addresses and routes: first address and prefix length in bits.
     pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
-    /// Those of the digits that do not begin with a maker's number.
+    /// The digits that do not begin with a vendor number.
     pub(super) whole: BTreeSet<String>,
     /// UUIDs with a public meaning, e.g. partition types.
     public: BTreeSet<String>,
@@ -167,7 +167,7 @@ impl Secrets {
         self.in_text(value);
     }
 
-    /// An address, if `text` is one.
+    /// Collects an address, if `text` is one.
     pub(super) fn address(&mut self, text: &str) {
         let Ok(address) = text.parse::<IpAddr>() else { return };
         self.all.insert(Secret::Address(address));
@@ -203,7 +203,7 @@ impl Secrets {
         }
     }
 
-    /// An accelerator's number in decimal digits.
+    /// Collects an accelerator's number in decimal digits.
     pub(super) fn decimal(&mut self, number: &str) {
         let Some(number) = number.trim().parse::<u64>().ok().filter(|number| *number != 0) else {
             return;
@@ -251,7 +251,7 @@ impl Secrets {
         }
     }
 
-    /// A name that holds a serial number: an NVMe's or T10's identifier, an NQN or IQN.
+    /// Collects a name that holds a serial number: an NVMe or T10 identifier, an NQN or IQN.
     fn made_name(&mut self, value: &str) {
         if let Some(serial) = wwn::serial_of_wwid(value) {
             self.text(&serial);
@@ -274,8 +274,8 @@ impl Secrets {
         }
     }
 
-    /// The identifier of a multipath device: a digit for its kind as `scsi_id` writes it, then the
-    /// number; or the wwid of an NVMe namespace.
+    /// Collects a multipath device's identifier: a digit for its kind as `scsi_id` writes it, then the
+    /// number; or an NVMe namespace's wwid.
     fn multipath(&mut self, id: &str) {
         match (id.get(..1), id.get(1..)) {
             // A T10 designator, or names that the vendor chose: maker, model and serial number.
@@ -326,7 +326,7 @@ impl Secrets {
         }
     }
 
-    /// MACs, WWNs, UUIDs and names of iSCSI in any text, known by their form.
+    /// Collects MACs, WWNs, UUIDs and iSCSI names in any text by their form.
     pub(super) fn in_text(&mut self, text: &str) {
         self.iscsi(text);
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '-';
@@ -376,7 +376,7 @@ fn uuid_digits(text: &str) -> Option<String> {
     guid::parse_any(text).map(|bytes| hex::hex(&bytes))
 }
 
-/// A value that was never set, by which nothing can be recognised.
+/// Returns true for a value that was never set and so identifies nothing.
 fn is_empty(value: &str) -> bool {
     let uuid = guid::parse_any(value).map(|bytes| guid::uuid(&bytes));
     is_placeholder(value) || is_known_duplicate(uuid.as_deref().unwrap_or(value))

@@ -39,7 +39,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task of this process, if it is such a child.
+    /// Returns the task of this process, if it is such a child.
     #[must_use]
     pub fn of_environment() -> Option<Task> {
         Task::parse(&std::env::var(VARIABLE).ok()?)
@@ -52,7 +52,7 @@ impl Task {
         Some(Task { cpu: u32::try_from(cpu).ok()?, limit: Duration::from_millis(limit), memory })
     }
 
-    /// The value of the environment variable.
+    /// Formats the value of the environment variable.
     pub(super) fn text(&self) -> String {
         let Budget { bytes, floor_bytes, growth } = self.memory;
         let (limit, growth) = (self.limit.as_millis(), growth.as_millis());

@@ -17,18 +17,18 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Signalled(i32),
-    /// It computed on and on after it was asked to end.
+    /// It kept computing after it was asked to end.
     Stuck,
-    /// It did not end in time, and used no time of a CPU meanwhile.
+    /// It did not end in time, and used no CPU time meanwhile.
     Late,
     /// It never ran.
     NotStarted(String),
 }
 
-/// The process of one CPU.
+/// A process on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Number of the logical CPU.
+    /// Logical CPU number.
     pub cpu: u32,
     /// Its output, in the lines that `child` defines.
     pub output: String,
@@ -41,7 +41,7 @@ pub struct Outcome {
 pub struct Verdict {
     /// The faults.
     pub findings: Vec<Finding>,
-    /// CPUs that were not tested, or not to the end, by the reason.
+    /// CPUs that were not tested, or not to the end, by reason.
     pub untested: BTreeMap<String, CpuSet>,
     /// Number of CPUs that computed to the end.
     pub n_cpus: usize,
@@ -49,7 +49,7 @@ pub struct Verdict {
     pub memory_bytes: u64,
 }
 
-/// The lines of one process.
+/// The lines from one process.
 #[derive(Default)]
 struct Lines<'a> {
     wrong: Vec<&'a str>,

@@ -1,7 +1,7 @@
 //! Patterns over free memory: every word is written, then read back; the next pass writes the inverse.
 //!
-//! Source of physical addresses: `/proc/self/pagemap` (`Documentation/admin-guide/mm/pagemap.rst`), which shows them to
-//! root only.
+//! Source for physical addresses: `/proc/self/pagemap` (`Documentation/admin-guide/mm/pagemap.rst`), which shows them
+//! only to root.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use nix::unistd::{SysconfVar, sysconf};
 use probes::live::available_memory_bytes;
 
-/// Words of a block: 4 MiB, which takes a few milliseconds.
+/// Words in a block: 4 MiB, which takes a few milliseconds.
 const WORDS: usize = 1 << 19;
-/// Bytes of a block.
+/// Bytes in a block.
 const BLOCK_BYTES: u64 = 4 << 20;
 /// An odd number, so that all words of a pass differ.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -21,10 +21,10 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const PAGE_NUMBER: u64 = (1 << 55) - 1;
 const IS_PRESENT: u64 = 1 << 63;
 
-/// Limits on the memory of a test.
+/// Limits on a test's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// Most bytes of this test.
+    /// Maximum bytes for this test.
     pub(super) bytes: u64,
     /// The test takes no more once the machine has less than this available.
     pub(super) floor_bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct Budget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub(super) address: usize,
-    /// `None` without the right to know it.
+    /// `None` without the permission to read it.
     pub(super) physical: Option<u64>,
     pub(super) found: u64,
     pub(super) expected: u64,
@@ -90,7 +90,7 @@ impl Memory {
         wrong
     }
 
-    /// Takes another block of memory, if that is allowed.
+    /// Takes another memory block, if that is allowed.
     fn grow(&mut self, elapsed: Duration) -> bool {
         let n_blocks = u64::try_from(self.blocks.len()).unwrap_or(u64::MAX);
         let is_allowed = self.n_passes == 0
@@ -143,7 +143,7 @@ fn wrong(word: &u64, expected: u64) -> Wrong {
     Wrong { address, physical, found, expected, again: *black_box(word) }
 }
 
-/// The physical address of a virtual one.
+/// Returns the physical address of a virtual one.
 fn physical(address: usize) -> Option<u64> {
     let page_bytes = u64::try_from(sysconf(SysconfVar::PAGE_SIZE).ok()??).ok()?;
     let address = u64::try_from(address).ok()?;

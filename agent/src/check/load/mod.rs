@@ -30,16 +30,16 @@ use memory::Budget;
 const READING: Duration = Duration::from_secs(5);
 /// Time limit for the processes to end.
 const GRACE: Duration = Duration::from_secs(4);
-/// CPU time that a stuck process uses meanwhile. A round of computations takes 1 ms, and 20 ms in an emulated CPU.
+/// CPU time that a stuck process uses meanwhile. One round takes 1 ms, and 20 ms in an emulated CPU.
 const STUCK: Duration = Duration::from_secs(2);
 /// Interval at which the parent polls.
 const POLL: Duration = Duration::from_millis(20);
-/// Most bytes that are read from a process; its lines are far fewer.
+/// Maximum bytes to read from a process; its lines are far fewer.
 const MOST_BYTES: u64 = 16 << 10;
 /// Time unit of `/proc/PID/stat` (`USER_HZ`, the same on all architectures that this program runs on).
 const TICKS_PER_S: u64 = 100;
 
-/// A load that runs.
+/// A running load.
 #[derive(Debug)]
 pub struct Load {
     children: Vec<(u32, Child)>,
@@ -97,7 +97,7 @@ impl Load {
     }
 }
 
-/// Waits for a process, and ends it after `until`. `used` is the CPU time that it had used when it was asked to end.
+/// Waits for a process, and ends it after `until`. `used` is its CPU time when it was asked to end.
 fn end(child: &mut Child, until: Instant, used: Option<Duration>) -> End {
     loop {
         match child.try_wait() {
@@ -143,8 +143,8 @@ fn cpu_time(child: &Child) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_S))
 }
 
-/// The CPUs that are online, and those that are present but not online. With SMT off, the core of an offline thread
-/// is tested by the other thread.
+/// Returns the CPUs that are online, and those that are present but not online. With SMT off, the other thread tests an
+/// offline thread's core.
 fn cpus() -> (CpuSet, CpuSet) {
     const CPU: &str = "sys/devices/system/cpu";
     let machine = machine();
@@ -157,7 +157,7 @@ fn cpus() -> (CpuSet, CpuSet) {
     (online, offline.unwrap_or_default())
 }
 
-/// Memory that is available to this process: that of the machine, or less in a control group with a limit
+/// Returns the memory available to this process: the machine's, or less in a control group with a limit
 /// (`Documentation/admin-guide/cgroup-v2.rst`).
 fn free_memory_bytes() -> u64 {
     let machine = machine();

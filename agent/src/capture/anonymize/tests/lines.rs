@@ -4,7 +4,7 @@ use super::*;
 
 const LINE: &str = "proc/cmdline";
 
-/// The anonymised command line, after a check that it contains none of the `secrets`.
+/// Returns the anonymised command line, after a check that it contains none of the `secrets`.
 fn command_line(line: &str, secrets: &[&str], kept: &[&str]) -> String {
     let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let (secrets, kept): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (bytes(secrets), bytes(kept));
