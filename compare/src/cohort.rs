@@ -18,7 +18,7 @@ pub const LEAST: usize = 3;
 /// One report.
 #[derive(Debug)]
 pub struct Member {
-    /// The name of the report for people, such as its file.
+    /// The report's name for people, such as its file.
     pub name: String,
     /// The machine.
     pub machine: Machine,
@@ -27,7 +27,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The machine of a report.
+    /// The reported machine.
     #[must_use]
     pub fn of(name: String, report: &Value) -> Member {
         let findings = report.get("findings").cloned().unwrap_or_default();
@@ -38,7 +38,7 @@ impl Member {
 /// The machines of one model.
 #[derive(Debug)]
 pub struct Model<'a> {
-    /// Maker and model; `None` for the machines that are not compared because one of these is not known.
+    /// Maker and model; `None` for machines without one of these, which are not compared.
     pub title: Option<String>,
     /// Number of machines.
     pub n_machines: usize,
@@ -46,7 +46,7 @@ pub struct Model<'a> {
     pub departures: Vec<Departure<'a>>,
     /// Places without a norm.
     pub varied: Vec<Varied>,
-    /// The machines whose reports lack a kind of parts that most reports have, with these kinds.
+    /// The machines whose reports lack kinds of parts that most reports have, with these kinds.
     pub not_compared: BTreeMap<String, Vec<&'static str>>,
 }
 
@@ -55,9 +55,9 @@ pub struct Model<'a> {
 pub struct Departure<'a> {
     /// The machine.
     pub member: &'a Member,
-    /// The kind of the part.
+    /// The part's kind.
     pub kind: &'static Kind,
-    /// The kind and the place of the part.
+    /// The part's kind and place.
     pub part: String,
     /// The attribute; `None` if the part is missing, or more than the norm.
     pub attribute: Option<&'static Attribute>,
@@ -74,13 +74,13 @@ pub struct Departure<'a> {
 /// A value without a norm.
 #[derive(Debug)]
 pub struct Varied {
-    /// The kind and the place of the part, and the attribute.
+    /// The part's kind and place, and the attribute.
     pub what: String,
-    /// Each value and how many machines have it, the most frequent first.
+    /// Each value with its number of machines, the most frequent first.
     pub values: Vec<(String, usize)>,
 }
 
-/// The models, the most departures first. Models of fewer than [`LEAST`] machines have none.
+/// Returns the models, the most departures first. Models with fewer than [`LEAST`] machines have none.
 #[must_use]
 pub fn models(members: &[Member]) -> Vec<Model<'_>> {
     let mut by_title: BTreeMap<Option<String>, Vec<&Member>> = BTreeMap::new();
@@ -143,7 +143,7 @@ fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
     model
 }
 
-/// The parts by the best slot that is known of each.
+/// Arranges the parts by the best known slot of each.
 fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'a Part> {
     let mut parts: BTreeMap<String, &Part> = BTreeMap::new();
     let mut n_of_slot: BTreeMap<String, usize> = BTreeMap::new();
@@ -384,7 +384,7 @@ mod tests {
     /// Changes the report of the machine with this number.
     type Changed = fn(u64, &mut Value);
 
-    /// Checks that the text about so many machines, changed like this, contains these pieces.
+    /// Checks that the text about this number of machines, changed like this, contains these pieces.
     fn check(cases: &[(u64, Changed, &[&str])]) {
         for (n, change, expected) in cases {
             let members = members(change, *n);

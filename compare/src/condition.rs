@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::kinds::Attribute;
 use crate::quantity::Unit;
 
-/// A demand on one attribute.
+/// A condition on one attribute.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) attribute: &'static Attribute,
@@ -41,7 +41,7 @@ pub(crate) struct Range {
 /// Divisor for the tolerance of an exact size: a disk of 1 TB has 1,000,204,886,016 bytes.
 const SIZE_TOLERANCE: u128 = 100;
 
-/// Longest text of a pattern or quantity.
+/// Maximum length of a pattern or quantity.
 const MAX_TEXT_BYTES: usize = 1024;
 /// Most alternatives for one attribute.
 const MAX_ALTERNATIVES: usize = 100;
@@ -160,10 +160,10 @@ fn unexpected(unit: Unit, value: &Value) -> String {
     format!("is {found}, expected {}", unit.example())
 }
 
-/// A decimal number of some unit.
+/// A decimal number with some unit.
 struct Quantity {
     digits: u128,
-    /// Ten to the number of decimals.
+    /// Ten to the power of the number of decimals.
     divisor: u128,
     size: u128,
     unit: String,

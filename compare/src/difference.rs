@@ -164,7 +164,7 @@ fn without(parts: &mut Vec<&Part>, mut taken: Vec<usize>) {
     parts.retain(|part| taken.binary_search(&part.index).is_err());
 }
 
-/// Takes out of both lists the first parts that are `alike`.
+/// Removes from both lists the first parts that are `alike`.
 fn in_order<'a>(
     left_a: &mut Vec<&'a Part>,
     left_b: &mut Vec<&'a Part>,
@@ -179,7 +179,7 @@ fn in_order<'a>(
     found
 }
 
-/// The difference of two parts that belong together; `None` if nothing differs.
+/// Compares two parts that belong together; `None` if nothing differs.
 fn pair<'a>(
     a: &'a Part,
     b: &'a Part,

@@ -43,16 +43,16 @@ struct Expectation {
 pub enum Deviation {
     /// There are fewer parts than expected.
     Missing,
-    /// A part has another value than expected.
+    /// A part has a different value than expected.
     Mismatch,
-    /// The report does not say whether a part is as expected.
+    /// The report lacks the data to compare a part.
     Unknown,
     /// There are more parts than expected.
     Surplus,
 }
 
 impl Deviation {
-    /// The code of its finding.
+    /// Its finding's code.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -75,9 +75,9 @@ pub struct Deviating {
     pub evidence: String,
 }
 
-/// Most expectations of one kind.
+/// Maximum number of expectations for one kind.
 const MAX_EXPECTATIONS: usize = 64;
-/// Largest number of parts that an expectation can demand.
+/// Maximum number of parts that an expectation can demand.
 const MAX_COUNT: u64 = 4096;
 /// Similarity from which one key is suggested for another: `size` for `sise`.
 const LEAST_SIMILARITY: f64 = 0.5;
@@ -94,7 +94,7 @@ impl Expectations {
         Expectations::parse_keys(keys)
     }
 
-    /// The same for the keys of an object.
+    /// Like [`Expectations::parse`], for the keys of an object.
     ///
     /// # Errors
     /// As [`Expectations::parse`].
@@ -219,7 +219,7 @@ impl Expectations {
     }
 }
 
-/// Parses the expectations of one kind.
+/// Parses the expectations for one kind.
 fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
     match value {
         Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name())?]),
@@ -275,7 +275,7 @@ fn expectation(
     Ok(Expectation { kind, count, conditions })
 }
 
-/// The complaint about an unknown key, with the nearest known one or all of them.
+/// Describes an unknown key, with the nearest known one or all of them.
 fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = known.collect();
     let lower = key.to_ascii_lowercase();
@@ -317,7 +317,7 @@ impl Expectation {
             .map(|condition| (condition, condition.check(part.value(condition.attribute.name))))
     }
 
-    /// Up to `n` parts that are left and meet most conditions: those that ought to be as expected, but are not.
+    /// Returns up to `n` remaining parts that meet most conditions: those that ought to be as expected, but are not.
     fn nearest(&self, parts: &[&Part], is_left: &[bool], n: usize) -> Vec<usize> {
         if n == 0 {
             return Vec::new();
@@ -363,7 +363,7 @@ impl Expectation {
         Deviating { deviation, part: part.named(), evidence: texts.join("; ") }
     }
 
-    /// The kind, and the name of the expected part if the expectation has one.
+    /// Returns the kind, and the expected part's name if the expectation has one.
     fn part(&self) -> PartId {
         let is_name = |condition: &&Condition| self.kind.is_place(condition.attribute);
         let is_part = !self.kind.is_single();

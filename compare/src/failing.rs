@@ -34,7 +34,7 @@ pub struct Failing {
     pub codes: BTreeSet<String>,
 }
 
-/// The part numbers that have findings of a severity above info, the most machines first.
+/// Returns the part numbers with findings above info, the most machines first.
 #[must_use]
 pub fn failing(members: &[Member]) -> Vec<Failing> {
     let n_parts = n_parts(members);
@@ -108,7 +108,7 @@ struct Name<'a> {
     at: usize,
 }
 
-/// The parts of a machine by their names without punctuation.
+/// A machine's parts by their names without punctuation.
 ///
 /// Reports come from machines that may lie: each name is looked up, since comparing every locator with every part would
 /// take minutes for a report with thousands of both.
@@ -132,8 +132,8 @@ impl<'a> Names<'a> {
         Self { parts: &machine.parts, by_words }
     }
 
-    /// The parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list one part, such
-    /// as a disk and the PCI device that it is, so only the first kind counts.
+    /// Returns the parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list
+    /// one part, such as a disk that is also a PCI device, so only the first kind counts.
     fn blamed(&self, locator: &str) -> Vec<usize> {
         let known = phrases(locator).into_iter().filter_map(|phrase| self.by_words.get(phrase));
         let names = known.filter(|names| names.len() <= LIMIT_SHARED).flatten();
@@ -152,7 +152,7 @@ fn words_of_name(name: &str) -> &str {
     name.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// The first words of a text, each alone and with up to some that follow it.
+/// Returns the first words of a text, each alone and with several that follow it.
 fn phrases(text: &str) -> Vec<&str> {
     let words = words(text);
     let mut phrases = Vec::new();

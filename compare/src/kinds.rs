@@ -1,11 +1,11 @@
 //! The kinds of parts: their places in the report, their identities, slots and compared attributes.
 //!
-//! Paths are keys of the report, separated by `/`, from the part on. `pci:` starts at the PCI device of the part
+//! Paths are report keys, separated by `/`, from the part on. `pci:` starts at the part's PCI device
 //! instead; `@id` and `@neighbours` are derived, see [`crate::machine`]. Left out on purpose, because they differ
 //! between two reads of one machine or are not hardware: USB devices, sensors, addresses, partitions, the operating
 //! system, times.
 
-/// The kinds of one file as `KINDS`, in the order in which differences are listed: kind, list, witness, then the rest.
+/// Defines the kinds in one file as `KINDS`, in the order for differences: kind, list, witness, then the rest.
 macro_rules! kind_table {
     ($($part:ident in $list:literal if $witness:literal { $($rest:tt)* })*) => {
         pub(super) static KINDS: &[super::Kind] = &[$(super::Kind {
@@ -26,9 +26,9 @@ use crate::quantity::Unit;
 /// The variation of an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
-    /// The same on like machines, and usually required of a machine.
+    /// The same on like machines, and usually required.
     Required,
-    /// The same on like machines, but rarely required, such as the maker of a DIMM.
+    /// The same on like machines, but rarely required, such as a DIMM's maker.
     Model,
     /// Different on every machine, such as a serial number.
     Own,
@@ -50,7 +50,7 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// The name in text, e.g. `configured speed`. A verdict of the part about itself is its health.
+    /// The name in text, e.g. `configured speed`. A part's verdict about itself is its health.
     #[must_use]
     pub fn title(&self) -> String {
         let prefix = if self.path.starts_with("health/") { "health " } else { "" };
@@ -61,9 +61,9 @@ impl Attribute {
 /// A kind of parts.
 #[derive(Debug)]
 pub struct Kind {
-    /// The kind of each of them.
+    /// The kind of these parts.
     pub part: PartKind,
-    /// The report's key that lists the parts, or that is the only part. `*` is every element of a list.
+    /// The report key that lists the parts, or that is the only part. `*` is every element of a list.
     pub list: &'static str,
     /// A key that is present only if the parts were read.
     pub witness: &'static str,
@@ -106,19 +106,19 @@ impl Kind {
         slots.chain(places).any(|path| *path == attribute.path)
     }
 
-    /// The attribute of this name.
+    /// Returns the attribute with this name.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 }
 
-/// Every kind, in the order in which differences are listed.
+/// Returns every kind, in the order for differences.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
     platform::KINDS.iter().chain(devices::KINDS)
 }
 
-/// The kind of this name.
+/// Returns the kind with this name.
 #[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
     kinds().find(|kind| kind.name() == name)

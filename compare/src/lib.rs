@@ -22,7 +22,7 @@ pub mod quantity;
 mod condition;
 mod matching;
 
-/// A line of text for people: hidden characters are escaped, since a device's name must not control the terminal, or
+/// Escapes hidden characters in a line for people, since a device's name must not control the terminal, or
 /// read as another.
 #[must_use]
 pub fn line(text: &str) -> String {

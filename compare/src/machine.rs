@@ -18,32 +18,32 @@ pub struct Part {
     /// Its identity in this report. The name is where people find it, e.g. `nvme0n1, bay 3`, and empty if the machine has
     /// only one such part.
     pub id: PartId,
-    /// For each of the kind's identities, the value if it is known.
+    /// The value for each of the kind's identities, if it is known.
     pub identities: Vec<Option<String>>,
-    /// For each of the kind's slots, the value if it is known, then the part's name.
+    /// The value for each of the kind's slots, if it is known, then the part's name.
     pub slots: Vec<Option<String>>,
-    /// For each of the kind's attributes, the value; null if it is not known.
+    /// The value for each of the kind's attributes; null if it is not known.
     pub values: Vec<Value>,
-    /// The address of the part's PCI device.
+    /// The part's PCI address.
     pub pci_address: Option<String>,
 }
 
 /// The data of a report about a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The name under which the agent reports the node.
+    /// The agent's name for the node.
     pub node_id: Option<String>,
-    /// The maker of the machine.
+    /// The maker.
     pub vendor: Option<String>,
-    /// The model of the machine.
+    /// The model.
     pub model: Option<String>,
-    /// Its serial number.
+    /// The serial number.
     pub serial: Option<String>,
     /// All parts, by kind and then in report order.
     pub parts: Vec<Part>,
     /// The kinds without data in the report, and those with more parts than are compared.
     pub unknown_kinds: Vec<&'static str>,
-    /// The PCI addresses of parts that are listed with more detail than a PCI device has.
+    /// The PCI addresses of parts that another kind lists with more detail.
     detailed: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Machine {
 const MAX_PARTS: usize = 4096;
 
 impl Machine {
-    /// The parts of the machine that `report` describes. Whatever has another form than in a report is unknown.
+    /// Extracts the parts of the machine in `report`. Data in an unexpected form is unknown.
     #[must_use]
     pub fn of(report: &Value) -> Machine {
         let text = |path| known_text(&fetch(report, path));
@@ -90,7 +90,7 @@ impl Machine {
         machine
     }
 
-    /// The parts of a kind.
+    /// Returns the parts of a kind.
     pub fn of_kind(&self, kind: &Kind) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| part.id.kind == kind.part)
     }
@@ -101,7 +101,7 @@ impl Machine {
         !self.unknown_kinds.contains(&kind.name())
     }
 
-    /// Maker, model and serial number, or the name of the node.
+    /// Returns maker, model and serial number, or the node's name.
     #[must_use]
     pub fn title(&self) -> String {
         let known = [&self.vendor, &self.model, &self.serial].into_iter().flatten();
@@ -127,14 +127,14 @@ impl Part {
         self.kind.attributes.iter().zip(&self.values)
     }
 
-    /// The value of the attribute `name`; null if it is not known.
+    /// Returns the value of the attribute `name`; null if it is not known.
     #[must_use]
     pub fn value(&self, name: &str) -> &Value {
         let mut attributes = self.attributes();
         attributes.find(|(a, _)| a.name == name).map_or(&Value::Null, |(_, value)| value)
     }
 
-    /// The title of the kind, and the place.
+    /// Returns the kind's title and the place.
     #[must_use]
     pub fn name(&self) -> String {
         [self.kind.title(), " ", &self.id.name].concat().trim_end().to_owned()
@@ -193,7 +193,7 @@ fn has_raid(report: &Value) -> bool {
         || !collectors.any(|collector| collector == "raid")
 }
 
-/// Replaces places that occur twice by the longest name of the slot.
+/// Replaces places that occur twice with the slot's longest name.
 fn name_apart(parts: &mut [Part]) {
     let mut n_of_place: BTreeMap<String, usize> = BTreeMap::new();
     for part in &*parts {
@@ -210,7 +210,7 @@ fn name_apart(parts: &mut [Part]) {
     }
 }
 
-/// A part in the report, and the PCI devices that it may be one of.
+/// A part in the report, and its possible PCI devices.
 struct View<'a> {
     object: &'a Value,
     devices: &'a BTreeMap<&'a str, &'a Value>,

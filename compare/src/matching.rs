@@ -8,7 +8,7 @@
 pub(crate) struct Matching<'a> {
     /// True where the part of a row fits the expectation of a column.
     fits: &'a [Vec<bool>],
-    /// The expectation of each part.
+    /// Each part's expectation.
     pub(crate) chosen: Vec<Option<usize>>,
     capacities: Vec<usize>,
     /// Number of parts for each expectation.
@@ -89,7 +89,7 @@ impl<'a> Matching<'a> {
 mod tests {
     use super::*;
 
-    /// The largest number of places among the first `least` that any assignment fills, by trying all.
+    /// Returns the largest number of places among the first `least` that any assignment fills, by trying all.
     fn best(fits: &[Vec<bool>], part: usize, left: &mut Vec<usize>) -> usize {
         let Some(row) = fits.get(part) else { return 0 };
         let mut most = best(fits, part + 1, left);

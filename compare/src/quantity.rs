@@ -15,9 +15,9 @@ pub enum Unit {
     Bytes,
     /// Bytes that people write in decimal units, such as disks.
     DiskBytes,
-    /// Mbit/s of a link.
+    /// Link speed, in Mbit/s.
     Mbit,
-    /// Transfers of memory, in MT/s.
+    /// Memory transfers, in MT/s.
     Transfers,
     /// Clock, in MHz.
     Mhz,
@@ -69,7 +69,7 @@ impl Unit {
         }
     }
 
-    /// The size of a unit that people write.
+    /// Returns the size of a unit that people write.
     pub(crate) fn size(self, written: &str) -> Option<u64> {
         let (printed, other, _) = self.row();
         let mut units = printed.iter().chain(other);
@@ -82,7 +82,7 @@ impl Unit {
         example
     }
 
-    /// A value of the report for people.
+    /// Formats a report value for people.
     #[must_use]
     pub fn text(self, value: &Value) -> String {
         match value {
