@@ -119,7 +119,7 @@ pub(crate) async fn spoil(
     Ok(Response::from_parts(parts, changed(body, change, control)))
 }
 
-/// Changes the last digit of the hash; adds a wrong hash where there was none.
+/// Changes the hash's last digit; adds a wrong hash where there was none.
 async fn wrong_hash(answer: Answer, of: &str) -> Answer {
     let (mut parts, body) = answer.into_parts();
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(crate) struct Contract {
     instruction: Schema,
 }
 
-/// One method of one path.
+/// One method on one path.
 #[derive(Debug)]
 pub(crate) struct Operation {
     /// `operationId`, e.g. `postReport`.
@@ -49,7 +49,7 @@ enum Place {
     Query,
 }
 
-/// A schema of the document.
+/// A schema in the document.
 struct Schema {
     /// Last part of its `$ref`, e.g. `Report`.
     name: String,
@@ -95,7 +95,7 @@ impl Contract {
         Ok(Self { operations, instruction })
     }
 
-    /// Finds the operation of a request.
+    /// Finds the operation for a request.
     ///
     /// # Errors
     /// 404 for a path that the document does not have, 405 for a method.
@@ -290,7 +290,7 @@ impl Schema {
     }
 }
 
-/// One form of several, in words.
+/// Describes one of several forms.
 fn form(schema: &Value) -> String {
     let keys = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     if !schema["const"].is_null() {
@@ -357,7 +357,7 @@ fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Paramet
     })
 }
 
-/// A schema together with the components of the whole document, so that its references resolve.
+/// Combines a schema with the whole document's components, so that its references resolve.
 fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut root = schema.clone();

@@ -57,7 +57,7 @@ pub(crate) enum Forever {
     Forever,
 }
 
-/// One line of the plan.
+/// One line in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {

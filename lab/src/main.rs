@@ -92,7 +92,7 @@ async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints where the server listens, as the only line of stdout, and writes it to the port file.
+/// Prints `line`, which names the addresses, as the only line on stdout, and writes it to the port file.
 fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = port_file {
         // Written to another name and renamed, so that a reader never sees half a line.

@@ -1,4 +1,4 @@
-//! Network boot: the iPXE script of each machine, and the files that it fetches, under `/boot/`.
+//! Network boot: each machine's iPXE script, and the files that it fetches, under `/boot/`.
 //!
 //! A machine names its MAC and its serial number in the query; the reports map these to a node. An
 //! installed node boots its disk until another install is requested, so network-first machines are
@@ -103,7 +103,7 @@ fn read(shelf: &Shelf, name: &str) -> Result<String, Refusal> {
     std::fs::read_to_string(path).map_err(unreadable)
 }
 
-/// The node whose last report has this MAC, or this serial number if no report has the MAC.
+/// Returns the node whose last report has this MAC, or this serial number if no report has the MAC.
 fn find(lab: &Lab, mac: Option<&str>, serial: Option<&str>) -> Result<Option<Node>, Refusal> {
     let mut nodes = lab.store.nodes()?;
     let has = |test: &dyn Fn(&Value) -> bool| {
@@ -115,14 +115,14 @@ fn find(lab: &Lab, mac: Option<&str>, serial: Option<&str>) -> Result<Option<Nod
     Ok(found.map(|index| nodes.swap_remove(index)))
 }
 
-/// The MACs of a report, those that the ports were made with first.
+/// Returns the MACs in a report, permanent ones first.
 fn macs(report: &Value) -> Vec<String> {
     let ports = report["network"]["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |key: &'static str| ports.iter().filter_map(move |port| port[key].as_str());
     of("permanent_mac").chain(of("current_mac")).map(str::to_ascii_lowercase).collect()
 }
 
-/// A parameter of the query that is a MAC or a serial number; iPXE leaves an unknown one empty.
+/// Returns a query parameter that is a MAC or a serial number; iPXE leaves an unknown one empty.
 fn parameter(request: &Request, name: &str) -> Option<String> {
     let value = query(request.query.as_deref(), name)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:-_ ".contains(c);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Most findings that are shown of a node.
+/// Maximum number of findings to show for a node.
 pub(crate) const MAX_FINDINGS: usize = 200;
 
 /// More than a page shows of any text.
@@ -30,7 +30,7 @@ pub(crate) fn overview(report: &Value) -> Value {
     })
 }
 
-/// The named members of an object.
+/// Returns the named members of an object.
 fn part(object: &Value, names: &[&str]) -> Value {
     let members =
         names.iter().filter_map(|name| Some(((*name).to_owned(), scalar(object.get(name)?))));

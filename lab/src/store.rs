@@ -1,4 +1,4 @@
-//! The database of the lab VIM, in `SQLite`: nodes, reports, events, results, answers by key, settings.
+//! The lab VIM's database, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -44,7 +44,7 @@ pub(crate) struct Store {
     overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
 }
 
-/// Results of the database.
+/// A database result.
 pub(crate) type Stored<T> = rusqlite::Result<T>;
 
 /// A report or a result as received.
@@ -56,7 +56,7 @@ pub(crate) struct Document {
     pub(crate) body: Value,
 }
 
-/// Summary of a node.
+/// A node's summary.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     /// Its id.
@@ -88,7 +88,7 @@ impl Store {
     /// Opens a database file, or one in memory for `:memory:`.
     ///
     /// # Errors
-    /// When the file cannot be opened or is not a database of this program.
+    /// When the file cannot be opened or belongs to another program.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(path)
             .with_context(|| format!("opening the database {}", path.display()))?;
@@ -107,17 +107,17 @@ impl Store {
         self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that rises after each change of anything.
+    /// Returns a number that rises after every change.
     pub(crate) fn revision(&self) -> u64 {
         self.revisions().all()
     }
 
-    /// A number that rises after each change of a report.
+    /// Returns a number that rises after each change in a report.
     pub(crate) fn revision_of_reports(&self) -> u64 {
         self.revisions().last_report()
     }
 
-    /// To be called after a write: who reads in between reads the new content again under the new number.
+    /// Must be called after a write: a reader in between reads the new content again under the new number.
     fn changed(&self) {
         self.revisions().changed();
     }
@@ -126,7 +126,7 @@ impl Store {
         self.revisions().report_changed(node);
     }
 
-    /// Records a contact of a node.
+    /// Records a contact with a node.
     pub(crate) fn touch(&self, node: &str) -> Stored<()> {
         let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
                    ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
@@ -196,7 +196,7 @@ impl Store {
         Ok(n_new)
     }
 
-    /// The ids of the nodes, the most recent contact first.
+    /// Returns the nodes' IDs, the most recent contact first.
     pub(crate) fn ids(&self) -> Stored<Vec<String>> {
         let connection = self.lock();
         let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
@@ -205,7 +205,7 @@ impl Store {
         ids.collect()
     }
 
-    /// Every node, the most recent contact first, each with an [`overview`] in place of its report.
+    /// Returns every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
         let ids = self.ids()?;
         let listed: BTreeSet<&String> = ids.iter().collect();
@@ -219,7 +219,7 @@ impl Store {
         nodes.filter_map(Result::transpose).collect()
     }
 
-    /// The overview of a node's last report. Reports are parsed once, since they are long and change rarely.
+    /// Returns the overview of a node's last report. Reports are parsed once, since they are long and change rarely.
     fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
         let overviews = || self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the report is read, see `changed`.
@@ -266,7 +266,7 @@ impl Store {
         last(&self.lock(), "results", node)
     }
 
-    /// The last `limit` events of a node, in the order received.
+    /// Returns a node's last `limit` events, in the order received.
     pub(crate) fn events(&self, node: &str, limit: usize) -> Stored<Vec<Document>> {
         let connection = self.lock();
         let sql = "SELECT received_at, body FROM

@@ -1,4 +1,4 @@
-//! The HTTPS port's certificates: a CA of our own, a server certificate, a client certificate.
+//! The HTTPS port's certificates: our own CA, a server certificate, a client certificate.
 
 use std::fs;
 use std::io::Write;

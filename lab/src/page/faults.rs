@@ -12,7 +12,7 @@ const MAX_FAULTS: usize = 50;
 const MAX_SUSPECTS: usize = 8;
 const MAX_SOURCES: usize = 20;
 
-/// The faults of the last report; nothing if there are none.
+/// Shows the last report's faults; nothing if there are none.
 pub(super) fn panel(node: &Node) -> Markup {
     let faults = list(node.report.as_ref().map(|report| &report.body["faults"]));
     html! {

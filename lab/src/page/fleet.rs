@@ -67,7 +67,7 @@ fn totals(nodes: &[Node]) -> Markup {
 const GROUPS: [(&str, &str); 4] =
     [("bad", "to look at"), ("busy", "at work"), ("idle", "waiting"), ("good", "installed")];
 
-/// The group of a node. A critical finding puts a node that waits or is installed among those to look at.
+/// Returns a node's group. A critical finding puts a node that waits or is installed among those to look at.
 fn tone(node: &Node) -> &'static str {
     match standing(node).tone {
         "warn" => "bad",
@@ -81,7 +81,7 @@ fn worst(node: &Node) -> Option<&Value> {
     findings(node).into_iter().next().filter(|finding| severity(finding).2 == "critical")
 }
 
-/// The nodes of a group, by name.
+/// Shows the nodes in a group, by name.
 fn grouped((class, title): &(&str, &str), nodes: &[Node]) -> Markup {
     let mut nodes: Vec<&Node> = nodes.iter().filter(|node| tone(node) == *class).collect();
     nodes.sort_by_cached_key(|node| (name(node), node.id.clone()));

@@ -17,16 +17,16 @@ const STAGES: [(&str, u64); 7] = [
     ("result", 3),
 ];
 
-/// State of a node.
+/// A node's state.
 #[derive(Debug)]
 pub(super) struct Standing {
     /// One to three words, e.g. `writing`.
     pub(super) label: &'static str,
-    /// CSS class of its colour: good, bad, warn, busy, idle.
+    /// CSS class for its colour: good, bad, warn, busy, idle.
     pub(super) tone: &'static str,
-    /// Progress of the whole job in percent.
+    /// Progress in the whole job, in percent.
     pub(super) percent: u64,
-    /// The message of the node itself.
+    /// The node's own message.
     pub(super) message: Option<String>,
     stage: usize,
     has_failed: bool,
@@ -125,7 +125,7 @@ impl Standing {
         html! { span.pill.(self.tone) { (self.label) } }
     }
 
-    /// The progress bar of the whole job.
+    /// Shows the whole job's progress bar.
     pub(super) fn bar(&self) -> Markup {
         html! {
             progress.(self.tone) max="100" value=(self.percent) aria-label="progress of the job" {
@@ -134,7 +134,7 @@ impl Standing {
         }
     }
 
-    /// The stages as a row of steps.
+    /// Shows the stages as a row of steps.
     pub(super) fn rail(&self) -> Markup {
         html! {
             ol.rail aria-label="stages" {
@@ -182,7 +182,7 @@ fn rank(finding: &Value) -> usize {
     ["critical", "warning", "info"].iter().position(|name| Some(*name) == severity).unwrap_or(3)
 }
 
-/// The part of a finding and its place.
+/// Returns a finding's part and its place.
 pub(super) fn place(finding: &Value) -> String {
     let text = |key: &str| finding[key].as_str().map(super::words::cut);
     let words = [text("component"), text("locator")];
@@ -190,7 +190,7 @@ pub(super) fn place(finding: &Value) -> String {
     words.join(" ")
 }
 
-/// A severity as a pill: class, sign, word. The sign says it without colour.
+/// Shows a severity as a pill: class, sign, word. The sign works without colour.
 pub(super) fn severity(finding: &Value) -> (&'static str, &'static str, &'static str) {
     [
         ("bad", "▲", "critical"),

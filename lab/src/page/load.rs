@@ -1,4 +1,4 @@
-//! The form on a node's page by which a person allows a waiting node to test its CPUs and memory: `load_s` of the
+//! The form on a node's page that allows a waiting node to test its CPUs and memory: `load_s` in the
 //! action `wait` (docs/wire.md).
 
 use hyper::{Response, StatusCode};
@@ -11,13 +11,13 @@ use crate::lab::Lab;
 use crate::orders::scope_of;
 use crate::store::Node;
 
-/// The most that an instruction may allow (`load_s` in the API).
+/// Maximum that an instruction may allow (`load_s` in the API).
 const MOST_S: u64 = 86_400;
 /// Often enough that the node soon learns that the test is no longer allowed.
 const ASK_AGAIN_S: u64 = 5;
 
-/// The form; nothing for a node that is at work or installed, one with another instruction or a config of its own, or a reader who may
-/// not use the admin API.
+/// Shows the form; nothing for a node that is at work or installed, a node with another instruction or its own config,
+/// or a reader who may not use the admin API.
 pub(super) fn panel(
     lab: &Lab,
     node: &Node,
@@ -113,13 +113,13 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     Ok(Some(answer))
 }
 
-/// The name under which settings of the node are stored, also if it was given another.
+/// Returns the name under which the node's settings are stored, even if it was given another.
 fn reported(node: &Node) -> &str {
     let name = node.report.as_ref().and_then(|report| report.body["node_id"].as_str());
     name.unwrap_or(&node.id)
 }
 
-/// The seconds of load that an instruction allows.
+/// Returns the load in seconds that an instruction allows.
 fn load_s(instruction: &str) -> Option<u64> {
     let instruction: Value = serde_json::from_str(instruction).ok()?;
     instruction["load_s"].as_u64().filter(|_| instruction["action"] == "wait")

@@ -214,7 +214,7 @@ fn findings_panel(node: &Node) -> Markup {
     }
 }
 
-/// The events; only the last of consecutive progress events is shown. A sequence that starts again means a new boot.
+/// Shows the events, but only the last of consecutive progress events. A sequence that starts again means a new boot.
 fn timeline(events: &[Document]) -> Markup {
     let is_progress = |event: &Document| event.body["state"] == "progress";
     let same = |a: &Document, b: &Document| a.body["stage"] == b.body["stage"];

@@ -17,7 +17,7 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
     with_headers(document(title, back, content).into())
 }
 
-/// The HTML of a page.
+/// Returns the HTML for a page.
 pub(super) fn document(title: &str, back: Option<&str>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)

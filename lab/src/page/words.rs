@@ -1,4 +1,4 @@
-//! Values in words: sizes, speeds and times by the unit that the key names; keys as headings.
+//! Values for people: sizes, speeds and times by the unit that the key names; keys as headings.
 
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ fn tenths_of(n: u64, size: u64) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// A number of tenths, without a needless `.0`.
+/// Formats a number in tenths, without a needless `.0`.
 fn tenths(n: u64) -> String {
     if n.is_multiple_of(10) || n >= 10_000 {
         (n / 10).to_string()
@@ -147,7 +147,7 @@ pub(super) fn clock(time: &str) -> String {
     }
 }
 
-/// Date and time of an RFC 3339 text, to the second.
+/// Formats date and time from an RFC 3339 text, to the second.
 pub(super) fn date(time: &str) -> String {
     match (time.get(..10), time.get(11..19)) {
         (Some(day), Some(clock)) => format!("{day} {clock} UTC"),
