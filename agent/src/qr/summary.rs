@@ -80,7 +80,7 @@ impl Summary {
         Self { head, entries, n_machine, n_more, n_reasons: 0 }
     }
 
-    /// Adds details of the event before the faults. A line about sound parts is dropped.
+    /// Adds details of the event before the faults. The line that reports a sound machine is dropped.
     #[must_use]
     pub fn because(mut self, reason: &[String]) -> Self {
         if !reason.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks that `check --only` leaves out: the kernel log, for one, has findings about every kind of part.
+//! The sections that `check --only` does not judge: the kernel log, for one, has findings about every kind of part.
 
 use probes::collect::COLLECTORS;
 use probes::findings::collectors;
