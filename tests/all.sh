@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make test`: all tests, then a table of what each part took and the number of skipped tests.
+# `make test`: all tests, then a table with the cost of each part and the number of skipped tests.
 #
 #   tests/all.sh [check]           check: `make check` before them
 #
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 
-# Not exported: the agent refuses a variable of this form that is no option of its own.
+# Not exported: the agent refuses a variable of this form that is not one of its options.
 run() { RCI_REQUIRE_TOOLS=1 part "$1" "$cargo" test --workspace --locked "${@:2}"; }
 
 parts_begin target/parts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares our agent of an Ironic node with ironic-python-agent, on this machine: times, memory, size.
+# Compares our agent on an Ironic node with ironic-python-agent, on this machine: times, memory, size.
 #
 #   tests/bench-ironic.sh [ROUNDS]        medians over ROUNDS runs in turns, 5 by default
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the cost of a report with other tools, on this machine and on the captured trees that are available.
+# Compares a report's cost with other tools, on this machine and on the available captured trees.
 #
 #   tests/bench.sh [ROUNDS]        medians over ROUNDS runs, 11 by default
 set -euo pipefail
@@ -25,7 +25,7 @@ if [ ${#needed[@]} -gt 0 ]; then
   fi
 fi
 
-# A captured machine of this repository, and large foreign ones if they are next to the repository.
+# A captured machine from this repository, and large foreign ones if they are next to the repository.
 trees=()
 unpack() {
   mkdir -p "$work/$2/root"
@@ -42,5 +42,5 @@ done
 
 cargo build -q --release --locked -p rci-bench
 agent=${RCI_STATIC_AGENT:-target/static/run-coreos-installer}
-# The agent refuses RCI_* variables that are no options.
+# The agent refuses RCI_* variables that are not options.
 env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STATIC_WAY "target/$(rustc --print host-tuple)/release/rci-bench" "$agent" "$rounds" "${trees[@]}"

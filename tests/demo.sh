@@ -3,7 +3,7 @@
 #
 #   tests/demo.sh [report]         report: stop after this machine's report
 #
-# One build of the agent serves both, and it is that of the tests: static, and without optimisation, since the demo spends more time
+# One agent build serves both; it is the one for the tests: static, and without optimisation, since the demo spends more time
 # in compilers than in the agent. Everything built here is kept in target/, everything that is not ours in the cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ build() {
   CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 cargo build --workspace --locked "$@"
 }
 
-# Expected CPU seconds of each step, from a run without caches.
+# Expected CPU seconds for each step, from a run without caches.
 step_planned compiler 5
 step_planned agent 120
 if [ "${1:-}" != report ]; then
@@ -30,7 +30,7 @@ step_run compiler 'C compiler and static C library, where they are missing' test
 step_run agent 'one static build of the agent' build --bin run-coreos-installer
 echo
 printf '%s\n' "this machine, by $built/run-coreos-installer inspect (shortened here; run it yourself to see all of it):" ''
-# The agent reads its options from RCI_*, and refuses those of these scripts.
+# The agent reads its options from RCI_*, and refuses the scripts' own variables.
 env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS -u RCI_STATIC_WAY -u RCI_VM_ARTIFACTS -u RCI_LAB_VIM "$built/run-coreos-installer" inspect | tests/shorten.sh
 [ "${1:-}" != report ] || exit 0
 

@@ -3,8 +3,8 @@
 #
 #   tests/fuzz.sh [TARGET...]      all of probes/fuzz/fuzz_targets by default
 #
-# FUZZ_SECONDS is how long each runs (default 30). Inputs that crash a target are kept in probes/fuzz/artifacts.
-# FUZZ_SANITIZER=address checks memory accesses too, at a fifth of the speed; no parser has unsafe code.
+# FUZZ_SECONDS is the time for each (default 30). Inputs that crash a target are kept in probes/fuzz/artifacts.
+# FUZZ_SANITIZER=address also checks memory accesses, at a fifth of the speed; no parser has unsafe code.
 # RUSTC_BOOTSTRAP lets the stable compiler instrument the code, which is an unstable feature.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ if [ ! -x "$where/bin/cargo-fuzz" ]; then
 fi
 export PATH=$where/bin:$PATH RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/$out
 [[ $out == /* ]] && CARGO_TARGET_DIR=$out
-# In place of the shipped program's profile. Sums that overflow and slices that end too early are what is looked for.
+# Replaces the shipped program's profile. The search is for sums that overflow and slices that end too early.
 export CARGO_PROFILE_RELEASE_{LTO,STRIP}=false CARGO_PROFILE_RELEASE_PANIC=unwind CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 export CARGO_PROFILE_RELEASE_{OVERFLOW_CHECKS,DEBUG_ASSERTIONS}=true CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
@@ -34,7 +34,7 @@ fi
 
 cargo fuzz build "${options[@]}" >&2
 
-# Runs a target on the inputs of earlier runs and on the seeds, and prints its line of the table.
+# Runs a target on the inputs from earlier runs and on the seeds, and prints its table row.
 run() {
   local target=$1 log=$out/$1.log failed=''
   mkdir -p "$fuzz/corpus/$target"

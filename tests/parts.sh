@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Measures the parts of a long run, and ends it with a table of what each took.
+# Measures the parts of a long run, and ends it with a table of their costs.
 
-# What has run so far, as NAME WALL USER SYSTEM, in seconds; and all output of the parts.
+# Keeps finished parts, as NAME WALL USER SYSTEM in seconds, and the output of all parts in the folder $1.
 parts_begin() {
   parts=$1 parts_current=
   declare -gA parts_aside=()
@@ -10,7 +10,7 @@ parts_begin() {
   trap parts_end EXIT
 }
 
-# part NAME COMMAND...: runs the command. Its CPU time is that of all processes that it has waited for.
+# part NAME COMMAND...: runs the command. Its CPU time is the sum over all processes that it has waited for.
 part() {
   parts_current=$1
   printf '\n== %s\n' "$1"
@@ -26,7 +26,7 @@ part_aside() {
   parts_aside[$1]=$!
 }
 
-# Waits for a part that runs at the same time, and shows what it printed.
+# Waits for a part that runs at the same time, and shows its output.
 part_join() {
   local status=0
   parts_current=$1

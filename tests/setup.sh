@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the distribution packages that `make` needs. Without root, prints the command that does. Rust it only checks:
-# a person chooses between rustup and the distribution.
+# Installs the distribution packages that `make` needs. Without root, prints the command that does. It only checks Rust:
+# the choice between rustup and the distribution is yours.
 #
 #   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz ironic pictures (default: build check)
 #
-# tests/vm/setup installs the packages of the virtual machine tests.
+# tests/vm/setup installs the packages for the virtual machine tests.
 set -euo pipefail
 
 CARGO_DENY_VERSION=0.20.2
@@ -64,15 +64,15 @@ group_demo() {
   need '/usr/lib*/*/libc.a' libc6-dev glibc-static
 }
 
-# What the tests with a real Ironic need.
+# Packages for the tests with a real Ironic.
 group_ironic() {
   group_build
   need setpriv util-linux util-linux
-  # Only Debian has it in a package of its own.
+  # Only Debian has it in a separate package.
   python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=(python3-venv)
 }
 
-# What the build and the tests without virtual machines need.
+# Packages for the build and the tests without virtual machines.
 group_build() {
   group_demo
   need file file file
@@ -87,18 +87,18 @@ group_build() {
   unpack_promtool
 }
 
-# What `make check` runs in addition to cargo. It also checks the fuzz targets, which need libFuzzer.
+# Tools that `make check` runs in addition to cargo. It also checks the fuzz targets, which need libFuzzer.
 group_check() {
   group_fuzz
   need shellcheck shellcheck ShellCheck
   need systemd-analyze systemd systemd
 }
 
-# The browser that photographs the pages of the lab VIM.
+# The browser that photographs the lab VIM's pages.
 group_pictures() {
   need chromium chromium chromium
   need pngquant pngquant pngquant
-  # Debian's package of Chromium comes without a font.
+  # Debian's Chromium package comes without a font.
   need '/usr/share/fonts/*/dejavu*' fonts-dejavu-core dejavu-sans-fonts
 }
 

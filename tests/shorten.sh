@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shortens a report for people: six lines of each section, no wider than the terminal. "…" marks every cut.
+# Shortens a report for people: six lines per section, no wider than the terminal. "…" marks every cut.
 #
 #   … | tests/shorten.sh           outside a terminal: COLUMNS wide, or 120
 set -euo pipefail

@@ -43,12 +43,12 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${debian_packages[@]}" >&2
 }
 
-# What the standard library needs in addition to musl-gcc is made in target/static-musl.
+# The standard library's needs beyond musl-gcc are built in target/static-musl.
 build_for_debian() {
   install_debian_packages
   local parts=$PWD/target/static-musl upper
   mkdir -p "$parts"
-  # LLVM's unwinder under the name that rustc expects, since gcc's needs a function of glibc. It was built against glibc's checked printf.
+  # LLVM's unwinder under the name that rustc expects, since gcc's needs a glibc function. It was built against glibc's checked printf.
   ln -sfn /usr/lib/llvm-14/lib/libunwind.a "$parts/libunwind.a"
   cat >"$parts/checked.c" <<'C'
 #include <stdarg.h>

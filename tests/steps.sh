@@ -40,7 +40,7 @@ step_run() {
   step_line "$name" "done in $((SECONDS - started)) s"
 }
 
-# step_progress PERCENT TEXT: what a step prints to its log to report its own progress.
+# step_progress PERCENT TEXT: reports a step's own progress in its log.
 step_progress() { printf 'PROGRESS %s %s\n' "$1" "$2"; }
 
 # Prints a line when a step has gained 10 % and at least every 15 seconds, while the process lives.

@@ -10,7 +10,7 @@ cp systemd/*.{service,timer} "$root/etc/systemd/system/"
 for program in usr/local/bin/run-coreos-installer usr/bin/systemctl; do
   install -m755 /bin/true "$root/$program"
 done
-# The units of this machine's systemd stand in for those of the live image.
+# The units of this machine's systemd stand in for the live image's.
 mkdir -p "$root/usr/lib"
 cp -a /usr/lib/systemd "$root/usr/lib/systemd" 2>/dev/null || cp -a /lib/systemd "$root/usr/lib/systemd"
 found=$(systemd-analyze --root="$root" --man=no --recursive-errors=no verify systemd/*.{service,timer} 2>&1) || {

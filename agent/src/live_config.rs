@@ -22,16 +22,16 @@ use crate::{bounded, secret};
 /// Largest certificate or hash, in bytes.
 const MAX_TEXT_BYTES: u64 = 8 << 20;
 
-/// What `live-config` prints.
+/// The output of `live-config`.
 #[derive(Debug)]
 pub struct LiveConfig {
     /// The chosen format, for standard output.
     pub text: String,
-    /// What would leave a node without an agent or without a way to look into it, each with its remedy.
+    /// Settings that would leave a node without an agent or without access for a person, each with its remedy.
     pub warnings: Vec<String>,
 }
 
-/// Makes what `live-config` prints. `written` are the options with their sources, to name those that are at fault.
+/// Makes the output of `live-config`. `written` are the options with their sources, for error messages.
 ///
 /// # Errors
 /// If a file cannot be read or written, or a setting is invalid.
@@ -58,7 +58,7 @@ pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::
     Ok(LiveConfig { text, warnings })
 }
 
-/// Whether the format is or becomes an Ignition config.
+/// Returns true if the format is or becomes an Ignition config.
 fn is_config(format: LiveFormat) -> bool {
     matches!(format, LiveFormat::Ignition | LiveFormat::Butane)
 }
@@ -154,7 +154,7 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
     })
 }
 
-/// The certificates in the file of this option.
+/// Reads the certificates in this option's file.
 fn certificates(
     name: &str,
     file: Option<&Path>,
@@ -170,7 +170,7 @@ fn certificates(
     Ok(pem)
 }
 
-/// Where the live image gets the agent from. Writes the compressed agent if asked to.
+/// Returns the agent's source in the live image. Writes the compressed agent if asked to.
 fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
     if let Some(path) = &options.binary_on_iso {
         return Ok(AgentBinary::OnIso(path.clone()));
@@ -192,7 +192,7 @@ fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
     })
 }
 
-/// The text of the file that the option `name` names.
+/// Reads the file that the option `name` names.
 fn text(name: &str, file: Option<&Path>) -> anyhow::Result<Option<String>> {
     let Some(file) = file else { return Ok(None) };
     let read = || {
@@ -210,8 +210,8 @@ fn pair(option: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Parses the options as the agent in the live image will. What it would refuse there, on a node that cannot report
-/// it, is refused here.
+/// Parses the options as the agent in the live image will. Options that it would refuse on a node, which could not
+/// report them, are refused here.
 fn check_agent_options(
     agent_options: &BTreeMap<String, Vec<String>>,
     options: &LiveConfigOptions,
@@ -289,7 +289,7 @@ mod tests {
         live_config(&options, &configuration.settings).unwrap().warnings
     }
 
-    /// A file of this test's own with this content, and `name` in its name.
+    /// Makes a test file with this content, and `name` in its name.
     fn file(name: &str, content: &[u8]) -> String {
         let path = std::env::temp_dir().join(format!("rci-{}-{name}", std::process::id()));
         fs::write(&path, content).unwrap();
@@ -443,7 +443,7 @@ mod tests {
         assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
     }
 
-    /// Refuses each of these options, with the text beside them. A bar is a blank in a value.
+    /// Checks that each of these options is refused with the text next to it. A bar is a blank in a value.
     fn refused(cases: &[(String, String)]) {
         for (options, expected) in cases {
             let words: Vec<String> =

@@ -1,6 +1,6 @@
-//! What most machines of a model have, and which machines depart from it.
+//! Finds the norm for the machines of a model, and the machines that depart from it.
 //!
-//! Machines are alike if maker and model are equal. For each place the majority is the norm: whether a part is there,
+//! Machines are alike if maker and model are equal. For each place the majority is the norm: the presence of a part,
 //! and each of its values. Without a majority there is no norm.
 
 use std::cmp::Ordering;
@@ -12,13 +12,13 @@ use crate::kinds::{Attribute, Kind, Nature, kinds};
 use crate::machine::{Machine, Part};
 use crate::{counted, line};
 
-/// The least number of like machines that have a norm: of two that differ, either may be right.
+/// The least number of like machines for a norm: if two differ, either may be right.
 pub const LEAST: usize = 3;
 
 /// One report.
 #[derive(Debug)]
 pub struct Member {
-    /// The name of the report for people, such as its file.
+    /// The report's name for people, such as its file.
     pub name: String,
     /// The machine.
     pub machine: Machine,
@@ -27,7 +27,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The machine of a report.
+    /// The reported machine.
     #[must_use]
     pub fn of(name: String, report: &Value) -> Member {
         let findings = report.get("findings").cloned().unwrap_or_default();
@@ -38,49 +38,49 @@ impl Member {
 /// The machines of one model.
 #[derive(Debug)]
 pub struct Model<'a> {
-    /// Maker and model; `None` for the machines that are not compared because one of these is not known.
+    /// Maker and model; `None` for machines without one of these, which are not compared.
     pub title: Option<String>,
-    /// How many machines there are.
+    /// Number of machines.
     pub n_machines: usize,
-    /// Which machine departs from the norm in which part.
+    /// The departures from the norm, each with its machine and part.
     pub departures: Vec<Departure<'a>>,
-    /// What has no norm.
+    /// Places without a norm.
     pub varied: Vec<Varied>,
-    /// The machines whose reports lack a kind of parts that most reports have, with these kinds.
+    /// The machines whose reports lack kinds of parts that most reports have, with these kinds.
     pub not_compared: BTreeMap<String, Vec<&'static str>>,
 }
 
-/// How one machine departs from the norm.
+/// The departure of one machine from the norm.
 #[derive(Debug)]
 pub struct Departure<'a> {
     /// The machine.
     pub member: &'a Member,
-    /// The kind of the part.
+    /// The part's kind.
     pub kind: &'static Kind,
-    /// The kind and the place of the part.
+    /// The part's kind and place.
     pub part: String,
     /// The attribute; `None` if the part is missing, or more than the norm.
     pub attribute: Option<&'static Attribute>,
-    /// What was found; null for a part that is missing or a value that is not known.
+    /// The value found; null for a part that is missing or a value that is not known.
     pub found: Value,
     /// The norm; null for a part that the norm lacks.
     pub norm: Value,
-    /// How many machines have the norm.
+    /// Number of machines with the norm.
     pub n_norm: usize,
-    /// How many machines were compared.
+    /// Number of machines compared.
     pub n_compared: usize,
 }
 
 /// A value without a norm.
 #[derive(Debug)]
 pub struct Varied {
-    /// The kind and the place of the part, and the attribute.
+    /// The part's kind and place, and the attribute.
     pub what: String,
-    /// Each value and how many machines have it, the most frequent first.
+    /// Each value with its number of machines, the most frequent first.
     pub values: Vec<(String, usize)>,
 }
 
-/// The models, the most departures first. Models of fewer than [`LEAST`] machines have none.
+/// Returns the models, the most departures first. Models with fewer than [`LEAST`] machines have none.
 #[must_use]
 pub fn models(members: &[Member]) -> Vec<Model<'_>> {
     let mut by_title: BTreeMap<Option<String>, Vec<&Member>> = BTreeMap::new();
@@ -143,7 +143,7 @@ fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
     model
 }
 
-/// The parts by the best slot that is known of each.
+/// Arranges the parts by the best known slot of each.
 fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'a Part> {
     let mut parts: BTreeMap<String, &Part> = BTreeMap::new();
     let mut n_of_slot: BTreeMap<String, usize> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'
     parts
 }
 
-/// What most of these parts are, and how many are that.
+/// Returns the most frequent state of these parts, and its count.
 fn most_frequent(parts: &[(&Member, &Part)]) -> (String, usize) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, part) in parts {
@@ -252,7 +252,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether the model is known and has enough machines for a norm.
+    /// Returns true if the model is known and has enough machines for a norm.
     #[must_use]
     pub fn has_norm(&self) -> bool {
         self.title.is_some() && self.n_machines >= LEAST
@@ -317,7 +317,7 @@ impl<'a> Model<'a> {
 }
 
 impl Departure<'_> {
-    /// What is other than the norm, in a line.
+    /// Describes the departure in a line.
     #[must_use]
     pub fn what(&self) -> String {
         let count = format!("{} of {}", self.n_norm, self.n_compared);
@@ -381,10 +381,10 @@ mod tests {
         (0..n).map(member).collect()
     }
 
-    /// What is changed in the report of the machine with this number.
+    /// Changes the report of the machine with this number.
     type Changed = fn(u64, &mut Value);
 
-    /// Checks that the text about a number of machines, each changed in its way, contains these pieces.
+    /// Checks that the text about this number of machines, changed like this, contains these pieces.
     fn check(cases: &[(u64, Changed, &[&str])]) {
         for (n, change, expected) in cases {
             let members = members(change, *n);

@@ -1,4 +1,4 @@
-//! What an expectation demands of one attribute: a value, a pattern, a minimum, a range, or any of several.
+//! Conditions on one attribute: a value, a pattern, a minimum, a range, or any of several.
 
 use formats::pattern::matches_any_case;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::kinds::Attribute;
 use crate::quantity::Unit;
 
-/// A demand on one attribute.
+/// A condition on one attribute.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) attribute: &'static Attribute,
@@ -22,7 +22,7 @@ enum Test {
     Range(Range),
 }
 
-/// Whether a part does what is demanded.
+/// The result of a comparison between a part and a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Met,
@@ -38,19 +38,19 @@ pub(crate) struct Range {
     pub(crate) most: u64,
 }
 
-/// An exact size also fits one that is this part of it larger or smaller: a disk of 1 TB has 1,000,204,886,016 bytes.
+/// Divisor for the tolerance of an exact size: a disk of 1 TB has 1,000,204,886,016 bytes.
 const SIZE_TOLERANCE: u128 = 100;
 
-/// Longest text of a pattern or quantity.
+/// Maximum length of a pattern or quantity.
 const MAX_TEXT_BYTES: usize = 1024;
 /// Most alternatives for one attribute.
 const MAX_ALTERNATIVES: usize = 100;
 
 impl Condition {
-    /// Parses what the file has for an attribute.
+    /// Parses the condition for an attribute.
     ///
     /// # Errors
-    /// In words that follow the key: what was found and what was expected.
+    /// Found and expected text, in words that follow the key.
     pub(crate) fn parse(attribute: &'static Attribute, value: &Value) -> Result<Self, String> {
         let alternatives = match value {
             Value::Array(list) if list.is_empty() => {
@@ -160,10 +160,10 @@ fn unexpected(unit: Unit, value: &Value) -> String {
     format!("is {found}, expected {}", unit.example())
 }
 
-/// A decimal number of some unit.
+/// A decimal number with some unit.
 struct Quantity {
     digits: u128,
-    /// Ten to the number of decimals.
+    /// Ten to the power of the number of decimals.
     divisor: u128,
     size: u128,
     unit: String,
@@ -200,7 +200,7 @@ impl Quantity {
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    /// What an exact value fits. A size is rounded to its last digit, but by no more than the tolerance.
+    /// Returns the range that fits an exact value. A size is rounded to its last digit, by no more than the tolerance.
     fn range(&self, unit: Unit) -> Range {
         if !matches!(unit, Unit::Bytes | Unit::DiskBytes) {
             return Range { least: self.ceiling(), most: self.floor() };

@@ -1,6 +1,6 @@
-//! What differs between two reports: parts that were added, are gone, were replaced, moved or changed.
+//! The differences between two reports: parts that were added, are gone, were replaced, moved or changed.
 //!
-//! Parts are matched by what identifies them, the best first, and those that are left by where they are fitted. A value
+//! Parts are matched by their identities, the best first, and the remaining ones by their places. A value
 //! that occurs twice in one report matches nothing.
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use crate::kinds::{Attribute, Kind, NEIGHBOURS, Nature, kinds};
 use crate::line;
 use crate::machine::{Machine, Part};
 
-/// Which differences count.
+/// Selects the differences that count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scope {
-    /// Whether values that vary between two reads of one machine are compared too.
+    /// True to compare values that vary between two reads of one machine, too.
     pub with_volatile: bool,
-    /// Whether only the place matters: for two machines that ought to be alike.
+    /// True if only the place matters: for two machines that ought to be alike.
     pub without_serials: bool,
 }
 
-/// How a part differs.
+/// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Only the second report has it.
@@ -52,7 +52,7 @@ impl Change {
 /// A part that differs.
 #[derive(Debug)]
 pub struct Difference<'a> {
-    /// How it differs.
+    /// The kind of the difference.
     pub change: Change,
     /// The part in the first report.
     pub a: Option<&'a Part>,
@@ -62,14 +62,14 @@ pub struct Difference<'a> {
     pub attributes: Vec<(&'static Attribute, &'a Value, &'a Value)>,
 }
 
-/// What differs between two machines.
+/// The differences between two machines.
 #[derive(Debug)]
 pub struct Differences<'a> {
     a: &'a Machine,
     b: &'a Machine,
     /// The parts that differ, by kind.
     pub parts: Vec<Difference<'a>>,
-    /// The kinds that only one of the reports knows anything of, so that they cannot be compared.
+    /// Kinds that only one of the reports covers, so they cannot be compared.
     pub not_compared: Vec<&'static Kind>,
 }
 
@@ -125,7 +125,7 @@ fn compare<'a>(
     all.extend(found);
 }
 
-/// Takes out of both lists the parts that match by one of `keys`, the best first.
+/// Removes from both lists the parts that match by one of `keys`, the best first.
 fn pairs<'a>(
     left_a: &mut Vec<&'a Part>,
     left_b: &mut Vec<&'a Part>,
@@ -158,13 +158,13 @@ fn pairs<'a>(
     found
 }
 
-/// Takes the parts of these indices out of the list.
+/// Removes the parts at these indices from the list.
 fn without(parts: &mut Vec<&Part>, mut taken: Vec<usize>) {
     taken.sort_unstable();
     parts.retain(|part| taken.binary_search(&part.index).is_err());
 }
 
-/// Takes out of both lists the first parts that are `alike`.
+/// Removes from both lists the first parts that are `alike`.
 fn in_order<'a>(
     left_a: &mut Vec<&'a Part>,
     left_b: &mut Vec<&'a Part>,
@@ -179,7 +179,7 @@ fn in_order<'a>(
     found
 }
 
-/// The difference of two parts that belong together; `None` if nothing differs.
+/// Compares two parts that belong together; `None` if nothing differs.
 fn pair<'a>(
     a: &'a Part,
     b: &'a Part,
@@ -204,13 +204,14 @@ fn pair<'a>(
     Some(Difference { change, a: Some(a), b: Some(b), attributes })
 }
 
-/// Whether the best key that both parts have differs.
+/// Returns true if the two parts differ in the best key that both have.
 fn differ(a: &[Option<String>], b: &[Option<String>]) -> bool {
     let mut both = a.iter().zip(b).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
     both.next().is_some_and(|(a, b)| a != b)
 }
 
-/// Whether two parts are in different places. The last slot is the kernel's name, which may change without a move.
+/// Returns true if two parts are in different places. The last slot does not count: it is the kernel's name, which may
+/// change without a move.
 fn is_elsewhere(a: &Part, b: &Part) -> bool {
     match (a.slots.split_last(), b.slots.split_last()) {
         (Some((_, a)), Some((_, b))) => differ(a, b),
@@ -218,7 +219,7 @@ fn is_elsewhere(a: &Part, b: &Part) -> bool {
     }
 }
 
-/// Where a part was, and where it is unless its name says so.
+/// Describes a part's old place, and the new one unless its name says so.
 fn movement(a: &Part, b: &Part) -> String {
     if a.id != b.id {
         return format!("from {}", a.id);
@@ -234,7 +235,7 @@ impl Difference<'_> {
         self.b.or(self.a).map(Part::name).unwrap_or_default()
     }
 
-    /// What differs, in a line.
+    /// Describes the difference in a line.
     #[must_use]
     pub fn details(&self) -> String {
         match (self.change, self.a, self.b) {
@@ -261,7 +262,7 @@ impl Difference<'_> {
 }
 
 impl Differences<'_> {
-    /// Whether nothing differs in what could be compared.
+    /// Returns true if nothing that could be compared differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -324,7 +325,7 @@ impl Difference<'_> {
 }
 
 impl Part {
-    /// The part for programs: its place and what is known of it.
+    /// Returns the part for programs: its place and its known values.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut object = Map::new();
@@ -367,7 +368,7 @@ mod tests {
         differences(&a, &b, scope).text()
     }
 
-    /// What differs in the second report.
+    /// Changes the second report.
     type Changed = fn(&mut Value);
 
     #[test]

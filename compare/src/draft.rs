@@ -1,4 +1,4 @@
-//! Expectations as a file that a person can edit, from the report of a good machine.
+//! Expectations as a file that a person can edit, from a good machine's report.
 
 use formats::part::PartKind;
 use formats::pattern::literal;
@@ -9,7 +9,7 @@ use crate::line;
 use crate::machine::{Machine, Part};
 use crate::quantity::Unit;
 
-/// How many places a comment names.
+/// Number of places that a comment names.
 const MAX_PLACES: usize = 16;
 
 const NOTES: &str = "\
@@ -25,7 +25,7 @@ const NOTES: &str = "\
 # others: report        # also report parts that no entry fits
 ";
 
-/// What a machine must have to be like this one.
+/// Returns the expectations for a machine like this one.
 #[must_use]
 pub fn draft(machine: &Machine) -> String {
     let mut text = line(&format!("# What a machine like this one must have: {}", machine.title()));
@@ -60,7 +60,7 @@ pub fn draft(machine: &Machine) -> String {
     text
 }
 
-/// Kinds that a draft leaves out because the report has no data of them.
+/// Kinds that a draft leaves out because the report has no data about them.
 #[must_use]
 pub fn without_data(machine: &Machine) -> Vec<&'static str> {
     drafted_kinds().filter(|kind| !machine.knows(kind)).map(Kind::name).collect()
@@ -74,7 +74,7 @@ fn drafted_kinds() -> impl Iterator<Item = &'static Kind> {
     })
 }
 
-/// The entry of parts that are alike.
+/// Returns the entry for like parts.
 fn entry(is_single: bool, mut lines_of_entry: Vec<String>, parts: &[&Part]) -> String {
     let mut text = String::new();
     if !is_single {
@@ -100,7 +100,7 @@ fn entry(is_single: bool, mut lines_of_entry: Vec<String>, parts: &[&Part]) -> S
     text
 }
 
-/// `key: value` for each attribute that all parts know and have in common.
+/// Returns `key: value` for each attribute that all parts know and share.
 fn lines(parts: &[&Part], nature: Nature) -> Vec<String> {
     let Some((first, others)) = parts.split_first() else { return Vec::new() };
     let all = first.attributes().filter(|(attribute, value)| {

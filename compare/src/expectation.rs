@@ -1,4 +1,4 @@
-//! What a machine is expected to have: parsed from a file or an instruction, and compared with a report.
+//! The expectations for a machine: parsed from a file or an instruction, and compared with a report.
 //!
 //! An expectation takes a number of parts of one kind that meet all its conditions. Each part fulfils at most one
 //! expectation, and as many expectations as possible are fulfilled.
@@ -12,7 +12,7 @@ use crate::machine::{Machine, Part};
 use crate::matching::Matching;
 use crate::quantity::Unit;
 
-/// How bad every deviation is.
+/// The severity of every deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Needs attention, but does not stop an install.
@@ -21,13 +21,13 @@ pub enum Level {
     Critical,
 }
 
-/// What a machine is expected to have.
+/// The expectations for a machine.
 #[derive(Debug, Default)]
 pub struct Expectations {
     all: Vec<Expectation>,
-    /// How bad deviations are; `None` for what the table of findings says.
+    /// The severity of deviations; `None` for the one in the table of findings.
     pub level: Option<Level>,
-    /// Whether a part that no expectation fits is a deviation, in the kinds that have expectations.
+    /// True if a part that no expectation fits is a deviation, in the kinds that have expectations.
     are_others_reported: bool,
 }
 
@@ -38,21 +38,21 @@ struct Expectation {
     conditions: Vec<Condition>,
 }
 
-/// How a machine deviates.
+/// The kind of a deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// There are fewer parts than expected.
     Missing,
-    /// A part has another value than expected.
+    /// A part has a different value than expected.
     Mismatch,
-    /// The report does not say whether a part is as expected.
+    /// The report lacks the data to compare a part.
     Unknown,
     /// There are more parts than expected.
     Surplus,
 }
 
 impl Deviation {
-    /// The code of its finding.
+    /// Its finding's code.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -64,29 +64,29 @@ impl Deviation {
     }
 }
 
-/// A way in which a machine is not what was expected.
+/// A deviation of a machine from its expectations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deviating {
-    /// How it deviates.
+    /// The kind of the deviation.
     pub deviation: Deviation,
     /// The part, named by its kind and its place, e.g. `DIMM A3`.
     pub part: PartId,
-    /// What was found and what was expected.
+    /// The found and expected values.
     pub evidence: String,
 }
 
-/// Most expectations of one kind.
+/// Maximum number of expectations for one kind.
 const MAX_EXPECTATIONS: usize = 64;
-/// Largest number of parts that an expectation can demand.
+/// Maximum number of parts that an expectation can demand.
 const MAX_COUNT: u64 = 4096;
-/// How similar two keys must be for one to be suggested for the other: `sise` for `size`.
+/// Similarity from which one key is suggested for another: `size` for `sise`.
 const LEAST_SIMILARITY: f64 = 0.5;
 
 impl Expectations {
-    /// Parses expectations: a key for each kind of part, with one expectation or a list of them.
+    /// Parses expectations: a key for each kind of part, with one expectation or a list.
     ///
     /// # Errors
-    /// In a sentence that begins with the key at fault: it is unknown, or its value is not what the key needs.
+    /// A sentence that begins with the key at fault: it is unknown, or its value is invalid.
     pub fn parse(value: &Value) -> Result<Expectations, String> {
         let Value::Object(keys) = value else {
             return Err(format!("it is {}, expected a key for each kind of part", form(value)));
@@ -94,7 +94,7 @@ impl Expectations {
         Expectations::parse_keys(keys)
     }
 
-    /// The same for the keys of an object.
+    /// Like [`Expectations::parse`], for the keys of an object.
     ///
     /// # Errors
     /// As [`Expectations::parse`].
@@ -131,14 +131,15 @@ impl Expectations {
         Ok(expectations)
     }
 
-    /// Whether a port must be wired to a certain switch port. Only a report made while listening for LLDP says that.
+    /// Returns true if a port must be wired to a certain switch port. Only a report made while listening for LLDP shows
+    /// that.
     #[must_use]
     pub fn names_neighbours(&self) -> bool {
         let mut conditions = self.all.iter().flat_map(|one| &one.conditions);
         conditions.any(|condition| condition.attribute.path == NEIGHBOURS)
     }
 
-    /// How the machine deviates from what is expected, by kind.
+    /// Returns the machine's deviations from the expectations, by kind.
     #[must_use]
     pub fn deviations(&self, machine: &Machine) -> Vec<Deviating> {
         let mut found = Vec::new();
@@ -218,7 +219,7 @@ impl Expectations {
     }
 }
 
-/// Parses the expectations of one kind.
+/// Parses the expectations for one kind.
 fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
     match value {
         Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name())?]),
@@ -274,7 +275,7 @@ fn expectation(
     Ok(Expectation { kind, count, conditions })
 }
 
-/// The complaint about an unknown key, with the nearest known one or all of them.
+/// Describes an unknown key, with the nearest known one or all of them.
 fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = known.collect();
     let lower = key.to_ascii_lowercase();
@@ -289,7 +290,7 @@ fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> 
     format!("{place}{key:?} is not a known key, {hint}")
 }
 
-/// What a value is, in words.
+/// Names the type of a value.
 fn form(value: &Value) -> &'static str {
     match value {
         Value::Null => "empty",
@@ -304,7 +305,7 @@ impl Expectation {
         self.outcomes(part).all(|(_, outcome)| outcome == Outcome::Met)
     }
 
-    /// Whether nothing that is known of the part speaks against it, but something is not known.
+    /// Returns true if no known value of the part contradicts the expectation, but some value is unknown.
     fn may_be(&self, part: &Part) -> bool {
         let outcomes: Vec<Outcome> = self.outcomes(part).map(|(_, outcome)| outcome).collect();
         !outcomes.contains(&Outcome::Unmet) && outcomes.contains(&Outcome::Unknown)
@@ -316,7 +317,7 @@ impl Expectation {
             .map(|condition| (condition, condition.check(part.value(condition.attribute.name))))
     }
 
-    /// Up to `n` parts that are left and meet most conditions: those that ought to be as expected, but are not.
+    /// Returns up to `n` remaining parts that meet most conditions: those that ought to be as expected, but are not.
     fn nearest(&self, parts: &[&Part], is_left: &[bool], n: usize) -> Vec<usize> {
         if n == 0 {
             return Vec::new();
@@ -362,7 +363,7 @@ impl Expectation {
         Deviating { deviation, part: part.named(), evidence: texts.join("; ") }
     }
 
-    /// The kind, and the name of the expected part if the expectation has one.
+    /// Returns the kind, and the expected part's name if the expectation has one.
     fn part(&self) -> PartId {
         let is_name = |condition: &&Condition| self.kind.is_place(condition.attribute);
         let is_part = !self.kind.is_single();
@@ -372,7 +373,7 @@ impl Expectation {
         PartId::new(self.kind.part, key).named(name.trim_end())
     }
 
-    /// What is expected, e.g. `16 with size 32 GiB`.
+    /// Describes the expectation, e.g. `16 with size 32 GiB`.
     fn demand(&self) -> String {
         let Range { least, most } = self.count;
         let count = match (least, most) {

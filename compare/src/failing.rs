@@ -1,4 +1,4 @@
-//! Which part numbers have findings, across machines.
+//! Part numbers with findings, across machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::{counted, line};
 /// A locator has fewer words, and a part's name fewer still.
 const LIMIT_WORDS: usize = 64;
 const LIMIT_WORDS_OF_NAME: usize = 16;
-/// What more parts of a machine are called is the name of none of them.
+/// A name shared by more parts of a machine than this identifies none of them.
 const LIMIT_SHARED: usize = 64;
 
 /// A part number that has findings.
@@ -24,17 +24,17 @@ pub struct Failing {
     pub kind: &'static Kind,
     /// Part number or model.
     pub part_number: String,
-    /// How many such parts have a finding.
+    /// Number of such parts with a finding.
     pub n_failing: usize,
-    /// How many such parts there are.
+    /// Number of such parts.
     pub n_parts: usize,
-    /// How many machines have one with a finding.
+    /// Number of machines with such a part that has a finding.
     pub n_machines: usize,
     /// The codes of the findings.
     pub codes: BTreeSet<String>,
 }
 
-/// The part numbers that have findings of a severity above info, the most machines first.
+/// Returns the part numbers with findings above info, the most machines first.
 #[must_use]
 pub fn failing(members: &[Member]) -> Vec<Failing> {
     let n_parts = n_parts(members);
@@ -62,7 +62,7 @@ pub fn failing(members: &[Member]) -> Vec<Failing> {
     found
 }
 
-/// The parts of a machine that have findings above info, and the codes of these.
+/// Returns the parts of a machine with findings above info, and their codes.
 fn failing_parts(member: &Member) -> Vec<(&Part, BTreeSet<&str>)> {
     let mut codes_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for finding in member.findings.as_array().into_iter().flatten() {
@@ -88,7 +88,7 @@ fn part_number(part: &Part) -> Option<&str> {
     names.iter().find_map(|name| part.value(name).as_str())
 }
 
-/// How many parts of each kind and part number the machines have.
+/// Counts the machines' parts for each kind and part number.
 fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     let mut n_parts = BTreeMap::new();
     for part in members.iter().flat_map(|member| &member.machine.parts) {
@@ -99,16 +99,16 @@ fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     n_parts
 }
 
-/// What a locator may call a part.
+/// A name that a locator may use for a part.
 struct Name<'a> {
-    /// Whether it is the place instead of the serial number.
+    /// True for the place, false for the serial number.
     is_place: bool,
     text: &'a str,
-    /// Where the part is among those of the machine.
+    /// The position of the part among those of the machine.
     at: usize,
 }
 
-/// The parts of a machine by their names without punctuation.
+/// A machine's parts by their names without punctuation.
 ///
 /// Reports come from machines that may lie: each name is looked up, since comparing every locator with every part would
 /// take minutes for a report with thousands of both.
@@ -132,8 +132,8 @@ impl<'a> Names<'a> {
         Self { parts: &machine.parts, by_words }
     }
 
-    /// The parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list one part, such
-    /// as a disk and the PCI device that it is, so only the first kind counts.
+    /// Returns the parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list
+    /// one part, such as a disk that is also a PCI device, so only the first kind counts.
     fn blamed(&self, locator: &str) -> Vec<usize> {
         let known = phrases(locator).into_iter().filter_map(|phrase| self.by_words.get(phrase));
         let names = known.filter(|names| names.len() <= LIMIT_SHARED).flatten();
@@ -147,12 +147,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name without what is no letter or digit at its ends: so it is one of the phrases of a text that contains it.
+/// Trims a name to letters and digits at both ends, so it is a phrase of any text that contains it.
 fn words_of_name(name: &str) -> &str {
     name.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// The first words of a text, each alone and with up to some that follow it.
+/// Returns the first words of a text, each alone and with several that follow it.
 fn phrases(text: &str) -> Vec<&str> {
     let words = words(text);
     let mut phrases = Vec::new();

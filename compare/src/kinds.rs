@@ -1,11 +1,11 @@
-//! The kinds of parts: where the report lists them, what identifies a part, where it is fitted, what is compared.
+//! The kinds of parts: their places in the report, their identities, slots and compared attributes.
 //!
-//! Paths are keys of the report, separated by `/`, from the part on. `pci:` starts at the PCI device of the part
+//! Paths are report keys, separated by `/`, from the part on. `pci:` starts at the part's PCI device
 //! instead; `@id` and `@neighbours` are derived, see [`crate::machine`]. Left out on purpose, because they differ
-//! between two reads of one machine or are no hardware: USB devices, sensors, addresses, partitions, the operating
+//! between two reads of one machine or are not hardware: USB devices, sensors, addresses, partitions, the operating
 //! system, times.
 
-/// The kinds of one file as `KINDS`, in the order in which differences are listed: kind, list, witness, then the rest.
+/// Defines the kinds in one file as `KINDS`, in the order for differences: kind, list, witness, then the rest.
 macro_rules! kind_table {
     ($($part:ident in $list:literal if $witness:literal { $($rest:tt)* })*) => {
         pub(super) static KINDS: &[super::Kind] = &[$(super::Kind {
@@ -23,34 +23,34 @@ use formats::part::PartKind;
 
 use crate::quantity::Unit;
 
-/// How the values of an attribute vary.
+/// The variation of an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
-    /// The same on like machines, and usually required of a machine.
+    /// The same on like machines, and usually required.
     Required,
-    /// The same on like machines, but rarely required, such as the maker of a DIMM.
+    /// The same on like machines, but rarely required, such as a DIMM's maker.
     Model,
     /// Different on every machine, such as a serial number.
     Own,
-    /// May differ between two reads of one machine: counters, and what power saving changes.
+    /// May differ between two reads of one machine: counters, and values that power saving changes.
     Volatile,
 }
 
-/// What is known of a part of some kind.
+/// An attribute of a kind of part.
 #[derive(Debug)]
 pub struct Attribute {
     /// The name in expectations and in text, e.g. `size`.
     pub name: &'static str,
     /// The path in the report, e.g. `size_bytes`.
     pub path: &'static str,
-    /// What the values are.
+    /// The unit of the values.
     pub unit: Unit,
-    /// How they vary.
+    /// Their variation.
     pub nature: Nature,
 }
 
 impl Attribute {
-    /// The name in text, e.g. `configured speed`. A verdict of the part about itself is its health.
+    /// The name in text, e.g. `configured speed`. A part's verdict about itself is its health.
     #[must_use]
     pub fn title(&self) -> String {
         let prefix = if self.path.starts_with("health/") { "health " } else { "" };
@@ -61,21 +61,21 @@ impl Attribute {
 /// A kind of parts.
 #[derive(Debug)]
 pub struct Kind {
-    /// The kind of each of them.
+    /// The kind of these parts.
     pub part: PartKind,
-    /// The report's key that lists the parts, or that is the only part. `*` is every element of a list.
+    /// The report key that lists the parts, or that is the only part. `*` is every element of a list.
     pub list: &'static str,
     /// A key that is present only if the parts were read.
     pub witness: &'static str,
-    /// Paths of a part that is listed but is no part of the machine, with the value it has then.
+    /// Paths that mark a listed part as absent from the machine, with the value they then have.
     pub skip: &'static [(&'static str, &'static str)],
-    /// What identifies a part wherever it is fitted; the best first. The first path of each must be known.
+    /// The part's identities wherever it is fitted; the best first. The first path of each must be known.
     pub identities: &'static [&'static [&'static str]],
-    /// Where a part is fitted; the best first. The first path of each must be known.
+    /// The places of a part; the best first. The first path of each must be known.
     pub slots: &'static [&'static [&'static str]],
-    /// How people find the part: words and paths.
+    /// The place for people: words and paths.
     pub place: &'static [(&'static str, &'static str)],
-    /// What is compared.
+    /// The compared attributes.
     pub attributes: &'static [Attribute],
 }
 
@@ -92,13 +92,13 @@ impl Kind {
         self.part.title()
     }
 
-    /// Whether a machine has at most one part of this kind.
+    /// Returns true if a machine has at most one part of this kind.
     #[must_use]
     pub fn is_single(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether the attribute says which part it is, such as the name of a port.
+    /// Returns true if the attribute identifies the part, such as the name of a port.
     #[must_use]
     pub fn is_place(&self, attribute: &Attribute) -> bool {
         let slots = self.slots.iter().filter_map(|slot| slot.first());
@@ -106,25 +106,25 @@ impl Kind {
         slots.chain(places).any(|path| *path == attribute.path)
     }
 
-    /// The attribute of this name.
+    /// Returns the attribute with this name.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 }
 
-/// Every kind, in the order in which differences are listed.
+/// Returns every kind, in the order for differences.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
     platform::KINDS.iter().chain(devices::KINDS)
 }
 
-/// The kind of this name.
+/// Returns the kind with this name.
 #[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
     kinds().find(|kind| kind.name() == name)
 }
 
-/// The path of the LLDP neighbours of a port, as `SWITCH port PORT`.
+/// The path of a port's LLDP neighbours, as `SWITCH port PORT`.
 pub const NEIGHBOURS: &str = "@neighbours";
 
 const fn of(nature: Nature, name: &'static str, path: &'static str, unit: Unit) -> Attribute {
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// The table of the keys of expectations as `docs/expectations.md` ends with it.
+    /// Returns the table of expectation keys for the end of `docs/expectations.md`.
     fn table() -> String {
         let mut text = "| Part | Keys | In the report |\n|---|---|---|\n".to_owned();
         for kind in kinds() {

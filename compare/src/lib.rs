@@ -1,8 +1,8 @@
-//! Compares reports: [`difference`] of two, [`expectation`] of what a machine must have and its [`draft`] from a good
-//! machine, [`cohort`] of like machines, [`failing`] part numbers.
+//! Compares reports: the [`difference`] between two, the [`expectation`] for a machine and its [`draft`] from a good
+//! one, the [`cohort`] of like machines, [`failing`] part numbers.
 //!
-//! A report is a JSON value; [`machine`] takes the parts out of it by the table of [`kinds`]. Nothing here reads or
-//! writes anything, so the agent and the lab VIM share it.
+//! A report is a JSON value; [`machine`] extracts the parts by the table of [`kinds`]. Nothing here does any
+//! I/O, so the agent and the lab VIM share it.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ pub mod quantity;
 mod condition;
 mod matching;
 
-/// A line of text for people: hidden characters are escaped, since a device's name must not control the terminal, or
+/// Escapes hidden characters in a line for people, since a device's name must not control the terminal, or
 /// read as another.
 #[must_use]
 pub fn line(text: &str) -> String {

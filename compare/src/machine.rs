@@ -1,4 +1,4 @@
-//! The parts of a machine, taken out of its report by the table of [`crate::kinds`].
+//! The parts of a machine, extracted from its report by the table of [`crate::kinds`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,32 +18,32 @@ pub struct Part {
     /// Its identity in this report. The name is where people find it, e.g. `nvme0n1, bay 3`, and empty if the machine has
     /// only one such part.
     pub id: PartId,
-    /// For each of the kind's identities, the value if it is known.
+    /// The value for each of the kind's identities, if it is known.
     pub identities: Vec<Option<String>>,
-    /// For each of the kind's slots, the value if it is known, then the part's name.
+    /// The value for each of the kind's slots, if it is known, then the part's name.
     pub slots: Vec<Option<String>>,
-    /// For each of the kind's attributes, the value; null if it is not known.
+    /// The value for each of the kind's attributes; null if it is not known.
     pub values: Vec<Value>,
-    /// The address of the part's PCI device.
+    /// The part's PCI address.
     pub pci_address: Option<String>,
 }
 
-/// What a report says of a machine.
+/// The data of a report about a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The name under which the agent reports the node.
+    /// The agent's name for the node.
     pub node_id: Option<String>,
-    /// The maker of the machine.
+    /// The maker.
     pub vendor: Option<String>,
-    /// The model of the machine.
+    /// The model.
     pub model: Option<String>,
-    /// Its serial number.
+    /// The serial number.
     pub serial: Option<String>,
-    /// All parts, in the order of the kinds and of the report.
+    /// All parts, by kind and then in report order.
     pub parts: Vec<Part>,
     /// The kinds without data in the report, and those with more parts than are compared.
     pub unknown_kinds: Vec<&'static str>,
-    /// The PCI addresses of parts that are listed with more detail than a PCI device has.
+    /// The PCI addresses of parts that another kind lists with more detail.
     detailed: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Machine {
 const MAX_PARTS: usize = 4096;
 
 impl Machine {
-    /// The parts of the machine that `report` describes. Whatever has another form than in a report is unknown.
+    /// Extracts the parts of the machine in `report`. Data in an unexpected form is unknown.
     #[must_use]
     pub fn of(report: &Value) -> Machine {
         let text = |path| known_text(&fetch(report, path));
@@ -90,18 +90,18 @@ impl Machine {
         machine
     }
 
-    /// The parts of a kind.
+    /// Returns the parts of a kind.
     pub fn of_kind(&self, kind: &Kind) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| part.id.kind == kind.part)
     }
 
-    /// Whether the report says anything of a kind.
+    /// Returns true if the report says anything about a kind.
     #[must_use]
     pub fn knows(&self, kind: &Kind) -> bool {
         !self.unknown_kinds.contains(&kind.name())
     }
 
-    /// Maker, model and serial number, or the name of the node.
+    /// Returns maker, model and serial number, or the node's name.
     #[must_use]
     pub fn title(&self) -> String {
         let known = [&self.vendor, &self.model, &self.serial].into_iter().flatten();
@@ -113,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Whether another kind lists the PCI device `part` too, with more detail.
+    /// Returns true if another kind also lists the PCI device `part`, with more detail.
     #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
         let address = part.pci_address.as_ref().filter(|_| part.id.kind == PartKind::Pci);
@@ -127,14 +127,14 @@ impl Part {
         self.kind.attributes.iter().zip(&self.values)
     }
 
-    /// The value of the attribute `name`; null if it is not known.
+    /// Returns the value of the attribute `name`; null if it is not known.
     #[must_use]
     pub fn value(&self, name: &str) -> &Value {
         let mut attributes = self.attributes();
         attributes.find(|(a, _)| a.name == name).map_or(&Value::Null, |(_, value)| value)
     }
 
-    /// The title of the kind, and the place.
+    /// Returns the kind's title and the place.
     #[must_use]
     pub fn name(&self) -> String {
         [self.kind.title(), " ", &self.id.name].concat().trim_end().to_owned()
@@ -146,13 +146,13 @@ impl Part {
         self.id.clone().named(self.name())
     }
 
-    /// What the part is, in a line: what is required of such parts, the maker, the model and the serial number.
+    /// Describes the part in a line: required attributes, the maker, the model and the serial number.
     #[must_use]
     pub fn summary(&self) -> String {
         self.words(true)
     }
 
-    /// The same without the serial number: what a like part has too.
+    /// The same without the serial number, so that it also describes a like part.
     #[must_use]
     pub fn likeness(&self) -> String {
         self.words(false)
@@ -181,11 +181,11 @@ impl Part {
     }
 }
 
-/// Attributes that say what a part is.
+/// Attributes that describe a part.
 const SUMMARY: &[&str] =
     &["vendor", "manufacturer", "model", "name", "product", "part_number", "firmware", "serial"];
 
-/// Whether the report knows the RAID controllers. No list means that there are none only if their collector answered.
+/// Returns true if the report covers RAID controllers. A missing list means none only if their collector answered.
 fn has_raid(report: &Value) -> bool {
     let problems = at(report, "problems").and_then(Value::as_array).into_iter().flatten();
     let mut collectors = problems.filter_map(|problem| problem.get("collector")?.as_str());
@@ -193,7 +193,7 @@ fn has_raid(report: &Value) -> bool {
         || !collectors.any(|collector| collector == "raid")
 }
 
-/// Replaces places that occur twice by the longest name of the slot.
+/// Replaces places that occur twice with the slot's longest name.
 fn name_apart(parts: &mut [Part]) {
     let mut n_of_place: BTreeMap<String, usize> = BTreeMap::new();
     for part in &*parts {
@@ -210,7 +210,7 @@ fn name_apart(parts: &mut [Part]) {
     }
 }
 
-/// A part in the report, and the PCI devices that it may be one of.
+/// A part in the report, and its possible PCI devices.
 struct View<'a> {
     object: &'a Value,
     devices: &'a BTreeMap<&'a str, &'a Value>,
@@ -281,7 +281,7 @@ impl View<'_> {
         Some([text("vendor_id")?, text("device_id")?].join(":"))
     }
 
-    /// `SWITCH port PORT` for each LLDP neighbour: the name of the system, or its chassis id, and the id of its port.
+    /// Returns `SWITCH port PORT` for each LLDP neighbour: the system name, or its chassis ID, and its port ID.
     fn neighbours(&self) -> Value {
         let Value::Array(all) = fetch(self.object, "lldp") else { return Value::Null };
         let texts = all.iter().filter_map(|neighbour| {
@@ -294,7 +294,7 @@ impl View<'_> {
     }
 }
 
-/// The objects of a list, or the only object; `*` is every element of a list.
+/// Returns the objects of a list, or the only object; `*` is every element of a list.
 fn listed<'a>(report: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![report];
     for key in path.split('/') {
@@ -339,7 +339,7 @@ fn known_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a serial number can identify a part: firmware fills unknown ones with one character or with words.
+/// Returns true if a serial number can identify a part: firmware fills unknown ones with one character or with words.
 pub(crate) fn is_identity(text: &str) -> bool {
     let significant = || text.bytes().filter(u8::is_ascii_alphanumeric);
     let first = significant().next();

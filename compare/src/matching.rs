@@ -3,15 +3,15 @@
 //! Kuhn's algorithm: a part that finds no free expectation takes the place of another part that has an alternative. So
 //! an expectation stays unfulfilled only if no assignment at all could fulfil more of them.
 
-/// Which expectation each part fulfils.
+/// Assigns parts to expectations.
 #[derive(Debug)]
 pub(crate) struct Matching<'a> {
-    /// Whether the part of a row fits the expectation of a column.
+    /// True where the part of a row fits the expectation of a column.
     fits: &'a [Vec<bool>],
-    /// The expectation of each part.
+    /// Each part's expectation.
     pub(crate) chosen: Vec<Option<usize>>,
     capacities: Vec<usize>,
-    /// How many parts each expectation has.
+    /// Number of parts for each expectation.
     n_parts: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Matching<'a> {
         matching
     }
 
-    /// How many parts the expectation has.
+    /// Returns the number of parts for the expectation.
     pub(crate) fn n_parts(&self, expectation: usize) -> usize {
         self.n_parts.get(expectation).copied().unwrap_or_default()
     }
@@ -89,7 +89,7 @@ impl<'a> Matching<'a> {
 mod tests {
     use super::*;
 
-    /// The largest number of places among the first `least` that any assignment fills, by trying all.
+    /// Returns the largest number of places among the first `least` that any assignment fills, by trying all.
     fn best(fits: &[Vec<bool>], part: usize, left: &mut Vec<usize>) -> usize {
         let Some(row) = fits.get(part) else { return 0 };
         let mut most = best(fits, part + 1, left);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What the values of an attribute are.
+/// The unit of an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Text.
@@ -15,13 +15,13 @@ pub enum Unit {
     Bytes,
     /// Bytes that people write in decimal units, such as disks.
     DiskBytes,
-    /// Mbit/s of a link.
+    /// Link speed, in Mbit/s.
     Mbit,
-    /// Transfers of memory, in MT/s.
+    /// Memory transfers, in MT/s.
     Transfers,
     /// Clock, in MHz.
     Mhz,
-    /// Transfers of a PCI link, in tenths of GT/s.
+    /// PCI link transfers, in tenths of GT/s.
     GigaTransfers,
     /// Power, in W.
     Watts,
@@ -49,7 +49,7 @@ const BINARY: Sizes = &[
 ];
 
 impl Unit {
-    /// The units in which it is printed, those in which people write it too, and an example of what is expected.
+    /// Returns the units for output, those that people also write, and an example for messages.
     fn row(self) -> (Sizes, Sizes, &'static str) {
         match self {
             Unit::Text => (&[], &[], "text, e.g. \"ABC*\""),
@@ -69,20 +69,20 @@ impl Unit {
         }
     }
 
-    /// The size of a unit that people write.
+    /// Returns the size of a unit that people write.
     pub(crate) fn size(self, written: &str) -> Option<u64> {
         let (printed, other, _) = self.row();
         let mut units = printed.iter().chain(other);
         units.find(|(name, _)| name.eq_ignore_ascii_case(written)).map(|(_, size)| *size)
     }
 
-    /// A quantity to show what is expected.
+    /// Returns an example of a quantity for messages.
     pub(crate) fn example(self) -> &'static str {
         let (.., example) = self.row();
         example
     }
 
-    /// A value of the report for people.
+    /// Formats a report value for people.
     #[must_use]
     pub fn text(self, value: &Value) -> String {
         match value {
@@ -98,7 +98,8 @@ impl Unit {
         }
     }
 
-    /// In the largest unit that is no larger than the number, with three digits; `3.84 TB`, `960 GB`, `25 Gbit/s`.
+    /// Formats in the largest unit that does not exceed the number, with three digits: `3.84 TB`, `960 GB`,
+    /// `25 Gbit/s`.
     fn number(self, number: u64) -> String {
         let fits = |(_, size): &&(&str, u64)| number >= *size;
         let (printed, ..) = self.row();

@@ -1,4 +1,4 @@
-//! The admin API, `/lab/…`: settings per node or for all, faults, what nodes sent, the request log.
+//! The admin API, `/lab/…`: settings per node or for all, faults, documents from nodes, the request log.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
     Ok(summary)
 }
 
-/// What a node sent; `?wait_s=N` waits for it.
+/// Returns a document that a node sent; `?wait_s=N` waits for it.
 async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answer, Refusal> {
     let wait = query(request.query.as_deref(), "wait_s").and_then(|wait| wait.parse().ok());
     let end = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).min(3600));
@@ -161,7 +161,7 @@ fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answ
     Ok(no_content())
 }
 
-/// What is invalid in a setting; empty for a valid one.
+/// Lists the faults in a setting; empty for a valid one.
 pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
     let mut value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
@@ -186,7 +186,7 @@ pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// Replaces each template of a digest by a digest of the right form, so that the form can be checked.
+/// Replaces each digest template with a digest of the right form, so that the form can be checked.
 fn fill_hashes(value: &mut Value) {
     match value {
         Value::String(text) if text.starts_with("sha256-{{") => {

@@ -44,7 +44,7 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     }
 }
 
-/// Checks the token and the certificate of a request.
+/// Checks a request's token and certificate.
 fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
     if lab.client_certificate && !request.has_client_certificate {
         let message = "no client certificate from this VIM's CA, expected one over HTTPS";

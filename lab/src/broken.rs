@@ -14,7 +14,7 @@ use crate::http::{Answer, Refusal, answer, full, retry_after, set_header};
 use crate::socket::{Broken, Control};
 use crate::stream::{Change, End, changed, zeros};
 
-/// Whether the fault changes the real answer, so that the request must be carried out.
+/// Returns true if the fault changes the real answer, so that the request must be carried out.
 pub(crate) fn needs_answer(fault: &Fault) -> bool {
     match fault.kind {
         Kind::Delay
@@ -119,7 +119,7 @@ pub(crate) async fn spoil(
     Ok(Response::from_parts(parts, changed(body, change, control)))
 }
 
-/// Changes the last digit of the hash; adds a wrong hash where there was none.
+/// Changes the hash's last digit; adds a wrong hash where there was none.
 async fn wrong_hash(answer: Answer, of: &str) -> Answer {
     let (mut parts, body) = answer.into_parts();
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

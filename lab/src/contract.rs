@@ -21,7 +21,7 @@ pub(crate) struct Contract {
     instruction: Schema,
 }
 
-/// One method of one path.
+/// One method on one path.
 #[derive(Debug)]
 pub(crate) struct Operation {
     /// `operationId`, e.g. `postReport`.
@@ -49,7 +49,7 @@ enum Place {
     Query,
 }
 
-/// A schema of the document.
+/// A schema in the document.
 struct Schema {
     /// Last part of its `$ref`, e.g. `Report`.
     name: String,
@@ -95,7 +95,7 @@ impl Contract {
         Ok(Self { operations, instruction })
     }
 
-    /// Finds the operation of a request.
+    /// Finds the operation for a request.
     ///
     /// # Errors
     /// 404 for a path that the document does not have, 405 for a method.
@@ -116,7 +116,7 @@ impl Contract {
         Err(Refusal::new(405, "METHOD", message))
     }
 
-    /// Lists what violates the schema in an instruction; empty for a valid one.
+    /// Lists schema violations in an instruction; empty for a valid one.
     pub(crate) fn instruction_faults(&self, instruction: &Value) -> Vec<String> {
         self.instruction.faults(instruction)
     }
@@ -126,7 +126,7 @@ impl Match<'_> {
     /// Checks path, query and headers against the document.
     ///
     /// # Errors
-    /// 400 that names the parameter, what was found and what is expected.
+    /// 400 with the name of the parameter, the found and the expected value.
     pub(crate) fn check_head(
         &self,
         headers: &HeaderMap,
@@ -162,7 +162,7 @@ impl Match<'_> {
         Ok(())
     }
 
-    /// Whether the operation accepts a body with `Content-Encoding: gzip`.
+    /// Returns true if the operation accepts a body with `Content-Encoding: gzip`.
     pub(crate) fn takes_gzip(&self) -> bool {
         let named = |p: &Parameter| p.name.eq_ignore_ascii_case("content-encoding");
         self.operation.parameters.iter().any(named)
@@ -241,7 +241,7 @@ impl Schema {
         self.validator.iter_errors(value).take(5).map(describe).collect()
     }
 
-    /// What the schema expects at this place, in words.
+    /// Describes the schema's expectation at this place.
     fn expectation(&self, error: &jsonschema::ValidationError) -> String {
         use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
         match &error.kind {
@@ -290,7 +290,7 @@ impl Schema {
     }
 }
 
-/// One form of several, in words.
+/// Describes one of several forms.
 fn form(schema: &Value) -> String {
     let keys = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     if !schema["const"].is_null() {
@@ -357,7 +357,7 @@ fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Paramet
     })
 }
 
-/// A schema together with the components of the whole document, so that its references resolve.
+/// Combines a schema with the whole document's components, so that its references resolve.
 fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut root = schema.clone();

@@ -7,7 +7,7 @@ use hyper::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// How an answer goes wrong.
+/// The effect of a fault on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -39,11 +39,11 @@ pub(crate) enum Kind {
     Answer,
 }
 
-/// How often.
+/// The number of times a fault applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Times {
-    /// So often, then never again.
+    /// This number of times, then never again.
     Count(u32),
     /// Always: the word `forever`.
     Forever(Forever),
@@ -57,7 +57,7 @@ pub(crate) enum Forever {
     Forever,
 }
 
-/// One line of the plan.
+/// One line in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
@@ -66,12 +66,12 @@ pub(crate) struct Fault {
     /// Only requests with this method; absent: with any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) method: Option<String>,
-    /// How the answer goes wrong.
+    /// The effect on the answer.
     pub(crate) kind: Kind,
-    /// How many more times: 1 when absent.
+    /// Remaining number of times: 1 when absent.
     #[serde(default = "once")]
     pub(crate) times: Times,
-    /// How many requests succeed first.
+    /// Number of requests that succeed first.
     #[serde(default)]
     pub(crate) skip: u32,
     /// `status`, `answer`: the HTTP status.
@@ -102,7 +102,7 @@ fn once() -> Times {
 }
 
 impl Fault {
-    /// Whether the fault applies to this request.
+    /// Returns true if the fault applies to this request.
     fn matches(&self, method: &Method, path: &str) -> bool {
         let method_fits = self
             .method
@@ -179,7 +179,7 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
     }
 
-    /// What is left of the plan.
+    /// Returns the remaining plan.
     pub(crate) fn left(&self) -> Vec<Fault> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

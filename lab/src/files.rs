@@ -27,7 +27,7 @@ pub(crate) struct Shelf {
     digests: Mutex<BTreeMap<(PathBuf, Hash), Digested>>,
 }
 
-/// A digest in hex, and the modification time of the file when it was computed.
+/// A hex digest, and the file's modification time at its computation.
 type Digested = (Option<SystemTime>, String);
 
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Shelf {
         })
     }
 
-    /// All files of a folder.
+    /// Serves all files in a folder.
     ///
     /// # Errors
     /// When it does not exist.
@@ -107,7 +107,7 @@ impl Shelf {
         (path.starts_with(root) && path.is_file()).then_some(path)
     }
 
-    /// The file of a served path.
+    /// Returns the file for a served path.
     fn path(&self, served: &str) -> Option<PathBuf> {
         match served {
             "/ocp/run-coreos-installer" => self.agent.as_ref().map(|agent| agent.path.clone()),
@@ -118,7 +118,7 @@ impl Shelf {
     /// Answers a GET below `/files/` or `/ocp/`; the path is percent-decoded.
     ///
     /// # Errors
-    /// 404 when there is no such file.
+    /// 404 if the file does not exist.
     pub(crate) async fn serve(&self, served: &str) -> Result<Answer, Refusal> {
         let binary = "application/octet-stream";
         if let Some(agent) = &self.agent {
@@ -143,7 +143,7 @@ impl Shelf {
         Ok(answer)
     }
 
-    /// The digest of a served file in hex; kept until the file changes. `None` when there is no such file.
+    /// Returns the hex digest of a served file; cached until the file changes. `None` if the file does not exist.
     pub(crate) fn digest(&self, served: &str, hash: Hash) -> Option<String> {
         let path = self.path(served)?;
         let changed = path.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -164,7 +164,7 @@ impl Shelf {
         Some(digest)
     }
 
-    /// Paths and sizes of all served files, for the page.
+    /// Returns the paths and sizes of all served files, for the page.
     pub(crate) fn list(&self) -> Vec<(String, u64)> {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
         let mut list: BTreeMap<String, u64> = BTreeMap::new();

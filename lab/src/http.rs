@@ -1,4 +1,4 @@
-//! Requests and answers of the lab VIM: their types, the error body `Problem`, bounded reading (RFC 9110).
+//! The lab VIM's requests and answers: their types, the error body `Problem`, bounded reading (RFC 9110).
 
 use std::convert::Infallible;
 use std::io;
@@ -14,7 +14,7 @@ use hyper::{Method, Response, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
-/// The body of an answer: bytes in memory, a file being read, or a stream that breaks on purpose.
+/// An answer's body: bytes in memory, a file being read, or a stream that breaks on purpose.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A request with its body read.
@@ -32,9 +32,9 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// Address at which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
     pub(crate) base: String,
-    /// Whether the client is on this machine.
+    /// True if the client is on this machine.
     pub(crate) is_local: bool,
-    /// Whether the client presented a certificate of our CA.
+    /// True if the client presented a certificate from our CA.
     pub(crate) has_client_certificate: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     /// Stable code, e.g. `REPORT_INVALID`.
     pub(crate) code: &'static str,
-    /// What is wrong: where, what was found, what was expected.
+    /// The fault: its place, the found and the expected value.
     pub(crate) message: String,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// An answer with a body of the type named.
+/// Makes an answer with a body of this type.
 pub(crate) fn answer(status: StatusCode, content_type: &str, bytes: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(full(bytes));
     *answer.status_mut() = status;
@@ -96,12 +96,12 @@ pub(crate) fn no_content() -> Answer {
     answer
 }
 
-/// The text of a header, if it exists and is text.
+/// Returns a header's text, if it exists and is text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Reads a request's body, at most `limit` bytes of it, within a minute.
+/// Reads a request's body, at most `limit` bytes, within a minute.
 ///
 /// # Errors
 /// 413 when it is longer, 408 when it comes too slowly, 400 when the connection breaks.
@@ -112,7 +112,7 @@ pub(crate) async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, Ref
     }
 }
 
-/// Reads a little more of a body that is too long and discards it; otherwise the client would not see the refusal.
+/// Reads and discards a little more of a body that is too long; otherwise the client would not see the refusal.
 async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let mut read = BytesMut::new();
     let mut n_dropped = 0usize;
@@ -133,7 +133,7 @@ async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     if n_dropped > 0 { Err(too_large(limit)) } else { Ok(read.freeze()) }
 }
 
-/// Decompresses gzip, at most `limit` bytes of content, which stops a gzip bomb.
+/// Decompresses gzip, at most `limit` bytes, which stops a gzip bomb.
 ///
 /// # Errors
 /// 413 when the content is longer, 400 when it is not gzip.
@@ -156,21 +156,21 @@ pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }
 
-/// What a part of an address contains unencoded.
+/// Characters that an address part contains unencoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A part of an address, percent-encoded.
+/// Percent-encodes an address part.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// The value of a name in a query or form, decoded.
+/// Returns the decoded value for a name in a query or form.
 pub(crate) fn query(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query?.as_bytes());
     pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// The value of a Retry-After header: `date:SECONDS` becomes an HTTP date that far from now; other text is unchanged.
+/// Returns a Retry-After header: `date:SECONDS` becomes an HTTP date that far from now; other text is unchanged.
 pub(crate) fn retry_after(text: &str) -> String {
     match text.strip_prefix("date:").and_then(|seconds| seconds.parse().ok()) {
         Some(seconds) => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
@@ -178,7 +178,7 @@ pub(crate) fn retry_after(text: &str) -> String {
     }
 }
 
-/// Sets a header, unless the value is none that a header can have.
+/// Sets a header, unless the value is invalid in a header.
 pub(crate) fn set_header(answer: &mut Answer, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);

@@ -9,7 +9,7 @@ use hyper::header::HeaderMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// How many requests are remembered.
+/// Number of requests to remember.
 const LIMIT: usize = 5000;
 
 /// The requests received, oldest first.
@@ -27,7 +27,7 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request when it begins; `add` completes the entry of the number returned.
+    /// Records a request when it begins; `add` completes the entry with the returned number.
     pub(crate) fn begin(&self, entry: Value) -> u64 {
         let mut log = self.lock();
         log.n_seen += 1;
@@ -39,7 +39,7 @@ impl Journal {
         n
     }
 
-    /// Adds to the entry of a request.
+    /// Adds to a request's entry.
     pub(crate) fn add(&self, n: u64, more: Value) {
         let mut log = self.lock();
         let entry = log.entries.iter_mut().rev().find(|(number, _)| *number == n);
@@ -76,7 +76,7 @@ pub(crate) fn headers(headers: &HeaderMap) -> Value {
     Value::Object(shown)
 }
 
-/// Size and digest of a body for the log.
+/// Returns a body's size and digest for the log.
 pub(crate) fn body(bytes: &[u8]) -> Value {
     json!({"body_bytes": bytes.len(), "body_sha256": hex(&Sha256::digest(bytes))})
 }

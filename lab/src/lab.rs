@@ -15,15 +15,16 @@ use crate::http::Refusal;
 use crate::journal::Journal;
 use crate::store::Store;
 
-/// Most pages that are kept up to date at a time.
+/// Maximum number of pages kept up to date at a time.
 pub(crate) const MAX_VIEWERS: usize = 200;
 
-/// A page of all nodes with what it was made of.
+/// A page about all nodes, with the key of its data.
 #[derive(Debug, Default)]
 pub(crate) struct Made(Mutex<Option<(String, Bytes)>>);
 
 impl Made {
-    /// The page of `key`, made if the last one had another. Nobody else makes it meanwhile: each takes time and memory.
+    /// Returns the page for `key`, made anew if the last one had another key. One caller makes it at a time: each takes time
+    /// and memory.
     pub(crate) fn page(
         &self,
         key: String,
@@ -48,33 +49,33 @@ pub(crate) struct Lab {
     pub(crate) contract: Contract,
     /// The database.
     pub(crate) store: Store,
-    /// The plan of faults.
+    /// The faults to carry out.
     pub(crate) faults: Faults,
     /// Files that are served besides the API.
     pub(crate) shelf: Shelf,
-    /// What machines boot over the network; `None` when nothing is served for that.
+    /// Files for network boot; `None` if it is not served.
     pub(crate) boot: Option<Shelf>,
     /// The requests received.
     pub(crate) journal: Journal,
-    /// The bearer token of /v1; `None` when none is required.
+    /// The bearer token for /v1; `None` when none is required.
     pub(crate) token: Option<String>,
-    /// Whether /v1 is only for clients with a certificate.
+    /// True if /v1 is only for clients with a certificate.
     pub(crate) client_certificate: bool,
-    /// Whether other machines may use /lab.
+    /// True if other machines may use /lab.
     pub(crate) open_admin: bool,
     /// Largest request body.
     pub(crate) max_body_bytes: usize,
-    /// Address of this VIM in instructions; `None`: as the Host header says.
+    /// This VIM's address in instructions; `None`: as the Host header says.
     pub(crate) public_url: Option<String>,
     /// The answer to an installed node that reports again.
     pub(crate) after_install: AfterInstall,
-    /// The CA of HTTPS; `None` without HTTPS.
+    /// The CA for HTTPS; `None` without HTTPS.
     pub(crate) ca_pem: Option<String>,
-    /// What a form of this VIM's pages contains, and a form of another site does not.
+    /// A token in the forms of this VIM's pages, which a form on another site does not contain.
     pub(crate) form_token: String,
-    /// The page of all nodes as it was sent last: many viewers fetch it after each change.
+    /// The last page about all nodes: many viewers fetch it after each change.
     pub(crate) fleet: Made,
-    /// The same for the page of models.
+    /// The same for the page about models.
     pub(crate) models: Made,
     /// A place for each page that is kept up to date.
     pub(crate) viewers: Arc<Semaphore>,
@@ -121,7 +122,7 @@ impl Lab {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// A receiver of these notifications.
+    /// Returns a receiver for these notifications.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

@@ -1,7 +1,7 @@
 //! The lab VIM: a small real server that speaks VIM API v1, for tests, the demo and people who do not have a VIM yet.
 //!
-//! Its layers, each above those that it uses: the wire ([`http`], [`socket`], [`stream`], [`tls`]); what is kept ([`store`],
-//! [`journal`], [`files`], [`faults`], [`contract`]), all of it in [`lab`]; the answer to a node ([`orders`]); what is served
+//! Its layers, each above those that it uses: the wire ([`http`], [`socket`], [`stream`], [`tls`]); storage ([`store`],
+//! [`journal`], [`files`], [`faults`], [`contract`]), all of it in [`lab`]; the answer to a node ([`orders`]); routes
 //! ([`api`], [`admin`], [`netboot`], [`page`]); the [`server`], which carries out faults ([`broken`]).
 
 mod admin;
@@ -92,7 +92,7 @@ async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints where the server listens, as the only line of stdout, and writes it to the port file.
+/// Prints `line`, which names the addresses, as the only line on stdout, and writes it to the port file.
 fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = port_file {
         // Written to another name and renamed, so that a reader never sees half a line.

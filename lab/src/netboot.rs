@@ -1,8 +1,8 @@
-//! Network boot: the iPXE script of each machine, and the files that it fetches, under `/boot/`.
+//! Network boot: each machine's iPXE script, and the files that it fetches, under `/boot/`.
 //!
-//! A machine names its MAC and its serial number in the query; the reports say which node that is. A node that was
-//! installed boots its disk until somebody asks for another install, so that a machine whose firmware prefers the
-//! network is not installed for ever.
+//! A machine names its MAC and its serial number in the query; the reports map these to a node. An
+//! installed node boots its disk until another install is requested, so network-first machines are
+//! not reinstalled at every boot.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::store::Node;
 /// Scripts are short; a larger file is not one.
 const MAX_SCRIPT_BYTES: u64 = 64 << 10;
 
-/// What a machine boots.
+/// The boot target of a machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Boot {
     /// Its disk, for this reason.
@@ -53,10 +53,10 @@ pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<An
     Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", text))
 }
 
-/// What a node boots next, for its page; `None` when this VIM serves no network boot.
+/// Returns the next boot target of a node, for its page; `None` if this VIM does not serve network boot.
 ///
 /// # Errors
-/// 404 when there is no script for it, 500 when the database fails.
+/// 404 if it has no script, 500 if the database fails.
 pub(crate) fn of_node(lab: &Lab, node: &Node) -> Result<Option<Boot>, Refusal> {
     let Some(shelf) = &lab.boot else { return Ok(None) };
     let report = node.report.as_ref().map(|report| &report.body);
@@ -103,7 +103,7 @@ fn read(shelf: &Shelf, name: &str) -> Result<String, Refusal> {
     std::fs::read_to_string(path).map_err(unreadable)
 }
 
-/// The node whose last report has this MAC, or this serial number if no report has the MAC.
+/// Returns the node whose last report has this MAC, or this serial number if no report has the MAC.
 fn find(lab: &Lab, mac: Option<&str>, serial: Option<&str>) -> Result<Option<Node>, Refusal> {
     let mut nodes = lab.store.nodes()?;
     let has = |test: &dyn Fn(&Value) -> bool| {
@@ -115,14 +115,14 @@ fn find(lab: &Lab, mac: Option<&str>, serial: Option<&str>) -> Result<Option<Nod
     Ok(found.map(|index| nodes.swap_remove(index)))
 }
 
-/// The MACs of a report, those that the ports were made with first.
+/// Returns the MACs in a report, permanent ones first.
 fn macs(report: &Value) -> Vec<String> {
     let ports = report["network"]["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
     let of = |key: &'static str| ports.iter().filter_map(move |port| port[key].as_str());
     of("permanent_mac").chain(of("current_mac")).map(str::to_ascii_lowercase).collect()
 }
 
-/// A parameter of the query that is a MAC or a serial number; iPXE leaves an unknown one empty.
+/// Returns a query parameter that is a MAC or a serial number; iPXE leaves an unknown one empty.
 fn parameter(request: &Request, name: &str) -> Option<String> {
     let value = query(request.query.as_deref(), name)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:-_ ".contains(c);

@@ -12,23 +12,23 @@ use crate::http::{Answer, Refusal, answer, retry_after, set_header};
 use crate::lab::Lab;
 use crate::store::Node;
 
-/// Media type of a bare Ignition config.
+/// Media type for a bare Ignition config.
 pub(crate) const IGNITION_TYPE: &str = "application/vnd.coreos.ignition+json";
 
-/// When and how a report is answered: the setting `answer`.
+/// Time and form of the answer to a report: the setting `answer`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerMode {
     /// At once, later, never, or the bare Ignition config.
     #[serde(default = "direct")]
     pub(crate) mode: Mode,
-    /// `later`: how often a node must ask again.
+    /// `later`: number of further requests that a node must make.
     #[serde(default = "one")]
     pub(crate) polls: u32,
-    /// Retry-After of a 202: seconds, or `date:SECONDS`.
+    /// Retry-After in a 202: seconds, or `date:SECONDS`.
     #[serde(default = "two_seconds")]
     pub(crate) retry_after: String,
-    /// The new name of the node; absent: it keeps its own.
+    /// The node's new name; absent: it keeps its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) node_id: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Order {
     }
 }
 
-/// The scope of a node's own settings.
+/// Returns the scope for a node's own settings.
 pub(crate) fn scope_of(node: &str) -> String {
     format!("node:{node}")
 }
@@ -133,7 +133,7 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
     Ok(Order::json(&instruction))
 }
 
-/// The answer to a report of the node that this VIM calls `node`: the new name, and where to ask.
+/// Returns the answer to a report from the node that this VIM calls `node`: the new name, and the address for requests.
 ///
 /// # Errors
 /// 500 when a setting in the database is broken.
@@ -167,7 +167,7 @@ impl Source {
     }
 }
 
-/// The setting of the node, or that for all; an instruction takes precedence over an Ignition config.
+/// Returns the node's setting, or the one for all; an instruction takes precedence over an Ignition config.
 fn source(lab: &Lab, node: &str) -> Result<Option<Source>, Refusal> {
     for scope in [scope_of(node), "default".to_owned()] {
         for kind in ["instruction", "ignition"] {
@@ -190,7 +190,7 @@ fn not_yet(mode: &AnswerMode, node: &str) -> Order {
     }
 }
 
-/// Why a node needs no other install, if it was installed and nothing else was asked for since.
+/// Returns the reason why a node needs no other install, if it was installed and nothing else was asked for since.
 ///
 /// # Errors
 /// 500 when a setting in the database is broken.
@@ -205,7 +205,7 @@ pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusa
     Ok(reboot.and_then(|reboot| reboot["reason"].as_str().map(str::to_owned)))
 }
 
-/// For a node that has installed what it would be sent again: an instruction to reboot, with the reason.
+/// Returns the order for a node that has installed its instruction already: reboot, with the reason.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
@@ -276,7 +276,7 @@ fn filled(lab: &Lab, text: &str, base: &str) -> Result<String, Refusal> {
     Ok(filled)
 }
 
-/// The Ignition config of a node, or of all for `default`.
+/// Returns the Ignition config for a node, or for all with `default`.
 pub(crate) fn ignition(lab: &Lab, name: &str) -> Result<Option<String>, Refusal> {
     if name == "default" {
         return Ok(lab.store.setting("default", "ignition")?);

@@ -1,8 +1,8 @@
-//! What pages of many nodes show of a report. Kept in memory, because parsing all reports for each page takes seconds.
+//! The part of a report that pages about many nodes show. Kept in memory, because parsing all reports takes seconds.
 
 use serde_json::{Value, json};
 
-/// Most findings that are shown of a node.
+/// Maximum number of findings to show for a node.
 pub(crate) const MAX_FINDINGS: usize = 200;
 
 /// More than a page shows of any text.
@@ -10,7 +10,8 @@ const MAX_CHARS: usize = 300;
 /// More than a machine with thousands of virtual functions has.
 const MAX_PORTS: usize = 4096;
 
-/// What the list of nodes and the boot scripts need of a report: a hundredth of its size, and bounded, since a node may lie.
+/// Returns the data for the node list and the boot scripts: a hundredth of a report's size, and bounded, since a node
+/// may lie.
 pub(crate) fn overview(report: &Value) -> Value {
     let ports = report["network"]["interfaces"].as_array().into_iter().flatten();
     let ports = ports.take(MAX_PORTS).map(|port| part(port, &["permanent_mac", "current_mac"]));
@@ -29,14 +30,14 @@ pub(crate) fn overview(report: &Value) -> Value {
     })
 }
 
-/// The named members of an object.
+/// Returns the named members of an object.
 fn part(object: &Value, names: &[&str]) -> Value {
     let members =
         names.iter().filter_map(|name| Some(((*name).to_owned(), scalar(object.get(name)?))));
     Value::Object(members.collect())
 }
 
-/// A value that is no list and no object, its text cut.
+/// Returns a value that is neither a list nor an object, with its text cut.
 fn scalar(value: &Value) -> Value {
     match value {
         Value::Array(_) | Value::Object(_) => Value::Null,

@@ -1,4 +1,4 @@
-//! Numbers that rise after each change, so that what was read before it can be recognised.
+//! Numbers that rise after each change, so that earlier reads can be recognised.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ pub(crate) struct Revisions {
     all: u64,
     /// Reports and their supplements, by node.
     reports: BTreeMap<String, u64>,
-    /// The last change of any report.
+    /// The last change in any report.
     last_report: u64,
 }
 
 impl Revisions {
-    /// Rises after each change of anything.
+    /// Rises after every change.
     pub(crate) fn all(&self) -> u64 {
         self.all
     }
 
-    /// Rises after each change of any report.
+    /// Rises after each change in any report.
     pub(crate) fn last_report(&self) -> u64 {
         self.last_report
     }
 
-    /// Rises after each change of this node's report.
+    /// Rises after each change in this node's report.
     pub(crate) fn of_report(&self, node: &str) -> u64 {
         self.reports.get(node).copied().unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl Revisions {
         self.reports.insert(node.to_owned(), self.all);
     }
 
-    /// Reports of several nodes changed.
+    /// Several nodes' reports changed.
     pub(crate) fn reports_changed(&mut self) {
         self.changed();
         self.last_report = self.all;

@@ -22,7 +22,7 @@ use crate::socket::{Broken, Control};
 use crate::store::now;
 use crate::{admin, api, broken, contract, journal, netboot, orders, page};
 
-/// The client's end of a connection.
+/// A client's connection.
 #[derive(Debug, Clone)]
 struct Peer {
     remote: SocketAddr,

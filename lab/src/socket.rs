@@ -45,7 +45,7 @@ impl std::fmt::Display for Broken {
 pub(crate) struct Control(Option<Socket>);
 
 impl Control {
-    /// The control of a connection.
+    /// Controls a connection.
     pub(crate) fn of(stream: &TcpStream) -> Self {
         let _ = stream.set_nodelay(true);
         Self(SockRef::from(stream).try_clone().ok())

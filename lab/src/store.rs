@@ -1,4 +1,4 @@
-//! The database of the lab VIM, in `SQLite`: nodes, reports, events, results, answers by key, settings.
+//! The lab VIM's database, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -40,11 +40,11 @@ CREATE TABLE IF NOT EXISTS settings (
 pub(crate) struct Store {
     connection: Mutex<Connection>,
     revisions: Mutex<Revisions>,
-    /// The overview of each node's last report, with the revision of the node that it was made of.
+    /// The overview of each node's last report, with the node revision that it reflects.
     overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
 }
 
-/// Results of the database.
+/// A database result.
 pub(crate) type Stored<T> = rusqlite::Result<T>;
 
 /// A report or a result as received.
@@ -56,7 +56,7 @@ pub(crate) struct Document {
     pub(crate) body: Value,
 }
 
-/// Summary of a node.
+/// A node's summary.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     /// Its id.
@@ -73,7 +73,7 @@ pub(crate) struct Node {
     pub(crate) result: Option<Document>,
 }
 
-/// What the database has for an Idempotency-Key.
+/// The stored state of an Idempotency-Key.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// Nothing: the request is new.
@@ -88,7 +88,7 @@ impl Store {
     /// Opens a database file, or one in memory for `:memory:`.
     ///
     /// # Errors
-    /// When the file cannot be opened or is not a database of this program.
+    /// When the file cannot be opened or belongs to another program.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(path)
             .with_context(|| format!("opening the database {}", path.display()))?;
@@ -107,17 +107,17 @@ impl Store {
         self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that rises after each change of anything.
+    /// Returns a number that rises after every change.
     pub(crate) fn revision(&self) -> u64 {
         self.revisions().all()
     }
 
-    /// A number that rises after each change of a report.
+    /// Returns a number that rises after each change in a report.
     pub(crate) fn revision_of_reports(&self) -> u64 {
         self.revisions().last_report()
     }
 
-    /// To be called after a write: who reads in between reads the new content again under the new number.
+    /// Must be called after a write: a reader in between reads the new content again under the new number.
     fn changed(&self) {
         self.revisions().changed();
     }
@@ -126,7 +126,7 @@ impl Store {
         self.revisions().report_changed(node);
     }
 
-    /// Records a contact of a node.
+    /// Records a contact with a node.
     pub(crate) fn touch(&self, node: &str) -> Stored<()> {
         let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
                    ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
@@ -196,7 +196,7 @@ impl Store {
         Ok(n_new)
     }
 
-    /// The ids of the nodes, the most recent contact first.
+    /// Returns the nodes' IDs, the most recent contact first.
     pub(crate) fn ids(&self) -> Stored<Vec<String>> {
         let connection = self.lock();
         let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
@@ -205,7 +205,7 @@ impl Store {
         ids.collect()
     }
 
-    /// Every node, the most recent contact first, each with an [`overview`] in place of its report.
+    /// Returns every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
         let ids = self.ids()?;
         let listed: BTreeSet<&String> = ids.iter().collect();
@@ -219,7 +219,7 @@ impl Store {
         nodes.filter_map(Result::transpose).collect()
     }
 
-    /// The overview of a node's last report. Reports are parsed once, since they are long and change rarely.
+    /// Returns the overview of a node's last report. Reports are parsed once, since they are long and change rarely.
     fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
         let overviews = || self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the report is read, see `changed`.
@@ -266,7 +266,7 @@ impl Store {
         last(&self.lock(), "results", node)
     }
 
-    /// The last `limit` events of a node, in the order received.
+    /// Returns a node's last `limit` events, in the order received.
     pub(crate) fn events(&self, node: &str, limit: usize) -> Stored<Vec<Document>> {
         let connection = self.lock();
         let sql = "SELECT received_at, body FROM
@@ -277,7 +277,7 @@ impl Store {
         rows.collect()
     }
 
-    /// How many reports, events and results a node has sent.
+    /// Counts the reports, events and results from a node.
     pub(crate) fn counts(&self, node: &str) -> Stored<Value> {
         let connection = self.lock();
         let count = |table: &str| -> Stored<i64> {
@@ -288,7 +288,7 @@ impl Store {
         Ok(json!({"n_reports": counts[0], "n_events": counts[1], "n_results": counts[2]}))
     }
 
-    /// What is stored for a key of an operation.
+    /// Returns the stored response for a key and operation.
     pub(crate) fn kept(&self, operation: &str, key: &str, digest: &str) -> Stored<Kept> {
         let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
         let row = self.lock().query_row(sql, [operation, key], |row| {
@@ -313,13 +313,13 @@ impl Store {
         self.lock().execute(sql, [operation, key, digest, &answer.to_string()]).map(drop)
     }
 
-    /// A setting of a node or of all (`default`).
+    /// Returns a setting for a node or for all (`default`).
     pub(crate) fn setting(&self, scope: &str, kind: &str) -> Stored<Option<String>> {
         let sql = "SELECT value FROM settings WHERE scope = ?1 AND kind = ?2";
         self.lock().query_row(sql, [scope, kind], |row| row.get(0)).optional()
     }
 
-    /// Whether a setting was changed after the node's last result.
+    /// Returns true if a setting was changed after the node's last result.
     pub(crate) fn is_changed_since_result(&self, scope: &str, node: &str) -> Stored<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM settings WHERE scope = ?1 AND changed_at_n >=
                    (SELECT coalesce(max(n), 0) FROM results WHERE node = ?2))";

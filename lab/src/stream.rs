@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::http::Body;
 use crate::socket::Control;
 
-/// The sending end of a body; an error that is sent breaks the connection.
+/// The sending end for a body; an error that is sent breaks the connection.
 pub(crate) type Pen = mpsc::Sender<io::Result<Bytes>>;
 
 /// The body at the other end of a [`Pen`].
@@ -64,7 +64,7 @@ pub(crate) async fn file(path: &Path) -> io::Result<(u64, Body)> {
     Ok((n_bytes, body))
 }
 
-/// Reads and sends on a thread of its own, until the end or until the receiver is gone.
+/// Reads and sends on its own thread, until the end or until the receiver is gone.
 fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
     let mut left = n_bytes;
     while left > 0 {
@@ -82,7 +82,7 @@ fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
     }
 }
 
-/// How a body is changed as it is forwarded.
+/// The change to a forwarded body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     /// A number of bytes, a pause, and so on.
@@ -96,7 +96,7 @@ pub(crate) enum Change {
     EndAt {
         /// Bytes that are forwarded.
         bytes: u64,
-        /// What follows.
+        /// The end that follows.
         end: End,
     },
     /// Flips bit 0 of the byte at this offset.
@@ -106,7 +106,7 @@ pub(crate) enum Change {
     },
 }
 
-/// How a body ends early.
+/// The way in which a body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The connection is closed in an orderly way.
@@ -184,7 +184,7 @@ async fn end_so(pen: &Pen, end: End, control: &Control) {
     }
 }
 
-/// A body of zeros.
+/// Makes a body with zeros.
 pub(crate) fn zeros(n_bytes: u64) -> Body {
     let (pen, body) = written(Some(n_bytes));
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The HTTPS port's certificates: a CA of our own, a server certificate, a client certificate.
+//! The HTTPS port's certificates: our own CA, a server certificate, a client certificate.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 /// Names in every server certificate: this machine, and its address in QEMU's user network.
 const NAMES: [&str; 5] = ["localhost", "127.0.0.1", "::1", "10.0.2.2", "fec0::2"];
 
-/// What HTTPS needs.
+/// The files and settings for HTTPS.
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// The server's side of each connection; requests a client certificate but does not require one.

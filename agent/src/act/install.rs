@@ -1,7 +1,6 @@
 //! One install from an order to its outcome: preflight, write, proof.
 //!
-//! It knows neither who ordered it nor who is told: an engine gives the order, watches, and makes of the outcome what its
-//! fleet understands.
+//! It does not know who ordered it: an engine gives the order, watches, and turns the outcome into its fleet's form.
 
 use std::sync::Arc;
 
@@ -50,7 +49,7 @@ pub enum Mark {
     Disk(DiskIdentity),
     /// The state of the disk.
     State(DiskState),
-    /// The writer was started so many times.
+    /// Number of times that the writer was started.
     Tries(u32),
     /// What was active on the disk and was taken down, in words.
     TakenDown(Vec<String>),

@@ -1,4 +1,4 @@
-//! Where two reports of one machine differ, times and the section `live` apart.
+//! Compares two reports of one machine, except for times and the section `live`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ const TIMES: [&str; 4] = ["collected_at", "duration_ms", "timings", "live"];
 /// More than these are not listed.
 const LIMIT: usize = 20;
 
-/// The keys at which the reports differ, as `block.disks.0.serial`; empty for the same report.
+/// Returns the keys at which the reports differ, as `block.disks.0.serial`; empty for the same report.
 ///
 /// # Errors
 /// If one of them is not JSON.
@@ -17,8 +17,8 @@ pub(super) fn differences(one: &str, other: &str) -> anyhow::Result<Vec<String>>
     Ok(found)
 }
 
-/// The keys at which the reports differ in more than the content of texts and the order of lists, which
-/// goes by them.
+/// Returns the keys at which the reports differ in more than text content and the list order that
+/// depends on it.
 ///
 /// # Errors
 /// If one of them is not JSON.
@@ -28,7 +28,7 @@ pub(super) fn other_shapes(one: &str, other: &str) -> anyhow::Result<Vec<String>
     Ok(found)
 }
 
-/// `value` with each text as an empty one.
+/// Returns `value` with every text empty.
 fn without_texts(value: Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),
@@ -44,7 +44,7 @@ fn without_texts(value: Value) -> Value {
     }
 }
 
-/// A report without its times.
+/// Returns a report without its times.
 fn value(json: &str) -> anyhow::Result<Value> {
     let mut value = crate::output::tree(json)?;
     if let Some(keys) = value.as_object_mut() {

@@ -1,9 +1,9 @@
-//! The last check of an anonymised capture: every identifier of the original report is searched for in
-//! every name and content, in every spelling. One that is left is an error, and no file is written.
+//! The last check of an anonymised capture: it searches every name and content for every identifier
+//! from the original report, in every spelling. A remaining one is an error, and no file is written.
 //!
-//! The check does not ask how a value was replaced, so that a format that the anonymiser does not know
-//! cannot leak silently. What could be a word or a size is not searched for ([`is_searched_text`],
-//! [`is_searched_number`]): it occurs by chance.
+//! The check does not depend on the replacement method, so a format that the anonymiser does not know
+//! cannot leak silently. It skips values that could be a word or a size ([`is_searched_text`],
+//! [`is_searched_number`]), because those occur by chance.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::anonymize::spelling::{self, Edge, Scope, Spelling};
 
-/// Fewer characters of a serial number occur by chance.
+/// A serial number with fewer characters occurs by chance.
 const MIN_TEXT: usize = 6;
 /// Fewer hexadecimal digits occur by chance: a MAC has 12.
 const MIN_DIGITS: usize = 12;
@@ -29,23 +29,23 @@ const MIN_DISTINCTIVE_BYTES: usize = 3;
 /// A number of up to this many decimal digits may be a size or a time.
 const MAX_PLAIN_DECIMALS: usize = 9;
 
-/// An identifier that is left in a capture.
+/// An identifier left in a capture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Leak {
-    /// The key of the report whose value it is, e.g. `serial`.
+    /// The report key of the value, e.g. `serial`.
     pub(super) key: String,
     /// The file or name that contains it, without the identifier.
     pub(super) path: String,
 }
 
-/// The identifiers of a report, by value, each with the key that it was first found under.
+/// A report's identifiers, by value, each with the key under which it was found first.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers(BTreeMap<String, String>);
 
 impl Identifiers {
-    /// Everything in `report` that names one part, port or file system and could not be there by chance.
-    /// `recorded` is the original: a serial number that is the name of a place in the tree, as that of a
-    /// USB root hub is its controller's PCI address, names nothing.
+    /// Collects everything in `report` that identifies one part, port or file system and cannot occur by chance.
+    /// `recorded` is the original: a serial number that is also a path component there (a USB root hub has
+    /// its controller's PCI address) identifies nothing.
     pub(super) fn of(report: &Value, recorded: &Recorded) -> Identifiers {
         let mut found = Identifiers::default();
         found.add("", report);
@@ -84,7 +84,7 @@ impl Identifiers {
         }
     }
 
-    /// The identifiers that are left in an anonymised tree and the report that was made of it.
+    /// Returns the identifiers left in an anonymised tree and the report from it.
     ///
     /// # Errors
     /// If there are more spellings than one search can have.
@@ -116,7 +116,7 @@ impl Identifiers {
     }
 }
 
-/// Whether the values of a key of the report name one part, port or file system.
+/// Returns true if the values of this report key identify one part, port or file system.
 fn is_identifier(key: &str) -> bool {
     const KEYS: [&str; 20] = [
         "serial",
@@ -145,7 +145,7 @@ fn is_identifier(key: &str) -> bool {
         || ["port_name", "node_name", "fabric_name", "machine_id"].contains(&key)
 }
 
-/// UUIDs that say what something is, in lower case.
+/// Collects UUIDs with a public meaning, in lower case.
 fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
     match report {
         Value::Array(list) => list.iter().for_each(|value| public_uuids(value, found)),
@@ -158,7 +158,7 @@ fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Every spelling of an identifier; none if it is too short or could be a word or a size.
+/// Returns every spelling of an identifier; none if it is too short or could be a word or a size.
 fn spellings(value: &str) -> Vec<Spelling> {
     let mut found = Vec::new();
     let digits = digits(value);
@@ -178,14 +178,14 @@ fn spellings(value: &str) -> Vec<Spelling> {
     found
 }
 
-/// Whether a text is no word and no size: it has a digit, and not only a few digits.
+/// Returns true if a text is neither a word nor a size: it has a digit, and more than a few digits.
 fn is_searched_text(text: &str) -> bool {
     let n_digits = text.bytes().filter(u8::is_ascii_digit).count();
     let is_size = n_digits == text.len() && n_digits <= MAX_PLAIN_DECIMALS;
     text.len() >= MIN_TEXT && text.is_ascii() && n_digits > 0 && !is_size && !is_placeholder(text)
 }
 
-/// Whether hexadecimal digits are long enough, and not mostly zeros or ones: as digits, and as bytes,
+/// Returns true if hexadecimal digits are long enough, and not mostly zeros or ones: as digits, and as bytes,
 /// since binary data is full of those.
 fn is_searched_number(digits: &str) -> bool {
     let n_distinctive = digits.bytes().filter(|digit| !b"0f".contains(digit)).count();
@@ -195,7 +195,7 @@ fn is_searched_number(digits: &str) -> bool {
         && n_distinctive_bytes >= MIN_DISTINCTIVE_BYTES
 }
 
-/// The lower-case digits of a MAC, UUID, WWN or the like in any of its forms.
+/// Returns the lower-case digits of a MAC, UUID, WWN or similar in any form.
 fn digits(value: &str) -> Option<String> {
     let lower = value.to_lowercase();
     // In a multipath device's UUID a 3 comes before a WWN.
@@ -208,7 +208,7 @@ fn digits(value: &str) -> Option<String> {
     (is_hex && digits.len().is_multiple_of(2) && digits.len() >= MIN_DIGITS).then_some(digits)
 }
 
-/// All spellings of all identifiers.
+/// All spellings for all identifiers.
 struct Search<'a> {
     /// Text in any case, and bytes.
     halves: [Half<'a>; 2],
@@ -216,7 +216,7 @@ struct Search<'a> {
 
 struct Half<'a> {
     found: AhoCorasick,
-    /// Each spelling with the key of its identifier.
+    /// Each spelling with its identifier's key.
     spellings: Vec<(Spelling, &'a str)>,
 }
 
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
         Ok(Search { halves: [half(true)?, half(false)?] })
     }
 
-    /// Adds what `content`, the content or name of what is at `path`, still contains.
+    /// Adds the identifiers that remain in `content`, which is the content or name of the file at `path`.
     fn add_to(&self, leaks: &mut BTreeSet<Leak>, path: &str, content: &[u8]) {
         for half in &self.halves {
             for found in half.found.find_overlapping_iter(content) {
@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A path for a message, in which each spelling of an identifier is left out.
+    /// Returns a path for a message, without any spelling of an identifier.
     fn without_identifiers(&self, path: &str) -> String {
         let [text, _] = &self.halves;
         let found = text.found.find_overlapping_iter(path);

@@ -1,7 +1,7 @@
-//! `capture`: writes what was read to a `tar.zst` that `--root` replays.
+//! `capture`: writes everything that was read to a `tar.zst` that `--root` replays.
 //!
-//! The report that was made of the same reads lies in it as `report.json`. The finished file is
-//! replayed once, and where that gives another report, it is said.
+//! The report from the same reads is in it as `report.json`. The finished file is
+//! replayed once; if the replay gives a different report, `capture` says so.
 
 mod anonymize;
 mod difference;
@@ -22,11 +22,11 @@ use crate::report::{Report, report};
 use crate::signals::Stop;
 use leaks::{Identifiers, Leak};
 
-/// Name of the report in the archive. No replay reads it.
+/// Name of the report in the archive. Replays do not read it.
 const REPORT: &str = "report.json";
 
-/// Writes `recorded` and the `report` that was made of it to `file`, and replays the file: returns
-/// where the two reports differ, times apart. If a signal arrives, no file is left.
+/// Writes `recorded` and its `report` to `file`, and replays the file: returns
+/// the differences between the two reports, except for times. If a signal arrives, no file is left.
 ///
 /// # Errors
 /// If the file cannot be written, or cannot be read back.
@@ -43,8 +43,8 @@ pub fn write(
     Ok(differing)
 }
 
-/// As [`write()`], without what names this machine, its disks, its network and its owner. The report in
-/// the file is that of the replay and nothing else; returned is where it describes another machine, apart
+/// Like [`write()`], without the identifiers of this machine, its disks, its network and its owner. The file
+/// contains the report of the replay; returned are the places where that describes another machine, apart
 /// from names.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn write_anonymized(
     Ok(differing)
 }
 
-/// Names the kind and the place of what is left, and never its value: the message may be passed on.
+/// Reports each leak's kind and place, never its value: the message may be passed on.
 fn refuse_leaks(leaks: &[Leak]) -> anyhow::Result<()> {
     const LISTED: usize = 5;
     if leaks.is_empty() {
@@ -116,7 +116,7 @@ fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>
     Ok(compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
 }
 
-/// The report of a captured machine as JSON.
+/// Returns a captured machine's report as JSON.
 fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
 }

@@ -1,19 +1,19 @@
-//! The content of a capture as a tar: each file where the kernel has it, each link as it was read.
+//! The content of a capture as a tar: each file at its path in the kernel, each link as it was read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use probes::machine::{Failure, Failures, Operation, Recorded, format_failures};
 
-/// Folder of the answers to questions; a replay knows by it that such answers were kept.
+/// Folder for the answers to questions; its presence shows a replay that such answers were kept.
 const KERNEL: &str = "kernel";
-/// Where a capture keeps which reads failed, and how; see `probes::machine::Source`.
+/// Path in a capture of the failed reads, with their errors; see `probes::machine::Source`.
 const ERRORS: &str = "kernel/errors";
 
-/// The capture as a tar, with `more` files in addition to what was read. Links are first resolved to where
-/// they lead, so that every file lies where the kernel has it.
+/// Packs the capture as a tar, with `more` files in addition. Links are resolved first to
+/// their targets, so every file lies where the kernel has it.
 ///
 /// # Errors
-/// If a name cannot be kept in a tar.
+/// If a tar cannot hold a name.
 pub(super) fn pack(recorded: &Recorded, more: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {
     let mut tree = Tree::default();
     for (path, target) in &recorded.links {
@@ -36,7 +36,7 @@ pub(super) fn pack(recorded: &Recorded, more: &[(&str, &[u8])]) -> std::io::Resu
     tree.into_tar()
 }
 
-/// What the archive will hold, by path.
+/// The contents of the archive, by path.
 #[derive(Debug, Default)]
 struct Tree {
     files: BTreeMap<String, Vec<u8>>,
@@ -45,8 +45,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// A directory's names are kept as they were listed: what was not read becomes an empty
-    /// directory, which gives a replay its name and nothing more.
+    /// Keeps a directory's names as they were listed: an entry that was not read becomes an empty
+    /// directory, so a replay sees only its name.
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
         let place = place_through(path, links);
         for name in names {
@@ -55,8 +55,8 @@ impl Tree {
         self.directories.insert(place);
     }
 
-    /// The failed reads that a replay must know of: nothing where it finds nothing either. A name
-    /// that was listed and then was gone, or leads nowhere, would otherwise be an empty directory.
+    /// Returns the failed reads that a replay needs: none where it finds nothing either. A listed name
+    /// that was gone later, or leads nowhere, would otherwise be an empty directory.
     fn failures_to_keep(&self, recorded: &Recorded) -> Failures {
         let is_known = |path: &str| {
             [place(path, &recorded.links), place_through(path, &recorded.links)]
@@ -96,12 +96,12 @@ impl Tree {
     }
 }
 
-/// Where what was read through `path` lies: links on the way and at its end are followed.
+/// Returns the path of data read through `path`: links on the way and at its end are followed.
 fn place_through(path: &str, links: &BTreeMap<String, String>) -> String {
     place(&format!("{path}/."), links)
 }
 
-/// Where `path` itself lies: links on the way are followed, one at its end is not.
+/// Returns the path of `path` itself: links on the way are followed, one at its end is not.
 fn place(path: &str, links: &BTreeMap<String, String>) -> String {
     let mut todo: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
     let mut done: Vec<String> = Vec::new();
@@ -148,7 +148,7 @@ mod tests {
         pairs.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect()
     }
 
-    /// The machine that a replay of `recorded` shows.
+    /// Returns the machine that a replay of `recorded` shows.
     fn replay(name: &str, recorded: &Recorded) -> probes::machine::Machine {
         let tar = pack(recorded, &[("report.json", b"{}")]).unwrap();
         let level = ruzstd::encoding::CompressionLevel::Fastest;

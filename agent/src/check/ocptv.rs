@@ -2,9 +2,9 @@
 //! (`opencomputeproject/ocp-diag-core`, `json_spec/output`).
 //!
 //! One run with one step for each kind of part. A warning or a critical finding is a diagnosis `FAIL` that names the
-//! part; a finding of the severity info is a line of the log. A step whose section was not read ends with `SKIP`; one
-//! that was read in part, and found nothing, has the diagnosis `UNKNOWN`. A fault, with its suspects, follows the
-//! diagnoses from which it was concluded as an extension named [`FAULT`].
+//! part; an info finding is a log line. A step whose section was not read ends with `SKIP`; one
+//! that was partly read, without findings, has the diagnosis `UNKNOWN`. A fault, with its suspects, follows the
+//! diagnoses that led to it, as an extension named [`FAULT`].
 
 use std::time::SystemTime;
 
@@ -19,17 +19,17 @@ use serde_json::{Map, Value, json};
 
 use crate::report::Report;
 
-/// The steps in order: the components of findings.
+/// The steps in order: the components that findings name.
 const STEPS: [&str; 10] =
     ["identity", "firmware", "power", "bmc", "os", "cpu", "memory", "disk", "nic", "pci"];
 
-/// The name of an extension whose content is a fault, with the keys of the report.
+/// The name of the extension that contains a fault, with the keys of the report.
 pub const FAULT: &str = "run-coreos-installer.fault";
 
 /// A part that diagnoses can name, and its `hardwareInfo`.
 type Hardware = (PartId, Value);
 
-/// The findings of `report` as the output of a run that was started as `command_line`.
+/// Returns the findings of `report` as the output of a run with this `command_line`.
 #[must_use]
 pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     let parts = hardware(report);
@@ -69,15 +69,15 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     lines.text
 }
 
-/// How a step ended.
+/// The end of a step.
 enum Step {
     /// A finding of it is at least a warning.
     Failed,
     /// It was read, and nothing is wrong.
     Passed,
-    /// Nothing was found, but some of it was unreadable.
+    /// No findings, but some of it was unreadable.
     Partial,
-    /// Nothing of it was read.
+    /// None of it was read.
     Skipped,
 }
 
@@ -132,7 +132,7 @@ fn step(
     step
 }
 
-/// Whether the first evidence of a fault, which decided its class, is one of these findings.
+/// Returns true if one of these findings is the first evidence for a fault, which decided its class.
 fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
     let Some(first) = fault.evidence.first() else { return false };
     findings.iter().any(|finding| first.is_of(finding))
@@ -144,7 +144,7 @@ fn content(fault: &Fault) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string_pretty(fault).ok()?).ok()
 }
 
-/// Whether anything was read of it. A section may be there with nothing known in it.
+/// Returns true if any of its data was read. A section may be there with nothing known in it.
 fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {
@@ -198,7 +198,7 @@ fn part_id(number: usize) -> String {
     format!("part-{number}")
 }
 
-/// The parts that the report lists and those that only a finding names.
+/// The parts that the report lists, and those that only a finding names.
 fn hardware(report: &Report) -> Vec<Hardware> {
     let mut all = modules(report);
     all.extend(disks(report));
@@ -304,7 +304,7 @@ fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     })
 }
 
-/// An object of the values that are known.
+/// Makes an object from the known values.
 fn object(keys: &[(&str, Option<&str>)]) -> Value {
     let known = keys.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.into())));
     Value::Object(known.collect::<Map<String, Value>>())
@@ -371,7 +371,7 @@ mod tests {
             .collect()
     }
 
-    /// The result of the run.
+    /// The run's result.
     fn result(lines: &[Value]) -> &Value {
         &lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"]
     }

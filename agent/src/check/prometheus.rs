@@ -1,6 +1,6 @@
 //! Findings as metrics: Prometheus text format 0.0.4, for the textfile collector of `node_exporter`.
 //!
-//! The names and labels are stable. A finding's evidence is no label: it changes, and each change would begin a new
+//! The names and labels are stable. A finding's evidence is not a label: it changes, and each change would begin a new
 //! series. `explain CODE` has the advice.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use probes::findings::Severity;
 
 use crate::report::Report;
 
-/// Begins the name of every metric.
+/// The prefix of every metric name.
 const PREFIX: &str = "run_coreos_installer_";
 
-/// The findings of `report`, which was finished at `time`.
+/// Returns the findings in `report`, which was finished at `time`.
 #[must_use]
 pub fn metrics(report: &Report, time: SystemTime) -> String {
     let mut text = Text::default();
@@ -62,7 +62,7 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
     text.0
 }
 
-/// The suspects of all faults. One that is named twice for the same class is the more certain one.
+/// Returns the suspects of all faults. If one is named twice for the same class, the more certain one counts.
 fn suspects(faults: &[Fault]) -> Vec<([(&str, &str); 5], u8)> {
     let mut suspects: Vec<([(&str, &str); 5], u8)> = Vec::new();
     for fault in faults {
@@ -108,7 +108,7 @@ impl Text {
     }
 }
 
-/// The value of a label as the format requires.
+/// Escapes a label's value as the format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

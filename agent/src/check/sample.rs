@@ -1,6 +1,6 @@
-//! `check --sample`: what changed between two readings of the machine.
+//! `check --sample`: the changes between two readings of the machine.
 //!
-//! Most counters count since the boot, so one reading cannot distinguish an old fault from one that goes on. A finding
+//! Most counters count since boot, so one reading cannot distinguish an old fault from a continuing one. A finding
 //! that the first reading did not have, or whose figures differ, says so in its evidence. Some counters are findings only
 //! if they rise.
 
@@ -21,7 +21,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Remembers `report` and the counters of its parts.
+    /// Remembers `report` and its parts' counters.
     #[must_use]
     pub fn new(source: &Arc<Source>, report: Report) -> Earlier {
         let counters = counters::read(source, &report.inventory);
@@ -34,7 +34,7 @@ impl Earlier {
         risen(&self.counters, &counters::read(source, &self.report.inventory), seconds)
     }
 
-    /// Marks what has changed in `report`, and adds the parts whose counters have `risen`.
+    /// Marks the changes in `report`, and adds the parts whose counters have `risen`.
     pub fn compare(&self, report: &mut Report, risen: Vec<Finding>, seconds: u64) {
         let now = std::mem::take(&mut report.findings);
         let mut findings = compared(&self.report.findings, now, seconds);

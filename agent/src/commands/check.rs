@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::secret::redact_setting;
 use crate::{expect, output, text};
 
-/// How often a wait between two readings logs that it goes on.
+/// Interval at which a wait between two readings logs its progress.
 const PROGRESS_S: u64 = 10;
 
 /// Prints the findings.
@@ -132,7 +132,7 @@ fn status(findings: &[Finding]) -> ExitStatus {
     }
 }
 
-/// What was typed, without passwords in addresses.
+/// Returns the command line as typed, without passwords in addresses.
 fn command_line() -> String {
     let words: Vec<String> =
         std::env::args_os().map(|word| redact_setting(&word.to_string_lossy())).collect();

@@ -21,10 +21,10 @@ use crate::exit_status::ExitStatus;
 use crate::report::{SCHEMA_VERSION, report};
 use crate::{bounded, output};
 
-/// The largest report that is read; one of a machine with a thousand PCI devices has about 2 MB.
+/// The maximum report size; a machine with a thousand PCI devices has about 2 MB.
 const LIMIT_BYTES: u64 = 64 << 20;
 
-/// Prints what differs between two machines.
+/// Prints the differences between two machines.
 ///
 /// # Errors
 /// If one of them cannot be read.
@@ -68,7 +68,7 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
     Ok(if found.is_empty() { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
-/// Prints what a machine must have to be like this one.
+/// Prints the requirements for a machine like this one.
 ///
 /// # Errors
 /// If the machine cannot be read.
@@ -91,7 +91,7 @@ pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Prints which machines depart from most machines of their model.
+/// Prints the machines that depart from most machines of their model.
 ///
 /// # Errors
 /// If a report cannot be read, or there are too few of every model.
@@ -121,7 +121,7 @@ pub(super) fn cohort(options: &CohortOptions) -> anyhow::Result<ExitStatus> {
     Ok(if has_departed { ExitStatus::Findings } else { ExitStatus::Done })
 }
 
-/// The first report of each machine: one that counted twice would make its own norm.
+/// Returns the first report of each machine: one that counted twice would make its own norm.
 fn without_repeated(members: Vec<Member>) -> Vec<Member> {
     type Identities = BTreeSet<(&'static str, usize, String)>;
     type Name = (String, Option<String>);
@@ -148,10 +148,10 @@ fn without_repeated(members: Vec<Member>) -> Vec<Member> {
     kept
 }
 
-/// What identifies the parts of a machine, with the kind of the part and the position of the identity in the kind.
+/// Returns the identities of a machine's parts, with the kind of part and the identity's position in the kind.
 ///
-/// Some makers give one UUID, MAC address or serial number to several machines. So the identities that the id of the
-/// node can be made of do not count.
+/// Some makers give one UUID, MAC address or serial number to several machines. So the identities from which a node
+/// ID can be derived do not count.
 fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usize, String)> {
     let mac = machine.node_id.as_deref().and_then(|id| id.strip_prefix("mac-"));
     let is_id = move |text: &str| {
@@ -168,12 +168,12 @@ fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usi
     })
 }
 
-/// The report of this machine.
+/// Returns this machine's report.
 fn this_machine() -> anyhow::Result<Value> {
     replayed(Source::live())
 }
 
-/// The report of `source`; one without hardware would differ from every other, or expect nothing.
+/// Returns the report at `source`; one without hardware would differ from every other, or expect nothing.
 fn replayed(source: Source) -> anyhow::Result<Value> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
     let report = report(&Arc::new(source), &Options::default());
@@ -181,7 +181,7 @@ fn replayed(source: Source) -> anyhow::Result<Value> {
     output::tree(&output::json(&report)?)
 }
 
-/// A report, or that of a capture or a directory.
+/// Reads a report, or makes one from a capture or a directory.
 fn load(path: &Path) -> anyhow::Result<Value> {
     let is_standard_input = path == Path::new("-");
     // A pipe is read once, and a capture is a file.
@@ -222,7 +222,7 @@ fn load(path: &Path) -> anyhow::Result<Value> {
     Ok(report)
 }
 
-/// Whether the file begins with a JSON object.
+/// Returns true if the file begins with a JSON object.
 fn starts_like_json(path: &Path) -> bool {
     let mut head = Vec::new();
     let is_read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
@@ -233,7 +233,7 @@ fn starts_like_json(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// How many machines count if there is one report for each MAC address and serial number of a DIMM.
+    /// Counts the machines, with one report for each MAC address and DIMM serial number.
     fn n_counted(id: &str, serial: Option<&str>, parts: &[(&str, &str)]) -> usize {
         let member = |(mac, dimm): &(&str, &str)| {
             let report = json!({

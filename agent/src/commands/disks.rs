@@ -1,4 +1,4 @@
-//! `disks`: every disk, whether an install may use it, and which one would be chosen. Nothing is written.
+//! `disks`: every disk, its eligibility for an install, and the one that would be chosen. Nothing is written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::engines::{offline, vim};
 use crate::exit_status::ExitStatus;
 use crate::{clean, output, text};
 
-/// No instruction is longer.
+/// Maximum length of an instruction.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
 /// The longest model or serial number in a column, and the narrowest last column.
 const MAX_COLUMN: usize = 28;
 const MIN_LAST: usize = 30;
 
-/// What the command prints as JSON.
+/// The command's JSON output.
 #[derive(Debug, Serialize)]
 struct Disks<'a> {
     disks: Vec<Entry<'a>>,
@@ -51,7 +51,7 @@ struct Entry<'a> {
     existing_data: Vec<ExistingData>,
 }
 
-/// Which disk would be written, or why none.
+/// The disk that would be written, or the reason for none.
 #[derive(Debug, Default, Serialize)]
 struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ struct Shown {
     because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     existing_data: Option<&'static str>,
-    /// The disk that is meant, but must not be written.
+    /// The intended disk, which must not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
-/// The instruction of the options; without any it asks for no particular disk.
+/// Returns the instruction that the options form; without any it asks for no particular disk.
 fn wanted(options: &DisksOptions) -> anyhow::Result<Order> {
     if let Some(path) = &options.instruction {
         return instruction(path);
@@ -218,7 +218,7 @@ fn columns(cells: &str, judgement: &str, least: usize, width: usize) -> String {
     format!("{}\n{}", cells.trim_end(), wrapped(judgement, 4, width))
 }
 
-/// Whether an install may use the disk, and what is on it.
+/// Describes the disk's eligibility for an install, and its content.
 fn judgement(disk: &Entry<'_>) -> String {
     if !disk.eligible {
         let why = disk.not_eligible_because.join("; ");

@@ -1,4 +1,4 @@
-//! `explain`: what a finding means, what to do about it, and how a false alarm is ruled out.
+//! `explain`: the meaning of a finding, advice, and the way a false alarm is ruled out.
 
 use anyhow::bail;
 use probes::faults::codes_of;
@@ -8,7 +8,7 @@ use crate::cli::{ExplainOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::output;
 
-/// The columns of the list before the meaning: the code and the severities.
+/// The columns before the meaning in the list: the code and the severities.
 const LIST_INDENT: usize = 43;
 
 /// Prints the explanation of one code, or a line for each.
@@ -45,7 +45,7 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Prints the explanations of the findings from which a kind of fault is concluded: `check` shows its name.
+/// Explains the findings from which a kind of fault is concluded: `check` shows its name.
 fn explain_fault(class: &str, signs: &[&str], format: Format) -> anyhow::Result<ExitStatus> {
     let rows: Vec<&Row> = signs.iter().filter_map(|sign| row(sign)).collect();
     super::show(format, &rows, |rows| {
@@ -78,7 +78,7 @@ fn severities(row: &Row) -> String {
     row.severities().map(Severity::as_str).collect::<Vec<_>>().join("/")
 }
 
-/// `paragraph` as lines of at most `width` characters, indented by `indent`; a longer word has a line of its own.
+/// Wraps `paragraph` into lines of at most `width` characters, indented by `indent`; a longer word gets its own line.
 pub(super) fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
     let margin = " ".repeat(indent);
     let (mut text, mut line) = (String::new(), String::new());

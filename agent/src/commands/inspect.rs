@@ -1,4 +1,4 @@
-//! `inspect`: the report as text, as JSON or YAML, or in the form of another program.
+//! `inspect`: the report as text, as JSON or YAML, or in another program's format.
 
 use anyhow::bail;
 

@@ -1,4 +1,4 @@
-//! `install` and `report`: what is posted to the VIM, and how a run ends.
+//! `install` and `report`: posts to the VIM, and the end of a run.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::signals::Stop;
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
-/// Does the whole job, without a VIM if it is `offline`. `is_typed` says whether `--dry-run` was given on the command
+/// Does the whole job, without a VIM if it is `offline`. `is_typed` is true if `--dry-run` was given on the command
 /// line.
 pub(super) fn install(
     options: &InstallOptions,
@@ -113,7 +113,7 @@ pub(super) fn install(
     status
 }
 
-/// How the hardware is read.
+/// Options for reading the hardware.
 fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -> Options {
     let lldp_wait = match options.lldp_wait {
         // After a signal it still reports, but waits for nothing more.
@@ -130,7 +130,7 @@ fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -
     }
 }
 
-/// The settings of the job, except for what depends on the kind of server.
+/// Returns the settings of the job, except those that depend on the kind of server.
 fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettings {
     let mut settings = JobSettings::new(server_settings(&options.vim));
     if offline.is_some() {
@@ -160,7 +160,7 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     settings
 }
 
-/// Does what Ironic orders.
+/// Carries out Ironic's orders.
 fn serve_ironic(
     options: &InstallOptions,
     settings: &JobSettings,
@@ -206,7 +206,7 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
     })
 }
 
-/// Does what assisted-service asks for.
+/// Carries out the steps of assisted-service.
 fn serve_assisted(
     options: &InstallOptions,
     settings: &JobSettings,
@@ -222,7 +222,7 @@ fn serve_assisted(
     assisted::run(&assisted, settings, &mut survey, clock, stop.clone()).exit_status
 }
 
-/// The settings of the job with what assisted-service needs: another header, and another report of a crash.
+/// Adapts the job's settings to assisted-service: another header, and another way to report a crash.
 fn for_assisted(options: &InstallOptions, mut settings: JobSettings, stop: &Stop) -> JobSettings {
     settings.vim.token_header = TokenHeader::SecretKey;
     let (assisted, job, stop) = (assisted_settings(options), settings.clone(), stop.clone());
@@ -263,8 +263,8 @@ fn listening_machine() -> Machine {
     Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras(LLDP_WAIT))
 }
 
-/// A dry run that nobody typed comes from the live image's configuration. Its unit reboots after exit status 0 into the
-/// same image and the same dry run, forever. So such a run ends with [`ExitStatus::Untouched`], which is true as well.
+/// A dry run that was not typed comes from the live image's configuration. Its unit reboots after exit status 0 into
+/// the same image and the same dry run, forever. So such a run ends with [`ExitStatus::Untouched`], which is also true.
 fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
     match of_job {
         ExitStatus::Done if is_unattended_dry_run => {
@@ -337,7 +337,7 @@ fn send_inspection(settings: &VimSettings, options: &ReportOptions) -> anyhow::R
     })
 }
 
-/// The proxy of the options; those that are not set are taken from the environment.
+/// Returns the proxy from the options; unset ones are taken from the environment.
 fn proxy(options: &VimOptions) -> Option<ProxySettings> {
     let from_env = ProxySettings::from_env();
     let proxy = match &options.proxy {

@@ -1,4 +1,4 @@
-//! `locate`: makes a light blink, so that a person in front of the rack finds the part.
+//! `locate`: makes a light blink, to help locate a part in the rack.
 
 use anyhow::Context as _;
 

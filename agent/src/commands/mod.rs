@@ -1,4 +1,4 @@
-//! One function a command: options in, exit status out.
+//! One function per command: options in, exit status out.
 
 mod check;
 mod compare;
@@ -33,12 +33,12 @@ use crate::secret::redact_setting;
 use crate::signals::Stop;
 use crate::{api, capture, expect, output};
 
-/// `inspect` and its like have a person waiting: no LLDP unless asked for.
+/// For `inspect` and similar commands a person is waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// How often the main thread checks for a signal while another one reads the machine.
+/// Interval at which the main thread checks for a signal while another one reads the machine.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
-/// Stack of that other thread.
+/// Stack size of that other thread.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Runs the command that the configuration names and returns its exit status.
@@ -149,7 +149,7 @@ fn show<T: Serialize>(
     })
 }
 
-/// Reads the machine. `lldp_wait` is how long to listen if the options do not say.
+/// Reads the machine. `lldp_wait` is the time to listen for neighbours if the options do not set it.
 ///
 /// A signal ends the program at once, so nothing is printed or posted after one. Ports that were brought up
 /// are restored first.
@@ -224,7 +224,7 @@ fn open(options: &SourceOptions) -> anyhow::Result<Source> {
     }
 }
 
-/// The captured machine at `root`; `option` is what precedes it in an error.
+/// Opens the captured machine at `root`; `option` precedes it in an error.
 fn captured(root: &Path, option: &str) -> anyhow::Result<Source> {
     Source::captured(root).map_err(|error| {
         let found = match error.kind() {
@@ -240,7 +240,7 @@ fn captured(root: &Path, option: &str) -> anyhow::Result<Source> {
     })
 }
 
-/// An error if nothing about the hardware of the machine that `options` name could be read.
+/// Fails if nothing could be read about the hardware of the machine in `options`.
 fn require_hardware(report: &Report, options: &SourceOptions) -> anyhow::Result<()> {
     let found = report.require_hardware(&options.only);
     match &options.root {
@@ -249,12 +249,12 @@ fn require_hardware(report: &Report, options: &SourceOptions) -> anyhow::Result<
     }
 }
 
-/// Whether the option was given on the command line, not by a weaker source.
+/// Returns true if the option was given on the command line, not by a weaker source.
 fn is_typed(settings: &[Setting], name: &str) -> bool {
     settings.iter().any(|s| s.name == name && s.origin == Origin::CommandLine)
 }
 
-/// `--print-config`: every option, its value, and where it came from.
+/// `--print-config`: every option with its value and source.
 fn settings_table(settings: &[Setting]) -> String {
     let width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     let line = |setting: &Setting| {

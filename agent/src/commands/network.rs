@@ -1,4 +1,4 @@
-//! `network`: makes network profiles of a cloud's metadata. `live-config` adds a unit that runs it before the agent.
+//! `network`: makes network profiles from a cloud's metadata. `live-config` adds a unit that runs it before the agent.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::signals::Stop;
 
 /// Largest metadata, in bytes.
 const MAX_METADATA_BYTES: u64 = 1 << 20;
-/// Where name servers are listed. With systemd-resolved the first file names only its own address on this machine, and the
-/// second those that it asks.
+/// Files that list name servers. With systemd-resolved the first one contains only its own address on this machine,
+/// and the second its upstream servers.
 const RESOLV_CONFS: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
-/// The most that is read of such a file, in bytes.
+/// Maximum number of bytes to read from such a file.
 const MAX_RESOLV_CONF_BYTES: u64 = 64 << 10;
 
 /// Writes the profiles.
@@ -59,13 +59,13 @@ pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// The text of a resolv.conf(5); empty if there is none.
+/// Returns the text of a resolv.conf(5); empty if there is none.
 fn resolv_conf(path: &str) -> String {
     let bytes = bounded::read_file(Path::new(path), MAX_RESOLV_CONF_BYTES).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The name servers of resolv.conf(5), without those of this machine alone.
+/// Returns the name servers in resolv.conf(5), without those on this machine itself.
 fn name_servers(resolv_conf: &str) -> Vec<IpAddr> {
     let lines = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
     let addresses = lines.filter_map(|address| address.trim().parse::<IpAddr>().ok());

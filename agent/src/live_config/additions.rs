@@ -1,4 +1,4 @@
-//! What users add to a live image: files, units, network profiles, and the version of its config.
+//! User additions to a live image: files, units, network profiles, and the version of its config.
 
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use crate::engines::offline;
 /// Largest file that goes into the config, in bytes; the largest config that Ignition's check accepts has 8 MiB.
 const MAX_FILE_BYTES: u64 = 32 << 20;
 
-/// The spec of `--spec`, e.g. `3.1`.
+/// Parses the version in `--spec`, e.g. `3.1`.
 pub(super) fn spec(version: &str) -> anyhow::Result<Spec> {
     let minor = version.strip_prefix("3.").and_then(|minor| minor.parse().ok());
     minor.and_then(Spec::new).with_context(|| format!("--spec {version} is unknown"))
@@ -66,7 +66,7 @@ pub(super) fn unit(file: &Path) -> anyhow::Result<Unit> {
     Ok(Unit { name: file_name(file, "unit")?, text })
 }
 
-/// The profiles of all `--network FILE`.
+/// Reads the profiles from all `--network FILE`.
 pub(super) fn network(files: &[PathBuf]) -> anyhow::Result<Vec<Keyfile>> {
     let mut profiles: Vec<Keyfile> = Vec::new();
     for file in files {

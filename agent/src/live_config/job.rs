@@ -1,4 +1,4 @@
-//! What the agent in the live image does: it asks a VIM, or installs a config that the image names or contains.
+//! The job of the agent in the live image: it asks a VIM, or installs a config that the image names or contains.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(super) fn check_combination(
     }
 }
 
-/// The options of `live-config` that the agent in the live image gets unchanged.
+/// The options that the agent in the live image gets unchanged from `live-config`.
 pub(super) fn agent_options(vim: &VimOptions) -> Vec<(&'static str, Vec<String>)> {
     let give_up_after = vim.give_up_after.map(|seconds| seconds.to_string());
     let all = [
@@ -109,7 +109,7 @@ pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow:
     }
 }
 
-/// Checks the file of expectations, if the live image gets it with --file.
+/// Checks the expectations file, if the live image gets it with --file.
 ///
 /// # Errors
 /// If the agent would refuse it.
@@ -124,12 +124,12 @@ pub(super) fn check_expectations(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-/// The file of expectations that the agent reads in the live image.
+/// Returns the expectations file that the agent reads in the live image.
 pub(super) fn expect_file(settings: &Settings) -> Option<&String> {
     settings.agent_options.get("expect")?.first()
 }
 
-/// The config to install. That of a file goes into the live image.
+/// Returns the config to install. If it comes from a file, it goes into the live image.
 pub(super) fn target(install: &str) -> anyhow::Result<Target> {
     if offline::is_url(install) {
         return Ok(Target::Url(install.to_owned()));

@@ -1,4 +1,4 @@
-//! The options of `live-config` in its error messages: [`ignition::live`] names its settings, the user wrote options.
+//! The option names in `live-config` errors: [`ignition::live`] names its settings, the user wrote options.
 
 use ignition::live::LiveError;
 
@@ -32,13 +32,13 @@ const OPTIONS: [(&str, &[&str]); 22] = [
     ("network_metadata", &["network-metadata"]),
 ];
 
-/// The option `name` as the user wrote it; as on the command line if no source sets it.
+/// Returns the option `name` as the user wrote it; as on the command line if no source sets it.
 pub(super) fn written(name: &str, settings: &[Setting]) -> String {
     let setting = settings.iter().find(|setting| setting.name == name);
     setting.map_or_else(|| format!("--{name}"), Setting::written)
 }
 
-/// The text of `error` with options in place of settings.
+/// Returns the text of `error` with option names in place of settings.
 pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     let LiveError::Setting { setting, found, expected } = error else { return error.to_string() };
     if *setting == "boot" {
@@ -51,7 +51,7 @@ pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     format!("{} is {found}, expected {expected}", names.join(" or "))
 }
 
-/// The options that are set and that only an Ignition config can carry, in the order of the help.
+/// Returns the set options that only an Ignition config can carry, in help order.
 pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
     let all = [
         ("ca-file", options.vim.ca_file.is_some()),
@@ -82,7 +82,7 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }
 
-/// The options that are set and that only kernel arguments can carry, in the order of the help.
+/// Returns the set options that only kernel arguments can carry, in help order.
 pub(super) fn of_boot_loader(options: &LiveConfigOptions) -> Vec<&'static str> {
     let all = [
         ("platform", options.platform.is_some()),

@@ -1,4 +1,4 @@
-//! What would make a live image that does nothing or cannot be looked into: said when it is made, with the remedy.
+//! Warns about settings that make a live image useless or inaccessible, with the remedy, when the image is made.
 
 use std::io::Read as _;
 
@@ -9,13 +9,13 @@ use super::{is_config, job};
 use crate::act::protect::is_kernel_name;
 use crate::cli::LiveConfigOptions;
 
-/// What an ISO reserves for an Ignition config, compressed (coreos-installer `docs/iso-embed-ignition.md`).
+/// Size of the ISO area for a compressed Ignition config (coreos-installer `docs/iso-embed-ignition.md`).
 const ISO_AREA_BYTES: usize = 262_144;
 
-/// How much of a program is read to learn its form: its program headers follow the 64 bytes of its own.
+/// Number of bytes read to recognise a program's form: its program headers follow the 64-byte ELF header.
 const HEAD_BYTES: u64 = 4096;
 
-/// The warnings for what was made, `text`.
+/// Returns the warnings for the output `text`.
 pub(super) fn warnings(
     options: &LiveConfigOptions,
     settings: &Settings,
@@ -41,7 +41,7 @@ pub(super) fn warnings(
     all.chain(first_boot).collect()
 }
 
-/// What Ignition on the installed system would ignore in the config of --install, or wait for.
+/// Warns about parts of the --install config that Ignition on the installed system would ignore or wait for.
 fn target(settings: &Settings) -> Vec<String> {
     let checked = settings.install.as_ref().and_then(|target| target.checked().ok()?);
     let Some(checked) = checked else { return Vec::new() };
@@ -56,7 +56,7 @@ fn target(settings: &Settings) -> Vec<String> {
     in_config.chain(platform.and_then(ignition::platform::warning)).chain(network).collect()
 }
 
-/// Nothing adds the file of expectations, without which the agent stops.
+/// Warns if nothing adds the expectations file, without which the agent stops.
 fn expect_missing(settings: &Settings) -> Option<String> {
     let path = job::expect_file(settings)?;
     (!settings.files.iter().any(|file| file.path == *path)).then(|| {
@@ -67,7 +67,7 @@ fn expect_missing(settings: &Settings) -> Option<String> {
     })
 }
 
-/// A disk is protected by what stays: its serial number, WWN, path or a label on it.
+/// Warns about kernel names. A disk is protected by a stable name: serial number, WWN, path, or a label on it.
 fn kernel_name(settings: &Settings) -> Option<String> {
     let mut disks = settings.agent_options.get("protect")?.iter().flat_map(|list| list.split(','));
     let disk = disks.find(|disk| is_kernel_name(disk.trim()))?;
@@ -77,7 +77,7 @@ fn kernel_name(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// The config does not contain the agent.
+/// Warns if the config does not contain the agent.
 fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
     let is_missing = matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image;
     is_missing.then(|| {
@@ -89,7 +89,7 @@ fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> 
     })
 }
 
-/// The agent is a program with shared libraries, which another system may not have.
+/// Warns if the agent needs shared libraries, which another system may not have.
 fn not_static(options: &LiveConfigOptions) -> Option<String> {
     let mut head = Vec::new();
     let file = std::fs::File::open(options.binary.as_ref()?).ok()?;
@@ -101,7 +101,7 @@ fn not_static(options: &LiveConfigOptions) -> Option<String> {
     })
 }
 
-/// Whether an ELF program names an interpreter (`PT_INTERP`, gABI chapter 5).
+/// Returns true if an ELF program names an interpreter (`PT_INTERP`, gABI chapter 5).
 fn is_dynamic(elf: &[u8]) -> bool {
     let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
     let word = |at: usize| Some(u32::from_le_bytes(elf.get(at..at + 4)?.try_into().ok()?));
@@ -116,7 +116,7 @@ fn is_dynamic(elf: &[u8]) -> bool {
     (0..usize::from(n)).any(|i| start.checked_add(i * usize::from(size)).and_then(&word) == Some(3))
 }
 
-/// Nobody can learn why a node without a VIM failed.
+/// Warns if a node has neither a VIM nor a login, so the reason for a failure could not be learned.
 fn no_login(settings: &Settings) -> Option<String> {
     let has_login =
         !settings.ssh_keys.is_empty() || settings.password_hash.is_some() || settings.autologin;
@@ -127,7 +127,7 @@ fn no_login(settings: &Settings) -> Option<String> {
     })
 }
 
-/// An ISO has no room for the config.
+/// Warns if an ISO has no room for the config.
 fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
     // coreos-installer compresses with xz, whose result is at most slightly larger than that of gzip.
     if options.config_url.is_some() || text.len() < ISO_AREA_BYTES {
@@ -147,7 +147,7 @@ fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
     })
 }
 
-/// What helps against an error: the largest part of a config that no Ignition reads is the agent.
+/// Returns the remedy for an error: if a config is too large for Ignition, most of it is the agent.
 pub(super) fn remedy(error: &LiveError, settings: &Settings) -> &'static str {
     let is_too_large = matches!(error, LiveError::Refused(refusal)
         if refusal.problems.iter().any(|problem| problem.path == "$" && problem.found.ends_with(" bytes")));
@@ -158,14 +158,14 @@ pub(super) fn remedy(error: &LiveError, settings: &Settings) -> &'static str {
     }
 }
 
-/// Whether Ignition fetches files in the live image.
+/// Returns true if Ignition fetches files in the live image.
 fn fetches(settings: &Settings) -> bool {
     let is_url = |source: &FileSource| matches!(source, FileSource::Url { .. });
     matches!(settings.agent, AgentBinary::Fetched { .. })
         || settings.files.iter().any(|file| is_url(&file.source))
 }
 
-/// Ignition fetches without the proxy that the agent has.
+/// Warns about the proxy: Ignition fetches without the agent's.
 fn proxy_ignored(settings: &Settings) -> Option<String> {
     (settings.proxy.is_some() && !settings.spec.has_proxy() && fetches(settings)).then(|| {
         "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \

@@ -1,4 +1,4 @@
-//! The locate light of a disk's bay: that of an SES enclosure's slot
+//! The locate light of a disk bay: an SES enclosure slot
 //! (`/sys/class/enclosure/<enclosure>/<slot>/locate`, `drivers/misc/enclosure.c`), or the LED of a `PCIe` port
 //! (`/sys/class/leds/<port>:enclosure:locate`, NPEM, `drivers/pci/npem.c`).
 

@@ -40,7 +40,7 @@ struct Request {
     data: *mut u8,
 }
 
-/// Makes the management controller blink the light of the chassis for this many seconds; 0 turns it off. Returns the
+/// Makes the management controller blink the chassis light for this many seconds; 0 turns it off. Returns the
 /// completion code.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ pub(super) fn identify_chassis(seconds: u8) -> io::Result<u8> {
     answer.first().copied().ok_or_else(|| io::Error::other("an empty answer"))
 }
 
-/// Makes the light of a network port blink, and returns when it has stopped: after this many seconds, or at a signal.
+/// Makes a network port's light blink, and returns when it has stopped: after this many seconds, or at a signal.
 ///
 /// # Errors
 /// As the kernel answers; `EOPNOTSUPP` if the driver cannot.

@@ -1,4 +1,4 @@
-//! `locate`: the lights of the chassis, of a network port and of a disk's bay. This is the only code that switches lights.
+//! `locate`: the lights of the chassis, of network ports and disk bays. This is the only code that switches lights.
 
 mod bay;
 mod kernel;
@@ -19,13 +19,13 @@ use tracing::info;
 use crate::signals::Stop;
 
 const TICK: Duration = Duration::from_millis(100);
-/// The completion code of a command that the controller does not know (IPMI 2.0, table 5-2).
+/// The completion code for a command that the controller does not know (IPMI 2.0, table 5-2).
 const INVALID_COMMAND: u8 = 0xc1;
 
-/// Makes the light of `part` blink for `seconds`, or until a signal; it is off afterwards.
+/// Makes the `part`'s light blink for `seconds`, or until a signal; it is off afterwards.
 ///
 /// # Errors
-/// The part is unknown, or this machine has no light for it that can be switched.
+/// If the part is unknown, or this machine has no switchable light for it.
 pub fn locate(part: &str, seconds: u64, stop: &Stop) -> anyhow::Result<()> {
     let source = Arc::new(Source::live());
     let machine = Machine::new(Arc::clone(&source), "locate");
@@ -47,7 +47,7 @@ pub fn locate(part: &str, seconds: u64, stop: &Stop) -> anyhow::Result<()> {
     bay::set(&machine, Path::new("/"), disk, false).map(drop)
 }
 
-/// Blinks the light of the chassis. The controller turns it off by itself, even if this program is killed.
+/// Blinks the chassis light. The controller turns it off by itself, even if this program is killed.
 fn chassis(
     seconds: u64,
     stop: &Stop,

@@ -1,7 +1,7 @@
 //! QR codes (ISO/IEC 18004) on a terminal, which a phone without a network reads as plain text.
 //!
 //! Each character is one module wide and two high: the lower and upper half blocks U+2584 and U+2580, which the fonts of
-//! the Linux console contain. A terminal without UTF-8 gets modules of two characters each.
+//! the Linux console contain. A terminal without UTF-8 gets modules that are two characters wide.
 
 mod screen;
 mod summary;
@@ -23,7 +23,7 @@ const WHITE_BACKGROUND: &str = "\x1b[107m";
 const BLACK_BACKGROUND: &str = "\x1b[40m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The QR code of as many lines of `summary` as fit `screen`; `None` if not even its least does.
+/// Encodes as many lines of `summary` as fit `screen` in a QR code; `None` if not even the shortest text fits.
 #[must_use]
 pub fn draw(summary: &Summary, screen: &Screen) -> Option<String> {
     let largest = Version::new(u8::try_from(largest_version(screen)?).ok()?);

@@ -1,4 +1,4 @@
-//! What a QR code says: which machine it is, then its worst faults with code, part and place, then advice.
+//! The text of a QR code: the machine, then its worst faults with code, part and place, then advice.
 
 use probes::faults::{Fault, Suspect};
 use probes::findings::{Finding, Severity};
@@ -13,31 +13,31 @@ const MAX_LINE_CHARS: usize = 120;
 const MAX_VALUE_CHARS: usize = 40;
 /// The same in the shortest text.
 const MAX_SHORT_CHARS: usize = 90;
-/// To these lengths the only line of the shortest texts is cut; the smallest code has 17 bytes, and an ellipsis has 3.
+/// Lengths for the only line of the shortest texts; the smallest code has 17 bytes, and an ellipsis has 3.
 const LEAST_CHARS: [usize; 4] = [48, 32, 24, 15];
-/// More faults than this are only counted.
+/// Maximum number of faults to list; more are only counted.
 const MAX_ENTRIES: usize = 50;
 
-/// What is said of a machine without faults.
+/// The text for a machine without faults.
 const SOUND: &str = "no critical finding, no warning";
 
 /// The lines of a QR code. The first ones are always there; the others are cut where the code would not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Which machine it is, and what happened to it.
+    /// The machine, and the event to report.
     head: Vec<String>,
-    /// A list of lines for each fault.
+    /// The lines for each fault.
     entries: Vec<Vec<String>>,
-    /// How many lines of the head name the machine: who reads the code is probably next to it.
+    /// Number of lines of the head that name the machine: the person who reads the code is probably next to it.
     n_machine: usize,
-    /// How many faults have no entry.
+    /// Number of faults without an entry.
     n_more: usize,
-    /// How many of the first entries are no faults. Then every entry may be cut.
+    /// Number of leading entries that are not faults. If there are any, every entry may be cut.
     n_reasons: usize,
 }
 
 impl Summary {
-    /// What is wrong with the machine of `report`.
+    /// Summarises the faults of the machine in `report`.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let machine = machine_name(report.machine.as_ref(), &report.node_id);
@@ -45,9 +45,9 @@ impl Summary {
         Self::new(&machine, None, &findings, &report.faults, report.problems.len())
     }
 
-    /// The worst of `findings` first, which are in that order, after the `machine` and `what` happened to it.
+    /// Lists the worst of the sorted `findings` first, after the `machine` and `what` happened to it.
     ///
-    /// A finding that is a sign of one of the `faults` names that fault's part. No fault is named twice.
+    /// A finding that is a sign of one of the `faults` names that fault's part. Each fault is named once.
     #[must_use]
     pub fn new(
         machine: &str,
@@ -80,7 +80,7 @@ impl Summary {
         Self { head, entries, n_machine, n_more, n_reasons: 0 }
     }
 
-    /// Adds lines that say more about what happened, before the faults. What is sound is no longer worth a line.
+    /// Adds details of the event before the faults. The line that reports a sound machine is dropped.
     #[must_use]
     pub fn because(mut self, reason: &[String]) -> Self {
         if !reason.is_empty() {
@@ -91,7 +91,7 @@ impl Summary {
         self
     }
 
-    /// The whole text first, then shorter ones, cut at a line of the faults, then at one of the machine. The last ones have
+    /// Returns the whole text first, then shorter ones, cut at a fault line, then at a machine line. The last ones have
     /// only the worst fault, then its part, and in the end only the machine.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         let n_lines = self.entries.iter().map(Vec::len).sum::<usize>();
@@ -103,7 +103,7 @@ impl Summary {
         of_faults.chain(of_machine).chain([last.join("\n")]).chain(self.least())
     }
 
-    /// Texts of one line, the longest first.
+    /// Returns one-line texts, the longest first.
     fn least(&self) -> impl Iterator<Item = String> {
         let (machine, others) = self.head.split_at(self.n_machine.min(self.head.len()));
         let fault = self.entries.first().filter(|_| self.n_reasons == 0);
@@ -139,13 +139,13 @@ impl Summary {
     }
 }
 
-/// Whether a finding is worth a line in a small code.
+/// Returns true if a finding is worth a line in a small code.
 #[must_use]
 pub fn is_fault(finding: &Finding) -> bool {
     finding.severity != Severity::Info
 }
 
-/// What is wrong with which part, then what to do.
+/// Describes the fault and its part, then the advice.
 fn entry(finding: &Finding, fault: Option<&Fault>) -> Vec<String> {
     let severity = finding.severity.as_str();
     let suspects = fault.and_then(|fault| part(&fault.suspects));

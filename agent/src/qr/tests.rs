@@ -1,4 +1,4 @@
-//! Each code is read again from the characters that were drawn.
+//! Decodes each code from the drawn characters.
 
 use probes::faults::Fault;
 use probes::findings::{Finding, row};
@@ -21,7 +21,7 @@ fn summary(head: &str, findings: &[Finding], faults: &[Fault]) -> Summary {
     Summary::new(head, None, &findings.iter().collect::<Vec<_>>(), faults, 0)
 }
 
-/// The text of the only code in what is drawn.
+/// Decodes the only code in the drawing.
 fn read(summary: &Summary, screen: &Screen) -> String {
     let drawn = draw(summary, screen).unwrap();
     let mut texts = qr_reader::read(&drawn);

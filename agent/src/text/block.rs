@@ -76,7 +76,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     }
 }
 
-/// What a technician looks for: location, construction, content.
+/// Details for technicians: location, construction, content.
 fn details(disk: &Disk) -> Vec<String> {
     let bay = disk.bay.as_ref().and_then(|bay| {
         let light = if bay.is_fault_on == Some(true) { ", fault light on" } else { "" };
@@ -104,7 +104,7 @@ fn details(disk: &Disk) -> Vec<String> {
     known.chain(issues.map(|issue| format!("identity: {issue}"))).collect()
 }
 
-/// Locks of a self-encrypting disk, once they have been enabled.
+/// Formats the locks of a self-encrypting disk, once they have been enabled.
 fn locks(disk: &Disk) -> Option<String> {
     let tcg = disk.tcg.as_ref()?;
     let state = tcg.obstacle().or_else(|| {
@@ -141,7 +141,7 @@ fn health_line(page: &mut Page, health: &Health) {
     }
 }
 
-/// ` [@path (node #0)]`, or the part of it that is known.
+/// Formats ` [@path (node #0)]`, or the known part of it.
 fn place(disk: &Disk) -> String {
     let node = disk.numa_node.map(|node| format!("(node #{node})"));
     let path = disk.by_path.as_deref().or(disk.pci_address.as_deref());

@@ -45,7 +45,7 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     page.words(2, "capabilities", &cpu.flags);
 }
 
-/// What a technician compares between machines: microcode, frequencies, SMT.
+/// Figures that technicians compare between machines: microcode, frequencies, SMT.
 fn figures(page: &mut Page, cpu: &Cpu) {
     let cores = || cpu.packages.iter().flat_map(|package| &package.cores);
     let mhz = |mhz: Option<u64>| mhz.map(|mhz| format!("{mhz}MHz"));

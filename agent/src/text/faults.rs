@@ -5,7 +5,7 @@ use probes::faults::{Fault, Suspect};
 use super::page::{Page, counted};
 use super::severity;
 
-/// Suspects of one fault that are written out; more are counted.
+/// Number of suspects to print for one fault; more are counted.
 const MOST_SUSPECTS: usize = 8;
 
 /// The faults, worst first; nothing if there are none.
@@ -38,7 +38,7 @@ pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
     }
 }
 
-/// Part, place, what is printed on it, and the certainty.
+/// Part, place, label, and certainty.
 fn suspect(suspect: &Suspect) -> String {
     let place = suspect.label.as_ref().filter(|label| !suspect.part.contains(label.as_str()));
     let place = place.map(|label| format!(" in {label}")).unwrap_or_default();

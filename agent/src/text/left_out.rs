@@ -1,13 +1,13 @@
-//! What `check --only` does not judge: the kernel log, for one, has findings about every kind of part.
+//! The sections that `check --only` does not judge: the kernel log, for one, has findings about every kind of part.
 
 use probes::collect::COLLECTORS;
 use probes::findings::collectors;
 
-/// The components of findings whose sources can be left out.
+/// Finding components whose sources can be left out.
 const COMPONENTS: [&str; 10] =
     ["os", "bmc", "memory", "disk", "cpu", "nic", "pci", "power", "firmware", "identity"];
 
-/// The sections that findings are made of and `only` leaves out; `None` if there are none.
+/// Describes the sections with findings that `only` leaves out; `None` if there are none.
 #[must_use]
 pub fn left_out(only: &[String]) -> Option<String> {
     if only.is_empty() {
@@ -28,7 +28,7 @@ pub fn left_out(only: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| format!("Not judged because of --only: {list}."))
 }
 
-/// A section, with what one would not expect in it.
+/// Names a section, with its unexpected contents.
 fn described(section: &str) -> &str {
     match section {
         "os" => "os (with the kernel log)",

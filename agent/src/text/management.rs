@@ -6,7 +6,7 @@ use probes::smbios::{PowerSupply, Slot, SmbiosTable};
 use super::page::{Page, Tone, pair};
 use super::unit;
 
-/// How many of the last events are printed; the JSON report contains all that were read.
+/// Number of last events to print; the JSON report contains all that were read.
 const N_EVENTS: usize = 10;
 
 pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {

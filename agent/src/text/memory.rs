@@ -35,7 +35,7 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
     }
 }
 
-/// The parts of a size that are not 0, as ` (256GiB, 128GiB persistent)`.
+/// Formats the nonzero parts of a size, as ` (256GiB, 128GiB persistent)`.
 fn sizes(parts: &[(Option<u64>, &str)]) -> String {
     let known = parts.iter().filter_map(|(bytes, what)| Some(((*bytes).filter(|b| *b > 0)?, what)));
     heading("", known.map(|(bytes, what)| format!("{}{what}", unit::memory(bytes))))

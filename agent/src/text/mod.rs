@@ -1,5 +1,5 @@
 //! The report for people, in the shape of the VIM document's example: a rule and a heading for each
-//! section, a line for each part, indented below what contains it.
+//! section, a line for each part, indented below its parent.
 
 mod block;
 mod cpu;
@@ -27,7 +27,7 @@ use crate::report::Report;
 pub use left_out::left_out;
 use page::{Page, Tone, counted, pair};
 
-/// The size of a disk as on its label, e.g. `960GB`.
+/// Formats a disk size as on its label, e.g. `960GB`.
 #[must_use]
 pub fn disk_size(bytes: u64) -> String {
     unit::disk(bytes)
@@ -57,7 +57,7 @@ pub fn text(report: &Report, is_colored: bool) -> String {
     page.into_text()
 }
 
-/// Which machine it is, then only faults, findings and problems. `only` are the sections that were asked for; all if
+/// Prints the machine's name, then only faults, findings and problems. `only` are the requested sections; all if
 /// empty.
 #[must_use]
 pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
@@ -78,7 +78,7 @@ pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
     page.into_text()
 }
 
-/// How many cores have a logical CPU in `cpus`; `None` if no core is known.
+/// Counts the cores with a logical CPU in `cpus`; `None` if no core is known.
 fn n_cores(report: &Report, cpus: &CpuSet) -> Option<usize> {
     let packages = report.inventory.cpu.iter().flat_map(|cpu| &cpu.packages);
     let cores = packages.flat_map(|package| &package.cores);
@@ -143,7 +143,7 @@ fn write_findings(page: &mut Page, report: &Report) {
     }
 }
 
-/// Which errors the kernel may not count, so that their absence says little.
+/// Names the errors that the kernel may not count, so their absence means little.
 fn firmware_note(firmware: &Firmware) -> Option<String> {
     let kinds = firmware.firmware_first.as_ref()?;
     let names: Vec<String> = kinds.iter().map(|kind| kind.replace('_', " ")).collect();
@@ -154,7 +154,7 @@ fn firmware_note(firmware: &Firmware) -> Option<String> {
     (!names.is_empty()).then_some(note)
 }
 
-/// How a severity is highlighted, and its word.
+/// Returns the highlight and the word for a severity.
 fn severity(severity: Severity) -> (Tone, &'static str) {
     let tone = match severity {
         Severity::Critical => Tone::Critical,
@@ -164,7 +164,7 @@ fn severity(severity: Severity) -> (Tone, &'static str) {
     (tone, severity.as_str())
 }
 
-/// A finding. What a fault quotes is above, so only the code and the place are repeated.
+/// Prints a finding. If a fault above quotes it, only the code and the place are repeated.
 fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
     let (tone, word) = severity(finding.severity);
     let locator = finding.locator.as_ref().map(|part| format!(" {part}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `net (…)` and the addresses and routes of this machine.
+//! `net (…)` and this machine's addresses and routes.
 
 use probes::network::{
     InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
@@ -80,7 +80,7 @@ fn marks(interface: &Interface) -> String {
     marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark).collect()
 }
 
-/// What a technician compares with the cabling plan: switch, port, VLAN.
+/// Data to compare with the cabling plan: switch, port, VLAN.
 fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
     let switch = neighbour.system_name.as_deref().unwrap_or(&neighbour.chassis_id);
     let vlan = neighbour.port_vlan_id.map(|id| id.to_string());
@@ -97,7 +97,7 @@ fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
     );
 }
 
-/// What a technician orders a replacement by: the text of the label.
+/// Label text for ordering a replacement.
 fn module(page: &mut Page, module: &Module) {
     let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
     let reach = reach.collect::<Vec<_>>().join(",");

@@ -11,7 +11,7 @@ const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// How a line is highlighted.
+/// The highlight of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     /// Not at all.
@@ -40,7 +40,7 @@ impl Page {
         self.text
     }
 
-    /// A rule and the heading of a section below it.
+    /// Starts a section: a rule with the heading below.
     pub(super) fn section(&mut self, heading: &str) {
         self.styled(DIM, &"#".repeat(RULE));
         self.styled(BOLD, heading);
@@ -75,7 +75,7 @@ impl Page {
         }
     }
 
-    /// Words in rows of six, like the CPU capabilities in the VIM document.
+    /// Prints words in rows of six, like the CPU capabilities in the VIM document.
     pub(super) fn words(&mut self, indent: usize, name: &str, words: &[String]) {
         let next = " ".repeat(name.len() + 3);
         for (index, row) in words.chunks(6).enumerate() {

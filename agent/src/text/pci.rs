@@ -44,7 +44,7 @@ fn device(page: &mut Page, device: &PciDevice) {
     }
 }
 
-/// The counted errors, if any. Corrected ones too: many of them slow a link down.
+/// Formats the counted errors, if any. Corrected ones too: many of them slow a link down.
 fn errors(aer: &Aer) -> Option<String> {
     let counts =
         [(aer.n_correctable, "corrected"), (aer.n_nonfatal, "nonfatal"), (aer.n_fatal, "fatal")];
@@ -53,7 +53,7 @@ fn errors(aer: &Aer) -> Option<String> {
     (!counts.is_empty()).then(|| format!("PCIe errors since boot: {}", counts.join(", ")))
 }
 
-/// `link 8 GT/s x4 of 16 GT/s x4`; without the second part if the link runs at its best.
+/// Formats `link 8 GT/s x4 of 16 GT/s x4`; without the second part if the link runs at its best.
 fn link(link: &Link) -> Option<String> {
     let speed = |tenths: u32| {
         if tenths.is_multiple_of(10) {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 const GIB: u64 = 1 << 30;
 
-/// A machine that has all that is expected by [`expected`].
+/// Returns a machine that meets all of [`expected`].
 fn machine() -> Value {
     let dimm = |n: u64| {
         json!({"locator": format!("A{n}"), "is_populated": true, "size_bytes": 32 * GIB,

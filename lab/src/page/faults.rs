@@ -1,4 +1,4 @@
-//! The faults of a node: which part to replace, where it is, how certain that is, and what every source observed.
+//! A node's faults: the part to replace, its place, the certainty, and the observation of every source.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -12,7 +12,7 @@ const MAX_FAULTS: usize = 50;
 const MAX_SUSPECTS: usize = 8;
 const MAX_SOURCES: usize = 20;
 
-/// The faults of the last report; nothing if there are none.
+/// Shows the last report's faults; nothing if there are none.
 pub(super) fn panel(node: &Node) -> Markup {
     let faults = list(node.report.as_ref().map(|report| &report.body["faults"]));
     html! {
@@ -48,7 +48,7 @@ fn one(fault: &Value) -> Markup {
     }
 }
 
-/// Whether a fault that is shown has this finding as its evidence.
+/// Returns true if a shown fault has this finding as its evidence.
 pub(super) fn explains(node: &Node, finding: &Value) -> bool {
     let faults = list(node.report.as_ref().map(|report| &report.body["faults"]));
     let mut evidence = faults
@@ -62,7 +62,7 @@ pub(super) fn explains(node: &Node, finding: &Value) -> bool {
     })
 }
 
-/// A suspect: certainty, part, place, and what is printed on it.
+/// Shows a suspect: certainty, part, place, and label.
 fn part(suspect: &Value) -> Markup {
     let known =
         |name: &str, value: &Value| value.as_str().map(|value| format!("{name}{}", cut(value)));

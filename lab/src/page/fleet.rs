@@ -1,4 +1,4 @@
-//! The first page: every node with its stage, progress and findings, and what this VIM serves.
+//! The first page: every node with its stage, progress and findings, and the files that this VIM serves.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -63,11 +63,11 @@ fn totals(nodes: &[Node]) -> Markup {
     }
 }
 
-/// What needs a person comes first: the tone of a group and its name.
+/// The tone and name of each group, in order: nodes that need a person come first.
 const GROUPS: [(&str, &str); 4] =
     [("bad", "to look at"), ("busy", "at work"), ("idle", "waiting"), ("good", "installed")];
 
-/// The group of a node. A critical finding puts a node that waits or is installed among those to look at.
+/// Returns a node's group. A critical finding puts a node that waits or is installed among those to look at.
 fn tone(node: &Node) -> &'static str {
     match standing(node).tone {
         "warn" => "bad",
@@ -81,7 +81,7 @@ fn worst(node: &Node) -> Option<&Value> {
     findings(node).into_iter().next().filter(|finding| severity(finding).2 == "critical")
 }
 
-/// The nodes of a group, by name.
+/// Shows the nodes in a group, by name.
 fn grouped((class, title): &(&str, &str), nodes: &[Node]) -> Markup {
     let mut nodes: Vec<&Node> = nodes.iter().filter(|node| tone(node) == *class).collect();
     nodes.sort_by_cached_key(|node| (name(node), node.id.clone()));
@@ -166,7 +166,7 @@ pub(super) fn machine(report: &Value) -> String {
     parts.join(" · ")
 }
 
-/// How many findings of each severity.
+/// Counts the findings by severity.
 fn severities(node: &Node) -> Markup {
     let findings = findings(node);
     let count = |name: &str| findings.iter().filter(|finding| severity(finding).2 == name).count();
@@ -207,7 +207,7 @@ fn empty(base: &str) -> Markup {
     }
 }
 
-/// What signs and colours mean.
+/// Explains signs and colours.
 fn legend() -> Markup {
     let signs = [
         (

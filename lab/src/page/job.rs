@@ -1,4 +1,4 @@
-//! State of a node: its stage, its progress and its outcome, in the words and colours of the pages.
+//! State of a node: its stage, progress and outcome, in the words and colours of the pages.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::overview::MAX_FINDINGS;
 use crate::store::{Document, Node};
 
-/// The stages of a job in their order, each with its share of the whole in percent.
+/// The stages of a job in order, each with its share in percent.
 const STAGES: [(&str, u64); 7] = [
     ("collect", 12),
     ("report", 4),
@@ -17,16 +17,16 @@ const STAGES: [(&str, u64); 7] = [
     ("result", 3),
 ];
 
-/// State of a node.
+/// A node's state.
 #[derive(Debug)]
 pub(super) struct Standing {
     /// One to three words, e.g. `writing`.
     pub(super) label: &'static str,
-    /// CSS class of its colour: good, bad, warn, busy, idle.
+    /// CSS class for its colour: good, bad, warn, busy, idle.
     pub(super) tone: &'static str,
-    /// Progress of the whole job in percent.
+    /// Progress in the whole job, in percent.
     pub(super) percent: u64,
-    /// The message of the node itself.
+    /// The node's own message.
     pub(super) message: Option<String>,
     stage: usize,
     has_failed: bool,
@@ -68,7 +68,7 @@ fn stage_of(result: &Value) -> &str {
     result["stage"].as_str().unwrap_or("result")
 }
 
-/// Whether a new job began after the result: its first events come before its report. A node that refused an
+/// Returns true if a new job began after the result: its first events come before its report. A node that refused an
 /// instruction asks for another one, which it then carries out without a new report.
 fn is_begun_again(node: &Node, result: &Document) -> bool {
     let Some(event) = &node.event else { return false };
@@ -79,8 +79,8 @@ fn is_begun_again(node: &Node, result: &Document) -> bool {
     is_new && event.received_at > result.received_at
 }
 
-/// Whether an event belongs to the job of the last report. Events shortly before the report do, since collecting comes
-/// before reporting.
+/// Returns true if an event belongs to the last report's job. Events shortly before the report do, since collecting
+/// comes before reporting.
 fn is_current(node: &Node, event: &Document) -> bool {
     let Some(report) = &node.report else { return true };
     let is_before_report = matches!(event.body["stage"].as_str(), Some("collect" | "report"));
@@ -125,7 +125,7 @@ impl Standing {
         html! { span.pill.(self.tone) { (self.label) } }
     }
 
-    /// The progress bar of the whole job.
+    /// Shows the whole job's progress bar.
     pub(super) fn bar(&self) -> Markup {
         html! {
             progress.(self.tone) max="100" value=(self.percent) aria-label="progress of the job" {
@@ -134,7 +134,7 @@ impl Standing {
         }
     }
 
-    /// The stages as a row of steps.
+    /// Shows the stages as a row of steps.
     pub(super) fn rail(&self) -> Markup {
         html! {
             ol.rail aria-label="stages" {
@@ -163,7 +163,7 @@ impl Standing {
     }
 }
 
-/// The findings to show: those of the result, or those of the report when there is no result.
+/// Returns the findings to show: those in the result, or in the report without a result.
 pub(super) fn findings(node: &Node) -> Vec<&Value> {
     let of_result = named(node.result.as_ref());
     let mut findings = if of_result.is_empty() { named(node.report.as_ref()) } else { of_result };
@@ -182,7 +182,7 @@ fn rank(finding: &Value) -> usize {
     ["critical", "warning", "info"].iter().position(|name| Some(*name) == severity).unwrap_or(3)
 }
 
-/// The part of a finding and its place.
+/// Returns a finding's part and its place.
 pub(super) fn place(finding: &Value) -> String {
     let text = |key: &str| finding[key].as_str().map(super::words::cut);
     let words = [text("component"), text("locator")];
@@ -190,7 +190,7 @@ pub(super) fn place(finding: &Value) -> String {
     words.join(" ")
 }
 
-/// A severity as a pill: class, sign, word. The sign says it without colour.
+/// Shows a severity as a pill: class, sign, word. The sign works without colour.
 pub(super) fn severity(finding: &Value) -> (&'static str, &'static str, &'static str) {
     [
         ("bad", "▲", "critical"),

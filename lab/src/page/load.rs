@@ -1,4 +1,4 @@
-//! The form on a node's page by which a person allows a waiting node to test its CPUs and memory: `load_s` of the
+//! The form on a node's page that allows a waiting node to test its CPUs and memory: `load_s` in the
 //! action `wait` (docs/wire.md).
 
 use hyper::{Response, StatusCode};
@@ -11,13 +11,13 @@ use crate::lab::Lab;
 use crate::orders::scope_of;
 use crate::store::Node;
 
-/// The most that an instruction may allow (`load_s` in the API).
+/// Maximum that an instruction may allow (`load_s` in the API).
 const MOST_S: u64 = 86_400;
-/// Often enough that the node soon hears that the test is no longer allowed.
+/// Often enough that the node soon learns that the test is no longer allowed.
 const ASK_AGAIN_S: u64 = 5;
 
-/// The form; nothing for a node that is at work or installed, one with another instruction or a config of its own, or a reader who may
-/// not use the admin API.
+/// Shows the form; nothing for a node that is at work or installed, a node with another instruction or its own config,
+/// or a reader who may not use the admin API.
 pub(super) fn panel(
     lab: &Lab,
     node: &Node,
@@ -69,8 +69,8 @@ pub(super) fn panel(
 /// Carries out the form: allows the load for `seconds`, or takes it back if there are none.
 ///
 /// # Errors
-/// 403 for a form that this VIM did not make, and for a reader who may not use the admin API; 409 for a node with another
-/// instruction of its own, 422 for a number of seconds that the API does not allow.
+/// 403 for a form that this VIM did not make, and for a reader who may not use the admin API; 409 for a node with
+/// its own other instruction, 422 for a duration in seconds that the API does not allow.
 pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let body = std::str::from_utf8(&request.body).ok();
@@ -113,19 +113,19 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     Ok(Some(answer))
 }
 
-/// The name under which settings of the node are stored, also if it was given another.
+/// Returns the name under which the node's settings are stored, even if it was given another.
 fn reported(node: &Node) -> &str {
     let name = node.report.as_ref().and_then(|report| report.body["node_id"].as_str());
     name.unwrap_or(&node.id)
 }
 
-/// The seconds of load that an instruction allows.
+/// Returns the load in seconds that an instruction allows.
 fn load_s(instruction: &str) -> Option<u64> {
     let instruction: Value = serde_json::from_str(instruction).ok()?;
     instruction["load_s"].as_u64().filter(|_| instruction["action"] == "wait")
 }
 
-/// Whether this reader may change what nodes do.
+/// Returns true if this reader may give orders to nodes.
 fn may_change(lab: &Lab, request: &Request) -> bool {
     request.is_local || lab.open_admin
 }

@@ -20,7 +20,7 @@ use crate::http::{Answer, Refusal, Request, json_answer, set_header};
 use crate::lab::{Lab, MAX_VIEWERS};
 use crate::stream::written;
 
-/// Answers a GET outside the API, the files and the admin API; `None` when there is no such page.
+/// Answers a GET outside the API, the files and the admin API; `None` if the page does not exist.
 ///
 /// # Errors
 /// 500 when the database fails.
@@ -42,7 +42,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Carries out a form; `None` when there is no such form.
+/// Carries out a form; `None` if the form does not exist.
 ///
 /// # Errors
 /// 4xx when the form is refused, 500 when the database fails.
@@ -57,7 +57,7 @@ pub(crate) fn submit(
     }
 }
 
-/// What a node sent, unchanged, as a download.
+/// Returns a document from a node, unchanged, as a download.
 fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let value = match what {

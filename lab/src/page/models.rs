@@ -1,4 +1,4 @@
-//! The page of models: which nodes depart from the others of their model, and which part numbers have findings.
+//! The page about models: nodes that depart from the others of their model, and part numbers with findings.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::http::{Answer, Refusal, encoded};
 use crate::lab::Lab;
 use crate::store::Node;
 
-/// Most rows of one table.
+/// Maximum number of rows in a table.
 const MAX_ROWS: usize = 300;
-/// Most values of one row.
+/// Maximum number of values in a row.
 const MAX_VALUES: usize = 8;
 
 /// The page.
@@ -25,7 +25,7 @@ pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
     lab.models.page(key, || content(lab)).map(with_headers)
 }
 
-/// The page, made of one report after the other: all of them at once may not fit into memory.
+/// Makes the page from one report after the other: all of them at once may not fit into memory.
 fn content(lab: &Lab) -> Result<String, Refusal> {
     let nodes = lab.store.nodes()?;
     let names: BTreeMap<String, String> =
@@ -46,7 +46,7 @@ fn content(lab: &Lab) -> Result<String, Refusal> {
     Ok(document("Models", Some("Models"), &content))
 }
 
-/// The host name of a node, or its id.
+/// Returns a node's host name, or its ID.
 fn host(node: &Node) -> String {
     hostname(node).unwrap_or_else(|| node.id.clone())
 }
@@ -93,13 +93,13 @@ fn section(model: &Model<'_>, names: &BTreeMap<String, String>) -> Markup {
     }
 }
 
-/// The departures that are shown, those of one node together.
+/// Returns the departures to show, grouped by node.
 fn by_node<'a>(model: &'a Model<'_>) -> impl Iterator<Item = &'a [Departure<'a>]> {
     let n_shown = model.departures.len().min(MAX_ROWS);
     model.departures[..n_shown].chunk_by(|a, b| a.member.name == b.member.name)
 }
 
-/// The name of a node, as a link to its page.
+/// Shows a node's name, as a link to its page.
 fn link(id: &str, names: &BTreeMap<String, String>) -> Markup {
     let name = names.get(id).map_or(id, String::as_str);
     html! { a href={ "/nodes/" (encoded(id)) } title=(id) { (cut(name)) } }
@@ -124,7 +124,7 @@ fn part_numbers(failing: &[Failing]) -> Markup {
     }
 }
 
-/// How many of `n` are left out where `most` are shown.
+/// Counts the omitted items where `most` of `n` are shown.
 fn rest(n: usize, most: usize) -> Markup {
     html! { @if n > most { span.muted { "… and " (n - most) " more" } } }
 }

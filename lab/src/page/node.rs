@@ -49,7 +49,7 @@ pub(super) fn page(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answ
     Ok(Some(shell(&format!("{title} · Lab VIM"), Some(&node.id), &content)))
 }
 
-/// What the node boots over the network; nothing if this VIM serves no network boot.
+/// Shows the node's network boot target; nothing if this VIM does not serve network boot.
 fn boot_panel(lab: &Lab, node: &Node) -> Markup {
     let text = match netboot::of_node(lab, node) {
         Ok(None) => return html! {},
@@ -214,7 +214,7 @@ fn findings_panel(node: &Node) -> Markup {
     }
 }
 
-/// The events; only the last of consecutive progress events is shown. A sequence that starts again means a new boot.
+/// Shows the events, but only the last of consecutive progress events. A sequence that starts again means a new boot.
 fn timeline(events: &[Document]) -> Markup {
     let is_progress = |event: &Document| event.body["state"] == "progress";
     let same = |a: &Document, b: &Document| a.body["stage"] == b.body["stage"];

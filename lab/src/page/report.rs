@@ -1,6 +1,6 @@
-//! A report for people: its sections in their order, objects as facts, lists of objects as tables.
+//! A report for people: its sections in order, objects as facts, lists of objects as tables.
 //!
-//! Nothing in it is trusted: depth, rows and the number of values are limited; the JSON has the rest.
+//! Nothing in it is trusted: depth, rows and values are limited; the JSON has the rest.
 
 use std::cell::Cell;
 
@@ -18,10 +18,10 @@ const MAX_VALUES: usize = 30_000;
 const ORDER: &str = "cpu memory topology block network local_addresses pci gpu product chassis baseboard bios firmware \
                      bmc devices os identity problems";
 
-/// Keys that are shown elsewhere or mean nothing to a person.
+/// Keys that are shown elsewhere or are meaningless to people.
 const ELSEWHERE: &str = "findings faults schema_version node_id agent collected_at";
 
-/// Columns of the most important lists, separated by blanks; the other keys of a row are shown by "more".
+/// Columns for the most important lists, separated by blanks; the other keys of a row are shown by "more".
 const COLUMNS: [(&str, &str); 12] = [
     (
         "dimms",
@@ -43,7 +43,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("devices", "address class_name vendor_name device_name driver numa_node link"),
 ];
 
-/// How many more values the page may show.
+/// Number of values that the page may still show.
 struct View<'a> {
     n_left: &'a Cell<usize>,
     is_decimal: bool,
@@ -150,7 +150,7 @@ fn one(view: &View<'_>, key: &str, value: &Value) -> String {
     scalar(key, value, view.is_decimal).unwrap_or_default()
 }
 
-/// A list of scalars in one line.
+/// Shows a list of scalars in one line.
 fn words(view: &View<'_>, key: &str, list: &[Value]) -> String {
     let shown = list.iter().take(400).map(|value| match value {
         Value::Array(_) | Value::Object(_) => cut(&value.to_string()),
@@ -196,7 +196,7 @@ fn is_table(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.iter().any(Value::is_object))
 }
 
-/// A list of words that would fill a page.
+/// Returns true for a list of words that would fill a page.
 fn is_long(value: &Value) -> bool {
     value.as_array().is_some_and(|list| list.len() > 24 && !list.iter().any(Value::is_object))
 }
@@ -258,7 +258,7 @@ fn cell(view: &View<'_>, key: &str, value: &Value, depth: usize) -> Markup {
     }
 }
 
-/// The values of a row that have no column.
+/// Shows a row's values that have no column.
 fn more(view: &View<'_>, row: &Value, columns: &[String], depth: usize) -> Markup {
     let rest: Map<String, Value> =
         rest(row, columns).map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -277,8 +277,8 @@ fn rest<'a>(
     row.filter(|(key, value)| !columns.contains(key) && !is_empty(value))
 }
 
-/// The columns of a list: the most important ones if they are known, otherwise the first eight plain keys. Empty columns
-/// are omitted.
+/// Returns a list's columns: the most important ones if they are known, otherwise the first eight plain keys. Empty
+/// columns are omitted.
 fn columns(key: &str, list: &[Value]) -> Vec<String> {
     let rows = || list.iter().take(MAX_ROWS).filter_map(Value::as_object);
     let is_filled = |column: &str| rows().any(|row| row.get(column).is_some_and(|v| !is_empty(v)));

@@ -1,4 +1,4 @@
-//! What all pages have around their content: head, style, script, and headers that let a page run only this script.
+//! The frame of every page: head, style, script, and headers that let a page run only this script.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
     with_headers(document(title, back, content).into())
 }
 
-/// The HTML of a page.
+/// Returns the HTML for a page.
 pub(super) fn document(title: &str, back: Option<&str>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)

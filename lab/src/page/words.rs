@@ -1,4 +1,4 @@
-//! Values in words: sizes, speeds and times by the unit that the key names; keys as headings.
+//! Values for people: sizes, speeds and times by the unit that the key names; keys as headings.
 
 use serde_json::Value;
 
@@ -74,13 +74,13 @@ pub(super) fn bytes(n: u64, is_decimal: bool) -> String {
     format!("{text} {}", units[unit])
 }
 
-/// How many tenths of `size` are in `n`, rounded.
+/// Returns `n` in tenths of `size`, rounded.
 fn tenths_of(n: u64, size: u64) -> u64 {
     u64::try_from((u128::from(n) * 10 + u128::from(size) / 2) / u128::from(size))
         .unwrap_or(u64::MAX)
 }
 
-/// A number of tenths, without a needless `.0`.
+/// Formats a number in tenths, without a needless `.0`.
 fn tenths(n: u64) -> String {
     if n.is_multiple_of(10) || n >= 10_000 {
         (n / 10).to_string()
@@ -139,7 +139,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// The time of day of an RFC 3339 text, to the second; the text itself when it is not a time.
+/// Returns the time of day in an RFC 3339 text, to the second; the text itself if it is not a time.
 pub(super) fn clock(time: &str) -> String {
     match (time.get(11..19), time.len()) {
         (Some(clock), 20..) => clock.to_owned(),
@@ -147,7 +147,7 @@ pub(super) fn clock(time: &str) -> String {
     }
 }
 
-/// Date and time of an RFC 3339 text, to the second.
+/// Formats date and time from an RFC 3339 text, to the second.
 pub(super) fn date(time: &str) -> String {
     match (time.get(..10), time.get(11..19)) {
         (Some(day), Some(clock)) => format!("{day} {clock} UTC"),

@@ -14,7 +14,7 @@ cp "$(part live)/live.initrd" "$iso/images/pxeboot/initrd.img"
 cp "$(part live)/live.squashfs" "$iso/images/pxeboot/rootfs.img"
 truncate -s "$AREA_BYTES" "$iso/images/ignition.img"
 
-# The place of kernel arguments: what is not used up to its end is a comment.
+# The area for kernel arguments: a comment fills the unused end.
 area=$(printf '%s\n' "$KARGS" && head -c $((KARGS_BYTES - ${#KARGS} - 1)) /dev/zero | tr '\0' '#')
 cat >"$iso/isolinux/isolinux.cfg" <<CFG
 serial 0 115200
@@ -46,7 +46,7 @@ mkfs.vfat -n EFI "$iso/images/efiboot.img" >/dev/null
 mmd -i "$iso/images/efiboot.img" ::/EFI ::/EFI/BOOT
 mcopy -i "$iso/images/efiboot.img" "$loaders/bootx64.efi" ::/EFI/BOOT/BOOTX64.EFI
 cp "$loaders"/{isolinux.bin,ldlinux.c32} "$iso/isolinux/"
-# Level 1 names (KARGS.JSO) are what coreos-installer looks for.
+# coreos-installer searches for level 1 names (KARGS.JSO).
 xorriso -as mkisofs -quiet -iso-level 1 -rational-rock -J -V vm-live -o "$OUT/live.iso" \
   -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot -boot-load-size 4 -boot-info-table \
   -eltorito-alt-boot -e images/efiboot.img -no-emul-boot "$iso"

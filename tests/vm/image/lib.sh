@@ -4,7 +4,7 @@
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# The files that decide how a part comes out. A digest of them names its folder in the cache.
+# The files that determine a part's content. Their digest names its folder in the cache.
 recipe_of() {
   case $1 in
     installer) echo installer.sh ;;
@@ -43,7 +43,7 @@ title_of() {
   esac
 }
 
-# folder_of PART: where the part is in the cache, whether it exists or not. Comments do not count: an edited one rebuilds nothing.
+# folder_of PART: the part's path in the cache, even if it does not exist. Comments do not count: an edited one rebuilds nothing.
 folder_of() {
   local key
   # shellcheck disable=SC2046 # several files of our own, without blanks in their names
@@ -66,7 +66,7 @@ part() {
   local dir
   dir=$(folder_of "$1")
   [ -f "$dir/SHA256SUMS" ] || die "$1 has not been built"
-  # The date of last use: what nobody has used for a month is removed.
+  # The date of last use: a part that was not used for a month is removed.
   touch "$dir"
   echo "$dir"
 }
@@ -77,7 +77,7 @@ build_part() {
   dir=$(folder_of "$name")
   rm -rf "$dir"
   tmp=$(mktemp -d "$CACHE/build.XXXXXX")
-  # A recipe runs in a shell of its own, with the new folder as $OUT. Its CPU times end the log.
+  # A recipe runs in its own shell, with the new folder as $OUT. Its CPU times end the log.
   if ! OUT=$tmp bash -euo pipefail -c '. ../../steps.sh; . ./lib.sh; . "./$1.sh"; times' recipe "$name"; then
     rm -rf --one-file-system "$tmp"
     return 1

@@ -18,7 +18,7 @@ unpack_modules() {
   tar -C "$1" -xf "$kernel/modules.tar.zst"
 }
 
-# copy_modules FROM TO NAME...: those modules and what they need, with a new index.
+# copy_modules FROM TO NAME...: those modules and their dependencies, with a new index.
 copy_modules() {
   local from=$1 to=$2 name file
   shift 2

@@ -44,7 +44,7 @@ build_initramfs() {
   rm -rf "$root"/usr/lib/dracut/modules.d/40ignition-*
 }
 
-# slim ROOT: removes what neither system needs once its initramfs is built.
+# slim ROOT: removes everything that neither system needs once its initramfs is built.
 slim() {
   rm -rf "$1"/usr/lib/dracut "$1"/usr/lib/systemd/system/{,*.wants/}dracut-* "$1"/usr/lib/x86_64-linux-gnu/perl* "$1"/usr/share/perl* "$1"/usr/lib/python3* "$1"/usr/share/i18n \
     "$1"/var/lib/dpkg/info "$1"/var/cache/* "$1"/var/lib/apt/* "$1"/usr/share/{doc,man,locale,zoneinfo,bash-completion} "$1"/usr/bin/ignition-validate

@@ -1,5 +1,5 @@
-//! Collects the secrets of a machine: values of the report and of files whose names or formats say so, and what looks
-//! like one anywhere.
+//! Collects the secrets of a machine: values of the report, values in files whose names or formats mark them as secret,
+//! and anything that looks like a secret elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ const ADDRESS_FILES: [&str; 4] =
     ["etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
 const EFI: &str = "sys/firmware/efi/";
 
-/// All secrets of the machine that `report` describes.
+/// Collects all secrets of the machine that `report` describes.
 pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     let mut secrets = Secrets::default();
     in_value("", report, &mut secrets);
@@ -43,7 +43,7 @@ pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     secrets
 }
 
-/// A part of the report, which has this key.
+/// Collects from a part of the report, which has this key.
 fn in_value(key: &str, value: &Value, secrets: &mut Secrets) {
     match value {
         Value::String(text) if key != "raw_base64" => secrets.named(key, text),
@@ -94,7 +94,7 @@ fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
     }
 }
 
-/// What is known by the name of a file alone.
+/// Collects secrets that the file name alone reveals.
 fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     match name {
         // Of NVMe over fabrics: traddr=<address>,trsvcid=<port>,…
@@ -113,7 +113,7 @@ fn by_file_name(name: &str, text: &str, secrets: &mut Secrets) {
     }
 }
 
-/// The volume of LVM's that a file of sysfs or of udev's database names.
+/// Returns the LVM volume that a file in sysfs or in udev's database names.
 fn volume(files: &BTreeMap<String, Vec<u8>>, path: &str, content: &[u8]) -> Option<Volume> {
     let text = |content| std::str::from_utf8(content).ok();
     if path.starts_with("run/udev/") {
@@ -153,14 +153,14 @@ fn in_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
     }
 }
 
-/// A number whose bytes drivers turn or not: it is one number.
+/// A number whose bytes drivers may or may not reverse: it is the same number.
 fn number(digits: &str, turned: &str, secrets: &mut Secrets) {
     if !secrets.has_digits(turned) {
         secrets.digits(digits);
     }
 }
 
-/// What arguments of a kernel, or a URL, hold.
+/// Collects the secrets in kernel arguments or a URL.
 fn in_line(line: &str, secrets: &mut Secrets) {
     secrets.in_text(line);
     in_addresses(line, secrets);
@@ -197,7 +197,7 @@ fn in_description(text: &str, secrets: &mut Secrets) {
     }
 }
 
-/// Addresses in any text, and the domains of a resolver's configuration.
+/// Collects addresses in any text, and the domains in a resolver's configuration.
 fn in_addresses(text: &str, secrets: &mut Secrets) {
     let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
     for token in text.split(|c: char| !is_part(c)) {

@@ -1,5 +1,5 @@
-//! What was read of disks (`kernel/disk/<device>/<offset>-<length>`): boot records, GUID partition tables,
-//! LVM's labels and metadata. A GPT that was good stays a good one, and a damaged one damaged (UEFI 2.10
+//! Data read from disks (`kernel/disk/<device>/<offset>-<length>`): boot records, GUID partition tables,
+//! LVM labels and metadata. A valid GPT stays valid, and a damaged one stays damaged (UEFI 2.10
 //! §5.3.2).
 
 use std::collections::BTreeMap;
@@ -8,21 +8,21 @@ use formats::crc::crc32;
 use formats::gpt::Header;
 use formats::{Field, lvm, mbr};
 
-/// Where a header may begin: blocks have 512 bytes or a multiple of it.
+/// Step between possible header positions: blocks have 512 bytes or a multiple of it.
 const STEP_BYTES: usize = 512;
 
-/// Whether the file at `path` was read of a disk.
+/// Returns true if the file at `path` was read from a disk.
 pub(super) fn is_disk(path: &str) -> bool {
     place(path).is_some()
 }
 
-/// The disk that the file at `path` was read from, and the offset of the file on it.
+/// Splits `path` into the disk that was read and the offset of the read.
 fn place(path: &str) -> Option<(&str, u64)> {
     let (device, place) = path.strip_prefix("kernel/disk/")?.split_once('/')?;
     Some((device, place.split_once('-')?.0.parse().ok()?))
 }
 
-/// The fields of one read. The entries of a GPT may lie in several: see [`entry_guids`].
+/// Returns the fields of one read. GPT entries may extend over several: see [`entry_guids`].
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let Some((_, start)) = place(path) else { return Vec::new() };
     let boot_record = if start == 0 { mbr::fields(content) } else { Vec::new() };
@@ -38,25 +38,25 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         .collect()
 }
 
-/// The headers of GPTs in a read, damaged ones too.
+/// Finds the GPT headers in a read, damaged ones too.
 fn headers(content: &[u8]) -> impl Iterator<Item = (usize, Header)> {
     let places = (0..content.len()).step_by(STEP_BYTES);
     places.filter_map(|at| Some((at, Header::unverified(content.get(at..)?).ok()?)))
 }
 
-/// A header in one read of a disk.
+/// A header in one read from a disk.
 struct Table<'a> {
     path: &'a str,
     device: &'a str,
-    /// Where it begins in the read.
+    /// Its offset in the read.
     at: usize,
     header: Header,
-    /// The size of a block: a header says in which one it lies.
+    /// The block size, which follows from the header's own block number.
     block_bytes: u64,
 }
 
 impl Table<'_> {
-    /// Its entries, which may lie in another read: fewer where a part was not read.
+    /// Its entries, which may be in another read: fewer where a part was not read.
     fn entries(&self, files: &BTreeMap<String, Vec<u8>>, device: &str) -> Option<Vec<u8>> {
         let (first, n_bytes) = self.header.entries_place(self.block_bytes).ok()?;
         Some(read(files, device, first, n_bytes))
@@ -75,7 +75,7 @@ fn tables(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Table<'_>> 
     })
 }
 
-/// The GUIDs in the entries of GPTs.
+/// Finds the GUIDs in GPT entries.
 pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
     tables(files).flat_map(|table| {
         let entries = table.entries(files, table.device).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn entry_guids(files: &BTreeMap<String, Vec<u8>>) -> impl Iterator<It
     })
 }
 
-/// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.
+/// Repairs the headers in `files` that were good in `originals`; `name` gives a file's new path.
 pub(super) fn reseal(
     originals: &BTreeMap<String, Vec<u8>>,
     files: &mut BTreeMap<String, Vec<u8>>,
@@ -105,7 +105,7 @@ pub(super) fn reseal(
     }
 }
 
-/// Bytes of a disk, put together of what was read of it; fewer where a part was not read.
+/// Assembles disk bytes from the reads; returns fewer where a part was not read.
 fn read(files: &BTreeMap<String, Vec<u8>>, device: &str, first: u64, n_bytes: usize) -> Vec<u8> {
     let folder = format!("kernel/disk/{device}/");
     let mut bytes = Vec::with_capacity(n_bytes);

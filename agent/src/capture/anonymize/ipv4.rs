@@ -1,24 +1,24 @@
-//! IPv4 addresses: two that share their first bits share as many of them afterwards, so that addresses stay in
-//! their networks, of whatever size, and routes go on to lead to them.
+//! IPv4 addresses: two that share their first bits share as many afterwards, so addresses stay in
+//! their networks, whatever their size, and routes still lead to them.
 //!
-//! The first byte becomes one of the reserved `240.0.0.0/4` (RFC 1112 §4), which is nobody's. Below it, each
-//! node of the tree of bits keeps its two sides or changes them, as the key says. Where a network is known to
-//! begin, the way down its zeros and the way down its ones stay, so that its own address and that for all of
-//! its hosts go on to be that.
+//! The first byte becomes one of the reserved block `240.0.0.0/4` (RFC 1112 §4), which is unassigned. Below it, each
+//! node of the bit tree keeps its two sides or swaps them, depending on the key. Where a known network
+//! begins, the paths along its zeros and along its ones stay, so its network address and its broadcast
+//! address keep their meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// The usual size of a network whose size is unknown.
+/// The usual prefix length of a network whose size is unknown.
 const USUAL_BITS: u32 = 24;
 const FIRST_BITS: u32 = 8;
 
-/// The replacements of addresses.
+/// Replaces addresses.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mapping {
-    /// The first bytes so far, and what each became.
+    /// The first bytes so far, each with its replacement.
     first: BTreeMap<u8, u8>,
-    /// Where known networks begin, and with how many bits.
+    /// Known networks: first address and prefix length in bits.
     networks: BTreeSet<(u32, u32)>,
 }
 
@@ -31,7 +31,7 @@ impl Mapping {
         Mapping { first: BTreeMap::new(), networks: networks.iter().filter_map(known).collect() }
     }
 
-    /// The replacement of an address; `random` gives a byte for a name, always the same.
+    /// Replaces an address; `random` gives a byte for a name, always the same.
     pub(super) fn replace(&mut self, address: Ipv4Addr, random: &dyn Fn(&str) -> u8) -> Ipv4Addr {
         let bits = address.to_bits();
         let [first, ..] = address.octets();
@@ -46,7 +46,7 @@ impl Mapping {
         Ipv4Addr::from_bits(out)
     }
 
-    /// Whether the node below the first `n_bits` of `before` lies on the way down the zeros or the ones of a
+    /// Returns true if the node below the first `n_bits` of `before` lies on the path of zeros or ones of a
     /// network.
     fn stays(&self, before: u32, n_bits: u32) -> bool {
         let is_on_edge = |of: u32| {
@@ -58,7 +58,7 @@ impl Mapping {
         (FIRST_BITS..=n_bits).any(|of| is_on_edge(of) && is_known(of))
     }
 
-    /// Of the 15 reserved ones while there is one, then one that no address has had.
+    /// Draws one of the 15 reserved bytes while there is one, then one that no address has had.
     fn first_byte(&mut self, first: u8, random: &dyn Fn(&str) -> u8) -> u8 {
         if let Some(known) = self.first.get(&first) {
             return *known;
@@ -77,7 +77,7 @@ impl Mapping {
     }
 }
 
-/// The first `n_bits` of `bits`, and zeros.
+/// Returns the first `n_bits` of `bits`, followed by zeros.
 fn prefix(bits: u32, n_bits: u32) -> u32 {
     bits & mask(n_bits)
 }
@@ -90,7 +90,7 @@ fn mask(n_bits: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A byte that depends on every character of the name.
+    /// Derives a byte from every character of the name.
     fn random(name: &str) -> u8 {
         let hash = name.bytes().fold(7_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(16_777_619).rotate_left(5)

@@ -1,12 +1,12 @@
-//! `capture --anonymize`: replaces what names one machine, its disks, its network and its owner.
+//! `capture --anonymize`: replaces everything that identifies a machine, its disks, its network and its owner.
 //!
-//! First everything secret is collected ([`collect`]): the values of the report whose keys say what they are, the
-//! fields of each format, and what has the form of a MAC, a UUID, a WWN or an address anywhere in the capture. Each
+//! First it collects all secrets ([`collect`]): report values by their keys, the fields of each format, and
+//! anything in the capture with the form of a MAC, a UUID, a WWN or an address. Each
 //! secret gets one replacement of the same shape, drawn with a random key that is then forgotten ([`pseudonym`]). Then
 //! every spelling of the secret ([`spelling`]) is replaced everywhere, in contents as in names ([`replace`]).
 //!
-//! What may look like anything, as a password or four bytes of an address, is a field of a format ([`sources`]), and
-//! is replaced where it is.
+//! A secret without its own form, such as a password or the four bytes of an address, is a field in a format
+//! ([`sources`]) and is replaced in place.
 
 mod collect;
 mod disks;
@@ -33,10 +33,10 @@ use replace::{Place, Table};
 use secret::Secrets;
 use sources::{ip, latin, turned};
 
-/// Where the kernel's random numbers come from.
+/// Source of the kernel's random numbers.
 const RANDOM: &str = "/dev/urandom";
 
-/// A copy of `recorded` without what identifies the machine that `report` describes.
+/// Returns a copy of `recorded` without the identifiers of the machine that `report` describes.
 ///
 /// # Errors
 /// If there are no random numbers, or too many identifiers.
@@ -77,7 +77,7 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> anyhow::Resul
     })
 }
 
-/// What replaces the secrets of one machine.
+/// Replaces the secrets of one machine.
 struct Anonymizer<'a> {
     secrets: &'a Secrets,
     names: Pseudonyms,
@@ -85,7 +85,7 @@ struct Anonymizer<'a> {
 }
 
 impl Anonymizer<'_> {
-    /// The content of one file without secrets.
+    /// Replaces the secrets in the content of one file.
     fn file(&mut self, path: &str, original: &[u8]) -> Vec<u8> {
         if path.ends_with("/environ") {
             // Passwords are given in the environment; whether this is a container is all that is read.
@@ -104,8 +104,8 @@ impl Anonymizer<'_> {
         content
     }
 
-    /// What replaces a field because of where it is: what could be anything elsewhere. `None` if the table
-    /// replaces it, as it replaces the value everywhere.
+    /// Returns the replacement of a field that is secret only because of its position. `None` if the table
+    /// replaces it, because it replaces the value everywhere.
     fn replacement(&mut self, field: &Field, bytes: &[u8]) -> Option<Vec<u8>> {
         let text = field.encoding.decode(bytes);
         let is_known = match (field.kind, field.encoding) {
@@ -137,7 +137,7 @@ impl Anonymizer<'_> {
         }
     }
 
-    /// Arguments of a kernel, or a URL, with what is secret at its place replaced there: it may be any word.
+    /// Replaces the secrets in kernel arguments or a URL by position, since they may be any word.
     fn line(&mut self, line: &str) -> String {
         let fields = command_line::fields(line)
             .into_iter()
@@ -150,7 +150,7 @@ impl Anonymizer<'_> {
         String::from_utf8(splice(line.as_bytes(), 0, &edits)).unwrap_or_default()
     }
 
-    /// Text with a replacement for what is between its blanks. A MAC or UUID is replaced as one, wherever
+    /// Replaces the words between blanks. A MAC or UUID is replaced as a whole, wherever
     /// it occurs.
     fn text(&mut self, text: &str) -> String {
         let plain = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -162,7 +162,7 @@ impl Anonymizer<'_> {
         }
     }
 
-    /// The replacement of a disk's number, whose four bytes may be anything elsewhere.
+    /// Replaces a disk's number, whose four bytes may be anything elsewhere.
     fn disk_number(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let digits = turned(bytes);
         let put = self.secrets.has_digits(&digits).then(|| self.names.digits(&digits))?;
@@ -170,14 +170,14 @@ impl Anonymizer<'_> {
         Some(number.to_le_bytes().to_vec())
     }
 
-    /// The replacement of LVM's identifier, in groups if it is: both forms stay one identifier.
+    /// Replaces an LVM identifier, grouped or not: both forms get the same replacement.
     fn lvm_id(&mut self, id: &str) -> String {
         let put = self.names.text(&id.replace('-', ""));
         if id.contains('-') { lvm::grouped(&put) } else { put }
     }
 }
 
-/// An address as it goes over the wire.
+/// Formats an address as it goes over the wire.
 fn to_bytes(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),

@@ -1,4 +1,4 @@
-//! One replacement for each secret: of the same shape, always the same, and no other's.
+//! One unique replacement for each secret: always the same, and with the same shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::ipv4::Mapping;
 use super::secret::{Secret, Secrets, split_iscsi};
 
-/// Draws for one replacement; more are only needed where nearly all values of a shape are taken.
+/// Draws for one replacement; more are needed only if nearly all values with its shape are taken.
 const TRIES: u32 = 1000;
 
 /// The replacements so far.
@@ -24,7 +24,7 @@ pub(super) struct Pseudonyms {
 }
 
 impl Pseudonyms {
-    /// No replacement is one of the `secrets`.
+    /// A generator whose replacements are never one of the `secrets`.
     pub(super) fn new(key: [u8; 32], secrets: &Secrets) -> Pseudonyms {
         let value = |secret: &Secret| match secret {
             Secret::Text(value) | Secret::Digits(value) | Secret::Uuid(value) => {
@@ -39,7 +39,7 @@ impl Pseudonyms {
         Pseudonyms { key, known: BTreeMap::new(), taken, whole, ipv4 }
     }
 
-    /// The replacement of a secret, of the same kind.
+    /// Returns a secret's replacement, which has the same kind.
     pub(super) fn of(&mut self, secret: &Secret, secrets: &Secrets) -> Secret {
         match secret {
             Secret::Text(text) => Secret::Text(self.text(text)),
@@ -70,7 +70,7 @@ impl Pseudonyms {
         }
     }
 
-    /// A text in which each letter and digit is another one.
+    /// Replaces each letter and digit in a text with another one.
     pub(super) fn text(&mut self, text: &str) -> String {
         let is_hex =
             text.bytes().all(|byte| !byte.is_ascii_alphanumeric() || byte.is_ascii_hexdigit());
@@ -83,7 +83,7 @@ impl Pseudonyms {
         })
     }
 
-    /// A name of iSCSI: its month stays, and each label and word of the rest is what it is elsewhere too.
+    /// Replaces an iSCSI name: the month stays, and each other label and word gets its usual replacement.
     pub(super) fn iscsi(&mut self, name: &str) -> String {
         let Some((start, rest)) = split_iscsi(name) else { return self.text(name) };
         let mut put = start.to_owned();
@@ -95,7 +95,7 @@ impl Pseudonyms {
         put
     }
 
-    /// Hexadecimal digits; those that name the vendor stay.
+    /// Replaces hexadecimal digits; those that name the vendor stay.
     pub(super) fn digits(&mut self, digits: &str) -> String {
         let first = digits.bytes().next().unwrap_or_default();
         let is_whole = self.whole.contains(digits);
@@ -114,13 +114,13 @@ impl Pseudonyms {
         self.replacement(digits, |at, byte, random| if stays(at) { byte } else { digit(random) })
     }
 
-    /// As many other bytes.
+    /// Replaces bytes with equally many others.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let name = format!("bytes {bytes:?}");
         self.stream(&name, 0).take(bytes.len()).collect()
     }
 
-    /// The 32 digits of a UUID; version and variant stay.
+    /// Replaces the 32 digits of a UUID; version and variant stay.
     pub(super) fn uuid(&mut self, digits: &str) -> String {
         self.replacement(digits, |at, byte, random| match at {
             12 | 16 => byte,
@@ -128,7 +128,7 @@ impl Pseudonyms {
         })
     }
 
-    /// A reserved address, or one for documentation; one that means the same everywhere stays.
+    /// Returns a reserved or documentation address; one with the same meaning everywhere stays.
     pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         match address {
             address if is_universal(address) => address,
@@ -144,8 +144,8 @@ impl Pseudonyms {
         put
     }
 
-    /// A prefix of 64 bits becomes one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
-    /// interface identifier that was made of a MAC is made of that MAC's replacement.
+    /// Replaces a 64-bit prefix with one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
+    /// interface identifier derived from a MAC is derived from that MAC's replacement.
     fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
         let text = format!("{:032x}", address.to_bits());
         let (prefix, host) = text.split_at(16);
@@ -167,7 +167,7 @@ impl Pseudonyms {
         Ipv6Addr::from_bits(u128::from_str_radix(&(prefix + &host), 16).unwrap_or_default())
     }
 
-    /// `n_digits` hexadecimal digits that replace `value`, and no other value of this kind.
+    /// Replaces `value` with `n_digits` hexadecimal digits that no other value of this kind gets.
     fn low(&mut self, kind: &str, value: &str, n_digits: usize) -> String {
         let kind = format!("{kind} ");
         let digits = |random: &mut dyn Iterator<Item = u8>| {
@@ -176,7 +176,7 @@ impl Pseudonyms {
         self.drawn(&kind, value, &digits).unwrap_or_else(|| "0".repeat(n_digits))
     }
 
-    /// `value` with `put(place, byte, random byte)` for each of its bytes.
+    /// Applies `put(place, byte, random byte)` to each byte of `value`.
     fn replacement(&mut self, value: &str, put: impl Fn(usize, u8, u8) -> u8) -> String {
         let text = |random: &mut dyn Iterator<Item = u8>| {
             let bytes = value.bytes().enumerate().zip(random);
@@ -186,7 +186,7 @@ impl Pseudonyms {
         self.drawn("", value, &text).unwrap_or_else(|| value.to_owned())
     }
 
-    /// What `make` draws for a value of this kind, and for no other one; `None` if nearly all are taken.
+    /// Draws a value with `make` that no other value of this kind has; `None` if nearly all are taken.
     fn drawn(
         &mut self,
         kind: &str,
@@ -218,7 +218,7 @@ impl Pseudonyms {
     }
 }
 
-/// An address that says nothing about the network: loopback, link-local of IPv4, multicast, none.
+/// Returns true for an address that says nothing about the network: loopback, link-local IPv4, multicast, none.
 fn is_universal(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -236,7 +236,7 @@ fn is_universal(address: IpAddr) -> bool {
     }
 }
 
-/// The digits of `to` in the letters' case and with the signs of `like`.
+/// Returns the digits of `to` with the letter case and separators of `like`.
 fn in_style_of(like: &str, to: &str) -> String {
     // A digit may become a letter, in the case of the letters that are there.
     let is_upper = like.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -254,7 +254,7 @@ fn digit(random: u8) -> u8 {
     b"0123456789abcdef".get(usize::from(random % 16)).copied().unwrap_or(b'0')
 }
 
-/// The maker's number of a MAC with the bit turned over that an IPv6 identifier turns over.
+/// Returns a MAC's vendor number with the bit inverted that an IPv6 identifier inverts.
 fn flip(maker: &str) -> String {
     let number = u32::from_str_radix(maker, 16).unwrap_or_default() ^ 0x02_0000;
     format!("{number:06x}")

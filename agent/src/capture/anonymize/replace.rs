@@ -15,30 +15,30 @@ use super::spelling::{self, Edge, Scope, Spelling};
 /// Shorter values occur everywhere by chance.
 const MIN_BYTES: usize = 4;
 
-/// What a file is, as far as it matters here.
+/// The kind of a file, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     kind: Kind,
-    /// Whether it contains identities rather than words and sizes.
+    /// True if it contains identities rather than words and sizes.
     is_identity: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
-    /// Of udev's database, or a lease: words and numbers of every kind.
+    /// A file of udev's database, or a lease: words and numbers of every kind.
     Udev,
     Binary,
     Kernel,
     Bmc,
     Disk,
     Smbios,
-    /// A part of a path that the kernel named.
+    /// A path component that the kernel named.
     Name,
 }
 
 impl Place {
-    /// A message, or a part of a path that udev made of identities.
+    /// A message, or a path component that udev derived from identities.
     const MESSAGE: Place = Place { kind: Kind::Text, is_identity: false };
     const NAME: Place = Place { kind: Kind::Name, is_identity: false };
 
@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-/// All spellings of all secrets, each with what replaces it.
+/// All spellings of all secrets, each with its replacement.
 #[derive(Debug)]
 pub(super) struct Table {
     pairs: Vec<(Spelling, Vec<u8>)>,
@@ -119,13 +119,13 @@ impl Table {
         Ok(Table { search: search.context("building the search for identifiers")?, pairs })
     }
 
-    /// A message or line with its secrets replaced.
+    /// Replaces the secrets in a message or line.
     pub(super) fn in_text(&self, text: &str) -> String {
         self.in_part(Place::MESSAGE, text)
     }
 
-    /// A path with its secrets replaced. The name of a host, or a serial number that could be a word, is
-    /// replaced only in the parts that udev makes of identities: `node0` is a name of the kernel's, too.
+    /// Replaces the secrets in a path. A host name, or a serial number that could be a word, is
+    /// replaced only in the parts that udev derives from identities: the kernel uses `node0` too.
     pub(super) fn in_path(&self, path: &str) -> String {
         let place = |part| if is_made_name(part) { Place::MESSAGE } else { Place::NAME };
         let parts = path.split('/').map(|part| self.in_part(place(part), part));
@@ -137,7 +137,7 @@ impl Table {
         String::from_utf8(put).unwrap_or_else(|_| text.to_owned())
     }
 
-    /// A content with its secrets replaced.
+    /// Replaces the secrets in a content.
     pub(super) fn apply(&self, place: Place, content: &[u8]) -> Vec<u8> {
         let found = self.search.find_overlapping_iter(content).filter_map(|found| {
             let index = found.pattern().as_usize();
@@ -152,7 +152,7 @@ impl Table {
     }
 }
 
-/// Whether a value may be where its spelling was found.
+/// Returns true if a value may occur at the position where its spelling was found.
 fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
     if !place.is_in(from.scope) {
         return false;
@@ -188,7 +188,7 @@ fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
     }
 }
 
-/// Whether udev made the part of a path of a disk's or port's identity.
+/// Returns true if udev derived this path component from a disk's or port's identity.
 fn is_made_name(part: &str) -> bool {
     const STARTS: [&str; 15] = [
         "ata-",

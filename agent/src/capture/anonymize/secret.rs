@@ -1,4 +1,4 @@
-//! What must be replaced, by kind, and how a value is recognised as one of these kinds: by its name or its form.
+//! The values that must be replaced, by kind; each is recognised by its name or its form.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,9 +8,9 @@ use formats::lvm::{self, Volume};
 use formats::{guid, hex, wwn};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 
-/// Words in the names of keys and files whose values are a serial number or the like.
+/// Words in names of keys and files whose values are a serial number or similar.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
-/// Words in names whose values are the name of a host.
+/// Words in names whose values are a host name.
 const HOST_NAMES: [&str; 6] =
     ["hostname", "nodename", "host_name", "system_name", "search_domain", "domainname"];
 /// Words in names whose values hold a worldwide identifier: a UUID, WWN, GUID, or a name made of one.
@@ -34,31 +34,31 @@ const IDENTITY_NAMES: [&str; 17] = [
     "port_id",
 ];
 
-/// A value that gets a replacement. The order is that in which spellings of equal length are looked for.
+/// A value that gets a replacement. Spellings of equal length are searched for in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::capture) enum Secret {
     /// A serial number, asset tag or password.
     Text(String),
-    /// The name of a host or domain.
+    /// A host or domain name.
     Host {
         /// The name, or its first label.
         name: String,
-        /// Whether it is one of the texts, too.
+        /// True if it is one of the texts, too.
         is_text: bool,
     },
     /// LVM's identifier, which is a text too, without the hyphens between its groups.
     LvmId(String),
-    /// The names of a volume of LVM's.
+    /// The names of an LVM volume.
     Volume(Volume),
-    /// The name of an initiator or target of iSCSI.
+    /// The name of an iSCSI initiator or target.
     Iscsi(String),
-    /// A MAC, WWN, EUI-64, NGUID or number of a volume: lower-case hexadecimal digits.
+    /// A MAC, WWN, EUI-64, NGUID or volume number: lower-case hexadecimal digits.
     Digits(String),
     /// A UUID: 32 lower-case hexadecimal digits.
     Uuid(String),
-    /// A serial number that is one of the digits or UUIDs.
+    /// A serial number that is also one of the digits or UUIDs.
     Numeric(String),
-    /// An address of IPv4 or IPv6.
+    /// An IPv4 or IPv6 address.
     Address(IpAddr),
     /// Digits that occur as a decimal number too.
     Decimal(String),
@@ -70,11 +70,11 @@ pub(in crate::capture) enum Secret {
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     pub(super) all: BTreeSet<Secret>,
-    /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
+    /// Known networks, from the machine's addresses and routes: first address and prefix length in bits.
     pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
-    /// Those of the digits that do not begin with a maker's number.
+    /// The digits that do not begin with a vendor number.
     pub(super) whole: BTreeSet<String>,
-    /// UUIDs that say what something is, e.g. types of partitions.
+    /// UUIDs with a public meaning, e.g. partition types.
     public: BTreeSet<String>,
 }
 
@@ -96,7 +96,7 @@ impl Secrets {
         self.has_digits(digits) || self.all.contains(&Secret::Uuid(digits.to_owned()))
     }
 
-    /// Whether `text` is replaced as a number or address, and not as a text.
+    /// Returns true if `text` is replaced as a number or address, and not as a text.
     pub(super) fn is_number(&self, text: &str) -> bool {
         // The list of spellings has no mixed case.
         if text != text.to_lowercase() && text != text.to_uppercase() {
@@ -106,7 +106,7 @@ impl Secrets {
         is_address || self.has_number(&text.to_lowercase().replace([':', '-'], ""))
     }
 
-    /// Leaves out what names nothing, once all is collected. `places` are the parts of all paths.
+    /// Drops values that identify nothing, once all are collected. `places` are the parts of all paths.
     pub(super) fn finish(&mut self, places: &BTreeSet<&str>) {
         let public = std::mem::take(&mut self.public);
         self.all.retain(|secret| match secret {
@@ -128,13 +128,13 @@ impl Secrets {
         self.all = self.all.iter().filter_map(changed).collect();
     }
 
-    /// The name of an EFI variable ends with the GUID of its definer, the same on every machine.
+    /// Marks the GUID at the end of an EFI variable's name as public: it is its definer's, the same on every machine.
     pub(super) fn variable(&mut self, name: &str) {
         let definer = name.len().checked_sub(36).and_then(|at| name.get(at..));
         self.public.extend(definer.and_then(uuid_digits));
     }
 
-    /// A value whose name may say what it is.
+    /// Collects a value whose name may reveal its kind.
     pub(super) fn named(&mut self, name: &str, value: &str) {
         let name = name.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -167,7 +167,7 @@ impl Secrets {
         self.in_text(value);
     }
 
-    /// An address, if `text` is one.
+    /// Collects an address, if `text` is one.
     pub(super) fn address(&mut self, text: &str) {
         let Ok(address) = text.parse::<IpAddr>() else { return };
         self.all.insert(Secret::Address(address));
@@ -203,7 +203,7 @@ impl Secrets {
         }
     }
 
-    /// An accelerator's number in decimal digits.
+    /// Collects an accelerator's number in decimal digits.
     pub(super) fn decimal(&mut self, number: &str) {
         let Some(number) = number.trim().parse::<u64>().ok().filter(|number| *number != 0) else {
             return;
@@ -218,7 +218,7 @@ impl Secrets {
         self.all.extend(uuid_digits(value).filter(|digits| !is_empty(digits)).map(Secret::Uuid));
     }
 
-    /// A worldwide identifier in one of its forms, as `naa.5000…`, or a name that is made of one.
+    /// Collects a worldwide identifier in one of its forms, as `naa.5000…`, or a name derived from one.
     fn identity(&mut self, value: &str, is_uuid: bool) {
         let value = value.trim();
         if wwn::multipath_id(value).is_some() {
@@ -251,7 +251,7 @@ impl Secrets {
         }
     }
 
-    /// A name that holds a serial number: an NVMe's or T10's identifier, an NQN or IQN.
+    /// Collects a name that holds a serial number: an NVMe or T10 identifier, an NQN or IQN.
     fn made_name(&mut self, value: &str) {
         if let Some(serial) = wwn::serial_of_wwid(value) {
             self.text(&serial);
@@ -274,8 +274,8 @@ impl Secrets {
         }
     }
 
-    /// The identifier of a multipath device: a digit for its kind as `scsi_id` writes it, then the
-    /// number; or the wwid of an NVMe namespace.
+    /// Collects a multipath device's identifier: a digit for its kind as `scsi_id` writes it, then the
+    /// number; or an NVMe namespace's wwid.
     fn multipath(&mut self, id: &str) {
         match (id.get(..1), id.get(1..)) {
             // A T10 designator, or names that the vendor chose: maker, model and serial number.
@@ -292,8 +292,8 @@ impl Secrets {
         }
     }
 
-    /// iSCSI's names in any text: `iqn.`, a month, whose domain it is, and what that one calls it (RFC 7143
-    /// §4.2.7.3). udev appends the number of the unit.
+    /// Collects the iSCSI names in any text: `iqn.`, a month, the owner's domain, and the owner's own string (RFC 7143
+    /// §4.2.7.3). udev appends the unit number.
     fn iscsi(&mut self, text: &str) {
         for (at, _) in text.match_indices("iqn.") {
             let rest = text.get(at..).unwrap_or_default();
@@ -305,7 +305,7 @@ impl Secrets {
         }
     }
 
-    /// The name of a link in `/dev/disk/by-id`: the bus, then what its driver knows of the disk.
+    /// Collects from the name of a link in `/dev/disk/by-id`: the bus, then the driver's data about the disk.
     pub(super) fn link(&mut self, id: &str) {
         let Some((bus, rest)) = id.split_once('-') else { return };
         match (bus, rest.split_once('-')) {
@@ -326,7 +326,7 @@ impl Secrets {
         }
     }
 
-    /// MACs, WWNs, UUIDs and names of iSCSI in any text, known by their form.
+    /// Collects MACs, WWNs, UUIDs and iSCSI names in any text by their form.
     pub(super) fn in_text(&mut self, text: &str) {
         self.iscsi(text);
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '-';
@@ -362,7 +362,7 @@ impl Secrets {
     }
 }
 
-/// `iqn.` and the month of a name of iSCSI, and the rest of it.
+/// Splits an iSCSI name after `iqn.` and the month.
 pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
     let head = "iqn.2001-04.".len();
     let (start, rest) = name.split_at_checked(head)?;
@@ -371,12 +371,12 @@ pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
     (is_month && month.len() == 2 && !rest.is_empty()).then_some((start, rest))
 }
 
-/// The digits of a UUID with its dashes, or of 32 digits; otherwise `None`.
+/// Returns the digits of a UUID with dashes, or of 32 digits; otherwise `None`.
 fn uuid_digits(text: &str) -> Option<String> {
     guid::parse_any(text).map(|bytes| hex::hex(&bytes))
 }
 
-/// A value that was never set, by which nothing can be recognised.
+/// Returns true for a value that was never set and so identifies nothing.
 fn is_empty(value: &str) -> bool {
     let uuid = guid::parse_any(value).map(|bytes| guid::uuid(&bytes));
     is_placeholder(value) || is_known_duplicate(uuid.as_deref().unwrap_or(value))

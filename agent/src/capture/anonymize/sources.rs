@@ -1,4 +1,4 @@
-//! Which format each file of a capture has, and what in it reveals something. The crate `formats` declares the
+//! Maps each file of a capture to its format and to the secrets in it. The crate `formats` declares the
 //! secret fields of a format next to its parser.
 
 use std::net::IpAddr;
@@ -22,10 +22,10 @@ const LEASES: [&str; 5] = [
 ];
 /// A controller's answers begin with a completion code.
 const COMPLETION_CODE_BYTES: usize = 1;
-/// The arguments of the kernel.
+/// The kernel's arguments.
 pub(super) const COMMAND_LINE: &str = "proc/cmdline";
 
-/// The fields of the file at `path` that reveal something; none if its format is not known here.
+/// Returns the secret fields in the file at `path`; none if its format is unknown here.
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let text = || std::str::from_utf8(content).unwrap_or_default();
     match path {
@@ -57,7 +57,7 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     }
 }
 
-/// The networks that a table of addresses or routes holds.
+/// Returns the networks in a table of addresses or routes.
 pub(super) fn networks(path: &str, content: &[u8]) -> Vec<([u8; 4], u8)> {
     match std::str::from_utf8(content) {
         Ok(text) if path == "proc/net/fib_trie" => fib_trie::networks(text),
@@ -65,8 +65,8 @@ pub(super) fn networks(path: &str, content: &[u8]) -> Vec<([u8; 4], u8)> {
     }
 }
 
-/// The file at `path` with replacements for spans of [`fields`], and with the lengths and checksums that these
-/// make; a wrong checksum stays wrong. Only an EFI variable and the command line may become longer or shorter.
+/// Returns the file at `path` with replacements for spans of [`fields`], and with the resulting lengths and checksums;
+/// a wrong checksum stays wrong. Only an EFI variable and the command line may become longer or shorter.
 pub(super) fn edited(path: &str, content: &[u8], edits: Vec<Edit>) -> Vec<u8> {
     if let Some(name) = variable(path) {
         return efi::splice(name, content, &edits).unwrap_or_else(|| content.to_vec());
@@ -76,7 +76,7 @@ pub(super) fn edited(path: &str, content: &[u8], edits: Vec<Edit>) -> Vec<u8> {
     splice(content, 0, &edits)
 }
 
-/// Gives the parts of a file that had the right checksum the right one again, whatever was replaced.
+/// Restores a correct checksum in those parts of a file that had one, whatever was replaced.
 pub(super) fn reseal(path: &str, original: &[u8], content: &mut [u8]) {
     let Some(part) = below(path, "kernel/ipmi/fru/") else { return };
     let original = original.get(COMPLETION_CODE_BYTES..).unwrap_or_default();
@@ -88,17 +88,17 @@ pub(super) fn reseal(path: &str, original: &[u8], content: &mut [u8]) {
     }
 }
 
-/// Whether the file at `path` is a lease.
+/// Returns true if the file at `path` is a lease.
 pub(super) fn is_lease(path: &str) -> bool {
     LEASES.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Whether the file at `path` is a list of mounts, of one process or of all.
+/// Returns true if the file at `path` lists mounts, whether of one process or of all.
 fn is_mount_table(path: &str) -> bool {
     path.starts_with("proc/") && matches!(path.rsplit('/').next(), Some("mounts" | "mountinfo"))
 }
 
-/// Whether the file at `path` contains the name of the host or its domain, and nothing more.
+/// Returns true if the file at `path` contains only the host name or its domain.
 fn is_host_name(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     ["hostname", "nodename", "domainname", "ibm,partition-name"].contains(&name)
@@ -110,12 +110,12 @@ fn host_name(text: &str) -> Vec<Field> {
     vec![Field::text(start..start + name.len(), Kind::HostName)]
 }
 
-/// The name of the EFI variable at `path`.
+/// Returns the name of the EFI variable at `path`.
 fn variable(path: &str) -> Option<&str> {
     path.strip_prefix("sys/firmware/efi/efivars/")
 }
 
-/// What the device in `folder` was asked for the answer at `path`: `board`, `drive-8`, …
+/// Returns the question to the device in `folder` that the file at `path` answers: `board`, `drive-8`, …
 fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     Some(path.strip_prefix(folder)?.split_once('/')?.1)
 }
@@ -139,7 +139,7 @@ fn fru_fields(part: &str, answer: &[u8]) -> Vec<Field> {
     fields.into_iter().map(|field| field.moved(COMPLETION_CODE_BYTES)).collect()
 }
 
-/// The list that the kernel's answer at `path` is.
+/// Identifies the kernel's answer at `path` as a list.
 fn list(path: &str) -> Option<netlink::List> {
     match path {
         "kernel/rtnetlink/address" => Some(netlink::List::Addresses),
@@ -148,23 +148,23 @@ fn list(path: &str) -> Option<netlink::List> {
     }
 }
 
-/// The digits of a number whose lowest byte comes first.
+/// Returns the digits of a number whose lowest byte comes first.
 pub(super) fn turned(bytes: &[u8]) -> String {
     hex(bytes.iter().rev())
 }
 
-/// Four or sixteen bytes as an address.
+/// Returns four or sixteen bytes as an address.
 pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
     v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
-/// The digits of a GUID, whose first three parts have the last byte first; none of a truncated one.
+/// Returns a GUID's digits, whose first three parts are stored last byte first; none if it is truncated.
 pub(super) fn guid(bytes: &[u8]) -> String {
     bytes.try_into().map_or_else(|_| String::new(), |bytes| hex(&swapped(bytes)))
 }
 
-/// Bytes as characters of Latin-1, without what fills a field.
+/// Decodes Latin-1 and strips the padding of the field.
 pub(super) fn latin(bytes: &[u8]) -> String {
     let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
     text.trim_matches(['\0', ' ']).to_owned()

@@ -1,5 +1,5 @@
-//! Every spelling of a value: in files, in names, and in binary answers. What replaces a value and what searches for
-//! a value that is left use this one list.
+//! Every spelling of a value: in files, in names, and in binary answers. Replacement and the search for remaining
+//! values share this one list.
 
 use std::net::IpAddr;
 
@@ -10,24 +10,24 @@ use formats::{lvm, utf16};
 
 use super::secret::Secret;
 
-/// Groups of digits and what separates them: as drivers, udev and people write MACs and WWNs, the kernel an NVMe's
-/// `eui`; `InfiniBand`'s GUIDs, Cisco's MACs, the volume number of FAT; md's UUIDs.
+/// Digit groups and their separators: MACs and WWNs as drivers, udev and people write them, the kernel's form of an
+/// NVMe `eui`; `InfiniBand` GUIDs, Cisco MACs, FAT volume numbers; md UUIDs.
 const GROUPS: [(usize, &str); 9] =
     [(2, ""), (2, ":"), (2, "-"), (2, "_"), (2, " "), (4, ":"), (4, "."), (4, "-"), (8, ":")];
-/// A shorter text as hexadecimal digits, or with turned pairs, could be there by chance.
+/// A shorter text as hexadecimal digits, or with swapped pairs, could occur by chance.
 const MIN_UNUSUAL_TEXT: usize = 6;
-/// A shorter text is looked for as a word.
+/// A shorter text is searched for as a word.
 pub(in crate::capture) const MIN_UNBOUNDED_TEXT: usize = 8;
-/// A shorter serial number within other letters of SMBIOS could be there by chance.
+/// A shorter serial number within other SMBIOS letters could occur by chance.
 const MIN_GLUED: usize = 5;
-/// Fewer digits turned round could be any number.
+/// Fewer reversed digits could be any number.
 const MIN_TURNED_DIGITS: usize = 12;
-/// A disk's or volume's number, whose four bytes are looked for on disks alone.
+/// A disk's or volume's number, whose four bytes are searched for only on disks.
 const DISK_NUMBER_DIGITS: usize = 8;
 /// A number in binary with fewer bytes other than 0 and ff occurs by chance.
 const MIN_DISTINCTIVE_BYTES: usize = 3;
 
-/// What may be next to a value for it to match.
+/// The neighbours that a value may have for it to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::capture) enum Edge {
     /// Anything.
@@ -36,26 +36,26 @@ pub(in crate::capture) enum Edge {
     Word,
     /// As a word, in a file that holds identities: for values that could mean anything.
     Field,
-    /// Nothing that would make the address or number go on.
+    /// Nothing that could continue the address or number.
     Address,
 }
 
-/// Where a value is looked for.
+/// The places in which a value is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::capture) enum Scope {
     /// In names and in all files.
     Everywhere,
-    /// In names and in files of text, which may become longer.
+    /// In names and in text files, which may become longer.
     Text,
     /// In the kernel's answers to questions.
     Kernel,
-    /// In the answers of the management controller.
+    /// In the management controller's answers.
     Bmc,
-    /// In what was read of disks, and in text.
+    /// In data read from disks, and in text.
     Disks,
-    /// In contents, and in names that are made of identities: for the names of hosts.
+    /// In contents, and in names derived from identities: for host names.
     Contents,
-    /// In the table of SMBIOS, where vendors glue a serial number to other letters.
+    /// In the SMBIOS table, where vendors attach a serial number to other letters.
     Smbios,
     /// Nowhere: it would occur by chance.
     Nowhere,
@@ -67,7 +67,7 @@ pub(in crate::capture) struct Spelling {
     pub(in crate::capture) bytes: Vec<u8>,
     pub(in crate::capture) edge: Edge,
     pub(in crate::capture) scope: Scope,
-    /// Whether it is text, whose case does not matter to a search.
+    /// True for text, whose case a search ignores.
     pub(in crate::capture) is_text: bool,
 }
 
@@ -75,7 +75,7 @@ fn spelling(text: impl Into<Vec<u8>>, edge: Edge, scope: Scope) -> Spelling {
     Spelling { bytes: text.into(), edge, scope, is_text: true }
 }
 
-/// The spellings of a secret. Those of its replacement are as many, in the same order.
+/// Returns the spellings of a secret. Its replacement has equally many, in the same order.
 pub(super) fn of(secret: &Secret) -> Vec<Spelling> {
     match secret {
         Secret::Text(value) => serial(value),
@@ -93,7 +93,7 @@ pub(super) fn of(secret: &Secret) -> Vec<Spelling> {
     }
 }
 
-/// A text in each case: as it is, with blanks as udev writes them, with bytes turned in pairs (ATA), as
+/// A text in each case: as it is, with blanks as udev writes them, with bytes swapped in pairs (ATA), as
 /// hexadecimal digits (in an NVMe's wwid), and with 16 bits a character in both orders.
 pub(in crate::capture) fn text(value: &str, edge: Edge, scope: Scope) -> Vec<Spelling> {
     let is_long = value.len() >= MIN_UNUSUAL_TEXT;
@@ -126,7 +126,7 @@ fn serial(value: &str) -> Vec<Spelling> {
     spellings
 }
 
-/// The name of a host, and it before a remote path, where it cannot be an ordinary word.
+/// A host name, and the same in front of a remote path, where it cannot be an ordinary word.
 fn host(name: &str, is_text: bool) -> Vec<Spelling> {
     let edge = if is_weak_host(name) { Edge::Field } else { text_edge(name) };
     let scope = if is_text { scope_of_text(edge) } else { Scope::Contents };
@@ -147,15 +147,15 @@ fn scope_of_text(edge: Edge) -> Scope {
     if edge == Edge::Word { Scope::Contents } else { Scope::Everywhere }
 }
 
-/// As ATA writes text: the two bytes of each word turned round, filled with a blank to whole words.
+/// Formats text like ATA: the two bytes of each word swapped, padded with a blank to whole words.
 fn in_turned_pairs(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(bytes.len().next_multiple_of(2), b' ');
     bytes.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect()
 }
 
-/// A number in every order of its bytes: as digits in both cases with every separator, as text of 16 bits a
-/// character, and in binary. A UUID has the orders of RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90).
+/// Returns a number in every byte order: as digits in both cases with every separator, as 16-bit text,
+/// and in binary. A UUID has the orders of RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90).
 pub(in crate::capture) fn number(digits: &str) -> Vec<Spelling> {
     let bytes: Vec<u8> = bytes_lossy(digits).collect();
     let turned: Vec<u8> = bytes.iter().rev().copied().collect();
@@ -185,14 +185,14 @@ pub(in crate::capture) fn number(digits: &str) -> Vec<Spelling> {
     spellings
 }
 
-/// Bytes that are looked for only if they are distinctive.
+/// Bytes that are searched for only if they are distinctive.
 fn binary(bytes: Vec<u8>, scope: Scope) -> Spelling {
     let n_distinctive = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
     let scope = if n_distinctive >= MIN_DISTINCTIVE_BYTES { scope } else { Scope::Nowhere };
     Spelling { bytes, edge: Edge::Any, scope, is_text: false }
 }
 
-/// The names of a volume and its group, which may be any word, in the forms that LVM gives them: the device mapper's,
+/// The names of a volume and its group, which may be any word, in LVM's forms: the device mapper's,
 /// `<group>/<volume>`, udev's properties and dracut's argument.
 fn volume(names: &Volume) -> Vec<Spelling> {
     let (group, name) = (&names.group, &names.name);
@@ -235,19 +235,19 @@ fn address(ip: IpAddr) -> Vec<Spelling> {
     }
 }
 
-/// Whether a serial number could as well be a word or a size.
+/// Returns true if a serial number could equally be a word or a size.
 fn is_weak_text(text: &str) -> bool {
     let n_digits = text.bytes().filter(u8::is_ascii_digit).count();
     n_digits == 0 || (n_digits == text.len() && n_digits < 10)
 }
 
-/// Whether the name of a host could as well be a word.
+/// Returns true if a host name could equally be a word.
 fn is_weak_host(name: &str) -> bool {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphabetic());
     name.len() < 4 || (is_plain && name.len() < 12)
 }
 
-/// Whether the kernel gives this name too, so that it says nothing outside of a field for hosts: letters
+/// Returns true if the kernel uses this name too, so it means nothing outside a host name field: letters
 /// that name a kind of device, then numbers.
 fn is_kernel_name(name: &str) -> bool {
     const KINDS: [&str; 40] = [

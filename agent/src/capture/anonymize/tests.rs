@@ -1,4 +1,4 @@
-//! What is replaced, in which spellings, and what stays.
+//! Checks replaced values, their spellings, and values that stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ fn anonymous(files: &[(&str, &[u8])], report: &Value) -> Files {
     put
 }
 
-/// The files of an anonymised machine, after a check that none contains a secret in either case, and that the first
-/// file still contains what is kept.
+/// Returns the files of an anonymised machine. Checks first that none contains a secret in either case, and that the
+/// first file still contains the kept values.
 fn hidden(files: &[(&str, &[u8])], report: &Value, secrets: &[&[u8]], kept: &[&[u8]]) -> Files {
     let put = anonymous(files, report);
     let holds = |content: &[u8], part: &[u8]| {

@@ -9,7 +9,7 @@ fn recorded(files: &[(&str, &[u8])]) -> Recorded {
     Recorded { files: files.collect(), ..Recorded::default() }
 }
 
-/// The keys of what is left of `report` in a file of this content.
+/// Returns the keys of `report` whose values remain in a file with this content.
 fn left(report: &Value, content: &[u8]) -> Vec<String> {
     let identifiers = Identifiers::of(report, &Recorded::default());
     let leaks = identifiers.left_in(&recorded(&[("sys/x", content)]), "").unwrap();

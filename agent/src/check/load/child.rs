@@ -1,7 +1,7 @@
-//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes what went
-//! wrong, a line each, to standard output.
+//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes each failure
+//! as a line to standard output.
 //!
-//! | line | what it means |
+//! | line | meaning |
 //! |---|---|
 //! | `unpinned WHY` | the process may not run on the CPU |
 //! | `moved` | the kernel took the process off the CPU |
@@ -24,12 +24,12 @@ use super::memory::{Budget, Memory, Wrong};
 
 /// The environment variable that makes the program such a child: CPU, seconds, bytes, floor.
 pub(super) const VARIABLE: &str = "RUN_COREOS_INSTALLER_LOAD";
-/// How long kernels run before the next block of memory is tested: this, or as long as the block before took.
+/// Minimum run time of the kernels before the next memory block: this, or as long as the last block took.
 const SLICE: Duration = Duration::from_millis(10);
 /// Longer would delay the end.
 const MOST: Duration = Duration::from_secs(1);
 
-/// What a child has to do.
+/// The task of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     pub(super) cpu: u32,
@@ -39,7 +39,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task of this process, if it is such a child.
+    /// Returns the task of this process, if it is such a child.
     #[must_use]
     pub fn of_environment() -> Option<Task> {
         Task::parse(&std::env::var(VARIABLE).ok()?)
@@ -52,7 +52,7 @@ impl Task {
         Some(Task { cpu: u32::try_from(cpu).ok()?, limit: Duration::from_millis(limit), memory })
     }
 
-    /// The value of the environment variable.
+    /// Formats the value of the environment variable.
     pub(super) fn text(&self) -> String {
         let Budget { bytes, floor_bytes, growth } = self.memory;
         let (limit, growth) = (self.limit.as_millis(), growth.as_millis());
@@ -127,7 +127,7 @@ fn pin(cpu: u32) -> nix::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
-/// Whether the parent has closed the pipe, or is gone.
+/// Returns true if the parent has closed the pipe or exited.
 fn is_over() -> bool {
     let stdin = stdin();
     let mut waits = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];

@@ -1,6 +1,6 @@
-//! What the processes of a load say about CPUs and memory.
+//! Judges CPUs and memory from the processes of a load.
 //!
-//! A CPU is named only for what it did itself: its results were wrong, or the process on it crashed or got stuck while
+//! A CPU is blamed only for its own failures: its results were wrong, or the process on it crashed or got stuck while
 //! another CPU did the same work. Everything else makes it untested, not faulty.
 
 use std::collections::BTreeMap;
@@ -10,46 +10,46 @@ use probes::cpuset::CpuSet;
 use probes::findings::{Finding, row};
 use probes::parts::logical_cpu;
 
-/// How the process of one CPU ended.
+/// The end of the process on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// By itself.
     Exited(i32),
     /// By this signal.
     Signalled(i32),
-    /// It computed on and on after it was asked to end.
+    /// It kept computing after it was asked to end.
     Stuck,
-    /// It did not end in time, and used no time of a CPU meanwhile.
+    /// It did not end in time, and used no CPU time meanwhile.
     Late,
     /// It never ran.
     NotStarted(String),
 }
 
-/// The process of one CPU.
+/// A process on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Number of the logical CPU.
+    /// Logical CPU number.
     pub cpu: u32,
-    /// What it wrote; the lines are those of `child`.
+    /// Its output, in the lines that `child` defines.
     pub output: String,
-    /// How it ended.
+    /// Its end.
     pub end: End,
 }
 
-/// What a load showed.
+/// The outcome of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The faults.
     pub findings: Vec<Finding>,
-    /// CPUs that were not tested, or not to the end, by the reason.
+    /// CPUs that were not tested, or not to the end, by reason.
     pub untested: BTreeMap<String, CpuSet>,
-    /// How many CPUs computed to the end.
+    /// Number of CPUs that computed to the end.
     pub n_cpus: usize,
-    /// How much memory was written and read back.
+    /// Amount of memory that was written and read back.
     pub memory_bytes: u64,
 }
 
-/// The lines of one process.
+/// The lines from one process.
 #[derive(Default)]
 struct Lines<'a> {
     wrong: Vec<&'a str>,
@@ -120,10 +120,10 @@ impl Verdict {
     }
 }
 
-/// What the process shows about its CPU: evidence of a fault, or nothing.
+/// Returns the evidence of a CPU fault that the process provides, if any.
 ///
 /// # Errors
-/// Why it shows nothing: the CPU was not tested, or not to the end.
+/// The reason why the process proves nothing: the CPU was not tested, or not to the end.
 fn fault(
     outcome: &Outcome,
     lines: &Lines,
@@ -158,7 +158,7 @@ fn fault(
     Err(format!("the test {end}"))
 }
 
-/// Whether nothing but a wrong result ends a process like this: no other process and no lack of memory.
+/// Returns true if only a wrong result can end a process like this: not another process, not a lack of memory.
 fn is_fault_of_cpu(end: &End) -> bool {
     const CRASHES: [Signal; 7] = [
         Signal::SIGSEGV,

@@ -37,7 +37,7 @@ fn integer() -> u64 {
     x ^ y
 }
 
-/// Multiplication, division, square root: IEEE 754 leaves no choice in the result of any of them. The logistic map
+/// Multiplication, division, square root: IEEE 754 defines each result exactly. The logistic map
 /// makes a small error large.
 fn floating() -> u64 {
     let mut a: f64 = black_box(0.3);

@@ -1,7 +1,7 @@
 //! Patterns over free memory: every word is written, then read back; the next pass writes the inverse.
 //!
-//! Source of physical addresses: `/proc/self/pagemap` (`Documentation/admin-guide/mm/pagemap.rst`), which shows them to
-//! root only.
+//! Source for physical addresses: `/proc/self/pagemap` (`Documentation/admin-guide/mm/pagemap.rst`), which shows them
+//! only to root.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -11,24 +11,24 @@ use std::time::Duration;
 use nix::unistd::{SysconfVar, sysconf};
 use probes::live::available_memory_bytes;
 
-/// Words of a block: 4 MiB, which takes a few milliseconds.
+/// Words in a block: 4 MiB, which takes a few milliseconds.
 const WORDS: usize = 1 << 19;
-/// Bytes of a block.
+/// Bytes in a block.
 const BLOCK_BYTES: u64 = 4 << 20;
 /// An odd number, so that all words of a pass differ.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The bits of an entry of pagemap that are the number of the page, and the one that says that the page is present.
+/// The pagemap bits with the page number, and the one that marks a page as present.
 const PAGE_NUMBER: u64 = (1 << 55) - 1;
 const IS_PRESENT: u64 = 1 << 63;
 
-/// How much memory a test may use.
+/// Limits on a test's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// Most bytes of this test.
+    /// Maximum bytes for this test.
     pub(super) bytes: u64,
     /// The test takes no more once the machine has less than this available.
     pub(super) floor_bytes: u64,
-    /// How long the test may take more memory; after that, what it has is read back.
+    /// Time in which the test may take more memory; after that, it reads back the memory that it has.
     pub(super) growth: Duration,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Budget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wrong {
     pub(super) address: usize,
-    /// `None` without the right to know it.
+    /// `None` without the permission to read it.
     pub(super) physical: Option<u64>,
     pub(super) found: u64,
     pub(super) expected: u64,
-    /// What a second read gave.
+    /// The value from a second read.
     pub(super) again: u64,
 }
 
@@ -52,9 +52,9 @@ pub(super) struct Memory {
     /// The block to fill or to read back next.
     next: usize,
     is_reading_back: bool,
-    /// How often all blocks were read back.
+    /// Number of times that all blocks were read back.
     n_passes: u64,
-    /// How many words were read back differently.
+    /// Number of words that were read back differently.
     pub(super) n_wrong: u64,
 }
 
@@ -64,7 +64,7 @@ impl Memory {
         Self { budget, blocks, next: 0, is_reading_back: false, n_passes: 0, n_wrong: 0 }
     }
 
-    /// How many bytes were read back at least once.
+    /// Returns the number of bytes that were read back at least once.
     pub(super) fn tested_bytes(&self) -> u64 {
         let is_first = self.n_passes == 0;
         let n = if is_first && !self.is_reading_back { 0 } else { self.blocks.len() };
@@ -90,7 +90,7 @@ impl Memory {
         wrong
     }
 
-    /// Takes another block of memory, if that is allowed.
+    /// Takes another memory block, if that is allowed.
     fn grow(&mut self, elapsed: Duration) -> bool {
         let n_blocks = u64::try_from(self.blocks.len()).unwrap_or(u64::MAX);
         let is_allowed = self.n_passes == 0
@@ -128,7 +128,7 @@ impl Memory {
         first
     }
 
-    /// The words of the next block: all different, and each pass the inverse of the one before.
+    /// Returns the words of the next block: all different, and inverted at each pass.
     fn pattern(&self) -> impl Iterator<Item = u64> + use<> {
         let first = u64::try_from(self.next * WORDS).unwrap_or_default();
         let mask = if self.n_passes.is_multiple_of(2) { 0 } else { u64::MAX };
@@ -143,7 +143,7 @@ fn wrong(word: &u64, expected: u64) -> Wrong {
     Wrong { address, physical, found, expected, again: *black_box(word) }
 }
 
-/// The physical address of a virtual one.
+/// Returns the physical address of a virtual one.
 fn physical(address: usize) -> Option<u64> {
     let page_bytes = u64::try_from(sysconf(SysconfVar::PAGE_SIZE).ok()??).ok()?;
     let address = u64::try_from(address).ok()?;

@@ -1,8 +1,8 @@
-//! `check --load`, and the load that a VIM allows while the node waits: a process on each CPU that computes what is known,
-//! and writes and reads back free memory.
+//! `check --load`, and the load that a VIM allows while the node waits: a process on each CPU that computes known
+//! results, and writes and reads back free memory.
 //!
-//! A process and not a thread, because a wrong result can be a wrong address: what crashes then is the process of that
-//! CPU alone. The program starts itself again with an environment variable, as `job::supervise` does.
+//! A process and not a thread, because a wrong result can be a wrong address: then only the process on that CPU
+//! crashes. The program starts itself again with an environment variable, as `job::supervise` does.
 
 mod child;
 mod judge;
@@ -26,20 +26,20 @@ pub use child::Task;
 pub use judge::{End, Outcome, Verdict, judge};
 use memory::Budget;
 
-/// How much longer than asked a process may run: the machine is read under load at the end.
+/// Time beyond the requested end that a process may run: the machine is read under load at the end.
 const READING: Duration = Duration::from_secs(5);
-/// How long the processes may take to end.
+/// Time limit for the processes to end.
 const GRACE: Duration = Duration::from_secs(4);
-/// CPU time that a stuck process uses meanwhile. A round of computations takes 1 ms, and 20 ms in an emulated CPU.
+/// CPU time that a stuck process uses meanwhile. One round takes 1 ms, and 20 ms in an emulated CPU.
 const STUCK: Duration = Duration::from_secs(2);
-/// How often the parent looks.
+/// Interval at which the parent polls.
 const POLL: Duration = Duration::from_millis(20);
-/// Most bytes that are read from a process; its lines are far fewer.
+/// Maximum bytes to read from a process; its lines are far fewer.
 const MOST_BYTES: u64 = 16 << 10;
 /// Time unit of `/proc/PID/stat` (`USER_HZ`, the same on all architectures that this program runs on).
 const TICKS_PER_S: u64 = 100;
 
-/// A load that runs.
+/// A running load.
 #[derive(Debug)]
 pub struct Load {
     children: Vec<(u32, Child)>,
@@ -75,7 +75,7 @@ impl Load {
         load
     }
 
-    /// Ends the processes and says what they found.
+    /// Ends the processes and returns their results.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         for (_, child) in &mut self.children {
@@ -97,7 +97,7 @@ impl Load {
     }
 }
 
-/// Waits for a process, and ends it after `until`. `used` is the CPU time that it had used when it was asked to end.
+/// Waits for a process, and ends it after `until`. `used` is its CPU time when it was asked to end.
 fn end(child: &mut Child, until: Instant, used: Option<Duration>) -> End {
     loop {
         match child.try_wait() {
@@ -134,7 +134,7 @@ fn spawn(task: Task) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// The CPU time of a process: user and kernel mode, fields 14 and 15 of `/proc/PID/stat` (`proc_pid_stat(5)`).
+/// Returns a process's CPU time: user and kernel mode, fields 14 and 15 of `/proc/PID/stat` (`proc_pid_stat(5)`).
 fn cpu_time(child: &Child) -> Option<Duration> {
     let text = machine().text(&format!("proc/{}/stat", child.id()))?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -143,8 +143,8 @@ fn cpu_time(child: &Child) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_S))
 }
 
-/// The CPUs that are online, and those that are present but not online. With SMT off, the core of an offline thread
-/// is tested by the other thread.
+/// Returns the CPUs that are online, and those that are present but not online. With SMT off, the other thread tests an
+/// offline thread's core.
 fn cpus() -> (CpuSet, CpuSet) {
     const CPU: &str = "sys/devices/system/cpu";
     let machine = machine();
@@ -157,7 +157,7 @@ fn cpus() -> (CpuSet, CpuSet) {
     (online, offline.unwrap_or_default())
 }
 
-/// Memory that is available to this process: that of the machine, or less in a control group with a limit
+/// Returns the memory available to this process: the machine's, or less in a control group with a limit
 /// (`Documentation/admin-guide/cgroup-v2.rst`).
 fn free_memory_bytes() -> u64 {
     let machine = machine();
@@ -179,7 +179,7 @@ fn machine() -> Machine {
 }
 
 impl Verdict {
-    /// What was tested.
+    /// Describes the tested CPUs and memory.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
@@ -189,7 +189,7 @@ impl Verdict {
         )
     }
 
-    /// Adds findings, and problems for what was not tested, to a report.
+    /// Adds findings to a report, and a problem for everything that was not tested.
     pub fn add_to(self, report: &mut Report) {
         for (reason, cpus) in self.untested {
             tracing::warn!("CPU {cpus} was not tested: {reason}");

@@ -167,7 +167,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     })
 }
 
-/// The value of an option of which the command line allows only what the API knows.
+/// The value of an option that the command line limits to the API's words.
 pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) -> Option<T> {
     value.and_then(|text| serde_json::from_value::<Word>(text.into()).ok()).map(T::from)
 }

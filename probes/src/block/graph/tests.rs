@@ -7,7 +7,7 @@ use crate::testing::tree;
 const DEVICES: &str = "sys/devices/virtual/block";
 const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n");
 
-/// `sda` with two partitions, of which the second is in an array with `sdb`; on the array are a partition and two
+/// `sda` with two partitions, the second one in an array with `sdb`; on the array are a partition and two
 /// volumes, one on the other.
 fn files<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let tree = [

@@ -1,4 +1,4 @@
-//! What only the sectors of a disk contain.
+//! Secrets that only disk sectors contain.
 
 use formats::crc::crc32;
 use formats::gpt::{ESP_TYPE, Header};
@@ -29,7 +29,7 @@ fn gpt(damage: u32) -> Vec<u8> {
     disk
 }
 
-/// The boot entry of a partition with this identifier in a table of this kind.
+/// Returns the boot entry for a partition with this identifier in a table of this kind.
 fn entry(signature: &[u8], kind: u8) -> Vec<u8> {
     let node = [&[1, 0, 0, 0][..], &[0; 16], signature, &[kind, kind]].concat();
     boot_entry("Linux", &[(4, 1, &node)])

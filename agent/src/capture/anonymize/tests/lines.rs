@@ -1,10 +1,10 @@
-//! What is replaced on the command line and in other text because of where it is.
+//! Secrets that are replaced by position on the command line and in other text.
 
 use super::*;
 
 const LINE: &str = "proc/cmdline";
 
-/// The anonymised command line, after a check that it contains none of the `secrets`.
+/// Returns the anonymised command line, after a check that it contains none of the `secrets`.
 fn command_line(line: &str, secrets: &[&str], kept: &[&str]) -> String {
     let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let (secrets, kept): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (bytes(secrets), bytes(kept));
@@ -162,7 +162,7 @@ fn a_server_that_only_the_list_of_mounts_names_is_replaced() {
     }
 }
 
-/// A file, its content, what is hidden in it, and what is kept.
+/// A file, its content, the secrets hidden in it, and the values kept.
 type Case<'a> = (&'a str, &'a [u8], &'a [&'a [u8]], &'a [&'a [u8]]);
 
 #[test]

@@ -1,8 +1,8 @@
-//! What is replaced in binary formats because of where it is.
+//! Secrets that are replaced by position in binary formats.
 
 use super::*;
 
-/// A boot entry as efivarfs gives it, of nodes (kind, kind within it, data).
+/// Makes a boot entry in efivarfs's form from nodes (kind, kind within it, data).
 pub(super) fn boot_entry(description: &str, nodes: &[(u8, u8, &[u8])]) -> Vec<u8> {
     let node = |(kind, subkind, data): &(u8, u8, &[u8])| {
         formats::device_path::node((*kind, *subkind), data).unwrap()
@@ -76,8 +76,8 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
 }
 
-/// The kernel's answer with one frame of these parts, received on `eno1`, as an anonymised capture has it, and without
-/// the secrets.
+/// Returns the kernel's answer with one frame that has these parts, received on `eno1`: as an anonymised capture has
+/// it, and without the secrets.
 fn anonymous_frame(parts: &[(u8, &[u8])], secrets: &[&[u8]]) -> Vec<u8> {
     const PATH: &str = "kernel/lldp/frames";
     let parts: Vec<u8> = parts.iter().flat_map(|(kind, value)| lldp_part(*kind, value)).collect();

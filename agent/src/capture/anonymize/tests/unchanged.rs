@@ -14,7 +14,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("fixtures")
 }
 
-/// All that an archive holds, not only what is read of it today, and the failures that a replay meets.
+/// Returns everything in an archive, not only the parts that are read today, and the failures that a replay meets.
 fn whole(archive: &Archive, failures: &Recorded) -> Recorded {
     let mut recorded = Recorded::default();
     for (path, node) in archive.nodes() {
