@@ -110,6 +110,8 @@ impl Act<'_> {
         let passed =
             self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
         let Passed { target, ignition, checked, order } = passed;
+        // A change of the node is a reason for another try only as long as nothing but checks was done.
+        outcome.seen = None;
         let disk = target.disk();
         info!("preflight passed for {}, {NAME} {}", describe(disk), checked.version);
         self.stage(Stage::Preflight, State::Done, Some(&describe(disk)));

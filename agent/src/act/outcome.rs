@@ -40,7 +40,7 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The findings that prevented it.
     pub blocking: Vec<Finding>,
-    /// The node when the disk was chosen; `None` if the choice was not reached.
+    /// The node when the disk was chosen; `None` if preflight did not come that far, or passed.
     pub seen: Option<Seen>,
     /// Set if the chosen disk cannot be read.
     pub unreadable: Option<Unreadable>,
