@@ -33,7 +33,12 @@ impl Kernel for Changing {
     }
 
     fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
-        Ok(Some(self.disks.lock().unwrap().clone()))
+        let mut disks = self.disks.lock().unwrap();
+        // Left by the program that writes when it was asked for its version, which is after the choice.
+        if self.root.join("unplugged").exists() {
+            disks.clear();
+        }
+        Ok(Some(disks.clone()))
     }
 
     fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
@@ -167,4 +172,14 @@ fn nothing_is_tried_again_after_coreos_installer_ran() {
     assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(codes(&mock), ["INSTALLER_FAILED"]);
     assert_eq!(node.machine.read("args").lines().count(), 1);
+}
+
+#[test]
+fn refusal_after_the_checks_is_final_although_the_disks_have_changed_since_the_choice() {
+    let (mock, mut node) = node(json!({"ignition": inline()}), |disks, _| disks.clear());
+    let mark = node.machine.root.join("unplugged");
+    node.machine.installer(&format!("0.27.0'; touch '{}", mark.display()), "exit 0");
+    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(codes(&mock).len(), 1, "{:?}", codes(&mock));
+    assert!(node.machine.read("args").is_empty(), "the installer was run");
 }

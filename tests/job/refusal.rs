@@ -76,6 +76,7 @@ fn an_ambiguous_or_unexpected_disk_is_refused() {
     };
     each_is_refused(vec![
         (plain(), &|machine| machine.add_disk("sdb", 64 << 20), "DISK_AMBIGUOUS"),
+        (with("verify", json!("full")), &|_| {}, "KEY_UNSUPPORTED"),
         (with("disk", json!({"device": "/dev/nope"})), &|_| {}, "DISK_NONE"),
         (with("disk", json!({"hints": {"serial": "X"}})), &|_| {}, "DISK_NONE"),
         (with("disk", json!({"hints": {"odd": "X"}})), &|_| {}, "INSTRUCTION_INVALID"),

@@ -81,6 +81,9 @@ fn instruction_decides_and_a_refused_one_ends_with_status_2() {
     let misspelt = of(r#""disc": {}"#);
     assert_eq!(misspelt.status.code(), Some(2));
     assert!(stderr(&misspelt).contains("disc"), "{}", stderr(&misspelt));
+    let whole = of(r#""disk": {"hints": {"vendor": "SEAGATE"}}, "verify": "full""#);
+    assert_eq!(whole.status.code(), Some(2));
+    assert!(stderr(&whole).contains("install.verify \"full\" without"), "{}", stderr(&whole));
     let unknown = disks("crowded-server", &["--hints", "serail=S1"]);
     assert_eq!((unknown.status.code(), stdout(&unknown).as_str()), (Some(2), ""));
     assert!(stderr(&unknown).contains("did you mean \"serial\"?"), "{}", stderr(&unknown));

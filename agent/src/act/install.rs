@@ -199,17 +199,7 @@ impl Act<'_> {
 
     /// Checks that the configuration allows what the order asks for, and that this agent can do it.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
-        // There are no digests of the live image's own image, whose files are those of the live system.
-        if order.verify == Verify::Full && order.image.is_none() {
-            let message = say![
-                "this version of the agent does not support ",
-                Term::Verify,
-                " \"full\" without ",
-                Term::Image
-            ];
-            let advice = say![Term::NameImage, ", or verify a sample"];
-            return Err(Failure::new(Code::KeyUnsupported, message).advise(advice));
-        }
+        check_verify(order)?;
         let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
         if is_insecure && !self.site.is_insecure_image_allowed {
             let message = say![
@@ -234,6 +224,8 @@ impl Act<'_> {
         checked: &Checked,
         outcome: &mut Outcome,
     ) -> Result<(Vec<Disk>, Option<StreamFacts>), Failure> {
+        // Also if the image cannot be served.
+        outcome.image = checked.image.as_ref().map(|image| image.written(None));
         let stream = checked.image.clone();
         let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
         let stream = stream.transpose()?;
@@ -272,6 +264,25 @@ impl Act<'_> {
         }
         written.map(|disks| (disks, facts))
     }
+}
+
+/// Refuses to verify all of the live image's own image: there are no digests of it, as its files are those of the live
+/// system.
+///
+/// # Errors
+/// `KEY_UNSUPPORTED`.
+pub fn check_verify(order: &Order) -> Result<(), Failure> {
+    if order.verify != Verify::Full || order.image.is_some() {
+        return Ok(());
+    }
+    let message = say![
+        "this version of the agent does not support ",
+        Term::Verify,
+        " \"full\" without ",
+        Term::Image
+    ];
+    let advice = say![Term::NameImage, ", or verify a sample"];
+    Err(Failure::new(Code::KeyUnsupported, message).advise(advice))
 }
 
 /// Passes the progress of the writer on, and logs some of its percentages.

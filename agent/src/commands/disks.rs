@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::explain::wrapped;
 use crate::act::hints::from_option;
+use crate::act::install::check_verify;
 use crate::act::say::Words;
 use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
 use crate::act::{DiskChoice, ExistingData, Order};
@@ -135,7 +136,13 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(install)) => Ok(install.into()),
+        (Action::Install, Some(install)) => {
+            let order = Order::from(install);
+            check_verify(&order).map_err(|failure| {
+                anyhow!("--instruction {name}: {}", failure.message.in_words(vim::words))
+            })?;
+            Ok(order)
+        }
         (action, _) => bail!(
             "--instruction {name}: its action is {}, which writes no disk; expected install",
             action.as_str()

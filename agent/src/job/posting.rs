@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::sequence::Job;
-use crate::api::JobResult;
+use crate::api::{JobResult, is_node_id};
 use crate::engines::vim::delivery::Delivery;
 use crate::http::client::GaveUp;
 use crate::uuid;
@@ -56,6 +56,19 @@ impl Job<'_> {
             self.supplemented = None;
         }
         Ok(())
+    }
+
+    /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.
+    pub(super) fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
+        let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node_id) else {
+            return;
+        };
+        if has_just_reported {
+            info!("the VIM uses another id for this node: {node_id}");
+            self.node_id = node_id.into();
+        } else {
+            warn!("the VIM's response names another node, {node_id}; ignoring that");
+        }
     }
 
     /// Posts an earlier result once, if the VIM does not have it yet; called whenever the VIM may be back.

@@ -355,19 +355,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.
-    pub(super) fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
-        let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node_id) else {
-            return;
-        };
-        if has_just_reported {
-            info!("the VIM uses another id for this node: {node_id}");
-            self.node_id = node_id.into();
-        } else {
-            warn!("the VIM's response names another node, {node_id}; ignoring that");
-        }
-    }
-
     /// Starts posting events: the VIM has the report, and its id for the node is known.
     pub(super) fn open_events(&self) {
         checkpoint::update(|checkpoint| {
