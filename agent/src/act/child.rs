@@ -14,16 +14,16 @@ use probes::guard;
 
 /// Of the thread that reads a pipe.
 const STACK_BYTES: usize = 64 << 10;
-/// How often a program that was killed is looked at.
+/// Interval between checks of a killed program.
 const REAP_TICK: Duration = Duration::from_millis(5);
-/// How long a program may take to end after SIGKILL before it is left alone.
+/// Time limit for a program to end after SIGKILL before it is left alone.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A program that runs. Tests put one in its place that no signal ends.
 pub(super) trait Process {
     /// Its process group.
     fn group(&self) -> u32;
-    /// How it ended; `None` while it runs. Never waits.
+    /// Returns its exit status; `None` while it runs. Never waits.
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
     /// Sends a signal to it and to what it has started.
     fn signal(&mut self, signal: Signal);

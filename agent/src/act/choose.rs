@@ -1,4 +1,4 @@
-//! Which disk an instruction means: the one that it names, the one that its hints match, or the only one.
+//! Finds the disk that an instruction means: the one that it names, the one that its hints match, or the only one.
 //!
 //! The choice is made over all disks, whether an install may use them or not. A disk that an install may not use now
 //! may still be the one that is meant, so another one never takes its place. Only disks that nobody can mean are
@@ -14,7 +14,7 @@ use super::{Failure, describe};
 use crate::act::say::{Term, say};
 use crate::act::{Code, DiskChoice, IfSeveral};
 
-/// How many disks a message names.
+/// Maximum number of disks that a message names.
 const MAX_NAMED: usize = 16;
 
 /// The disk that an instruction means.
@@ -22,13 +22,13 @@ const MAX_NAMED: usize = 16;
 pub(super) struct Picked<'d> {
     /// The disk; whether an install may use it is not known yet.
     pub disk: &'d Disk,
-    /// How it was found, in words.
+    /// The reason for the choice, as text.
     pub because: String,
-    /// How the instruction describes it.
+    /// The form in which the instruction describes it.
     pub description: Description,
 }
 
-/// How an instruction describes a disk.
+/// The form in which an instruction describes a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Description {
     /// By its identity or its place: serial number, WWN, a link by id or by path.
@@ -99,8 +99,8 @@ pub(super) fn pick<'d>(
     Ok(Picked { disk, because, description })
 }
 
-/// Whether a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name
-/// such as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
+/// True if a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name such
+/// as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
 pub(super) fn is_stable_path(path: &str) -> bool {
     ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
 }

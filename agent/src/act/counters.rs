@@ -1,4 +1,4 @@
-//! How much was written to a disk, by its own counters: `/sys/dev/block/<number>/stat`, kernel
+//! Counts what was written to a disk, by its own counters: `/sys/dev/block/<number>/stat`, kernel
 //! `Documentation/block/stat.rst`.
 //!
 //! coreos-installer writes into the page cache, so what is still there is written to the disk before each reading.
@@ -14,7 +14,7 @@ use super::{Failure, describe};
 use crate::act::{Code, WriteCounters};
 use crate::ask::{Unanswered, ask_within};
 
-/// How long the disk may take to write what the page cache holds for it.
+/// Time limit for the disk to write its data from the page cache.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A reading of the counters.

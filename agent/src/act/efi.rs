@@ -95,8 +95,8 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     Ok(efi::boot_order(&order))
 }
 
-/// Whether a load option starts one of the `loaders` on this partition: its device path is that
-/// partition, a file or none, and the end (the short form of §3.1.2 without a controller).
+/// True if a load option starts one of the `loaders` on this partition: its device path is that partition, a file or
+/// none, and the end (the short form of §3.1.2 without a controller).
 fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
     let Some(path) = LoadOption::parse(option).path else { return false };
     let mut nodes = device_path::nodes(path);

@@ -85,8 +85,8 @@ impl Erasure<'_> {
         built.ok_or_else(|| "the size of its blocks is unknown".to_owned())
     }
 
-    /// Where the image's backup header lies if it is not at the end of the disk: coreos-installer leaves it at the
-    /// end of the image.
+    /// Returns the position of the image's backup header if it is not at the end of the disk: coreos-installer leaves
+    /// it at the end of the image.
     fn backup_elsewhere(&self) -> Option<u64> {
         let mut block = [0; BLOCK_BYTES];
         self.file.read_exact_at(&mut block, self.sector_bytes).ok()?;

@@ -1,4 +1,5 @@
-//! Whether what the kernel says of a device number now (`probes::block::current`) is the disk that was chosen.
+//! Checks that a device number still belongs to the chosen disk, by what the kernel says now
+//! (`probes::block::current`).
 
 use formats::wwn;
 use probes::block::{CurrentDisk, Disk};
@@ -68,7 +69,7 @@ fn other_wwn<'a>(disk: &Disk, now: &'a [String]) -> Option<&'a String> {
     (!is_same).then_some(first)
 }
 
-/// Whether one text equals or contains the other, ignoring blanks and case.
+/// True if one text equals or contains the other, ignoring blanks and case.
 ///
 /// sysfs, udev and SCSI pages pad and prefix serial numbers differently.
 fn same_text(one: &str, other: &str) -> bool {

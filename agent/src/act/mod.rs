@@ -96,9 +96,9 @@ pub fn describe(disk: &Disk) -> String {
 pub struct Failure {
     /// Stable code.
     pub code: Code,
-    /// What was found and what was expected.
+    /// States what was found and what was expected.
     pub message: Say,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub advice: Option<Say>,
 }
 

@@ -35,7 +35,7 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// What the checks of disk and image found.
+/// The results of the checks of disk and image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Version of coreos-installer.
@@ -203,7 +203,7 @@ fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Whether there is enough memory for an install, or how much there is is unknown.
+/// True if there is enough memory for an install, or if its amount is unknown.
 #[must_use]
 pub fn has_memory(available_bytes: Option<u64>) -> bool {
     available_bytes.is_none_or(|bytes| bytes >= MIN_AVAILABLE_BYTES)
@@ -313,7 +313,7 @@ fn network(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether there are network profiles to copy.
+/// True if there are network profiles to copy.
 ///
 /// # Errors
 /// The directory cannot be read.

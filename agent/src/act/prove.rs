@@ -35,23 +35,23 @@ const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
 const ERASE_LIMIT: Duration = Duration::from_mins(1);
 /// The same after a signal.
 const STOPPED_ERASE_LIMIT: Duration = Duration::from_secs(2);
-/// What to do with a disk that failed and may boot.
+/// Advice for a disk that failed and may boot.
 const NO_BOOT: &str =
     "do not boot this disk; install again, and use another disk if it fails again";
 /// Time limit for making a boot entry.
 const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
 
-/// What was written, and where.
+/// The written disk and its content.
 pub(super) struct OnDisk<'a> {
     /// The disk, open since before the write.
     pub(super) target: &'a Target,
     /// The same disk, for reading.
     pub(super) file: Arc<File>,
-    /// What was read before the write.
+    /// The facts read before the write.
     pub(super) before: Before,
     /// The Ignition config.
     pub(super) ignition: &'a [u8],
-    /// What was learned of the image; the live image's own is read here.
+    /// The facts learned of the image; the live image's own is read here.
     pub(super) image: Option<StreamFacts>,
     /// All disks, as they were right before the write.
     pub(super) disks: Vec<Disk>,
@@ -84,7 +84,7 @@ pub(super) fn read_before(
     Err(Failure::new(code, what).advise(advice(code)))
 }
 
-/// What is known of the live image's own image. Its medium may have been taken out since the write.
+/// Returns the known facts of the live image's own image. Its medium may have been taken out since the write.
 fn live_image(dir: &Path, disk: &Disk, stop: &Stop) -> Option<StreamFacts> {
     let (dir, disk) = (dir.to_owned(), disk.clone());
     ask_within("osmet", MEDIUM_LIMIT, stop, move || osmet::start::known(&dir, &disk)).ok()?

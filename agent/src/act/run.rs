@@ -20,15 +20,15 @@ use crate::act::say::say;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
-/// How often coreos-installer is run at most.
+/// Maximum number of runs of coreos-installer.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// Which disk is to be written.
+/// The disk to write.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The disk.
     pub target: &'a Target,
-    /// How it was chosen.
+    /// The choice of the disk.
     pub selection: Selection<'a>,
 }
 
@@ -157,8 +157,8 @@ fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Fai
     }
 }
 
-/// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that
-/// wrote, since its words may lie.
+/// Returns the state that a failed run has left, by the disk's own counters. Without them a run that was started counts
+/// as one that wrote, since its words may lie.
 fn after_failure(
     earlier: DiskState,
     end: End,

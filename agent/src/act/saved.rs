@@ -1,4 +1,4 @@
-//! Which partitions of a disk are kept, and whether each pattern keeps one.
+//! Finds the partitions of a disk that are kept, and checks that each pattern keeps one.
 
 use formats::partition_filter::Filter;
 use probes::block::{Disk, Partition};
@@ -51,7 +51,7 @@ impl Saved {
         Ok(Self(kept))
     }
 
-    /// Whether a partition is kept.
+    /// True if a partition is kept.
     pub(super) fn keeps(&self, part: &Partition) -> bool {
         self.0.iter().any(|kept| kept.keeps(part))
     }

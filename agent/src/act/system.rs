@@ -22,11 +22,11 @@ use super::takedown::{Step, disable_activation, perform};
 use crate::ask::{Unanswered, receive_within};
 use crate::signals::Stop;
 
-/// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
+/// Time limit for the kernel to return its data on one disk; it does not ask the disk itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// How long collecting the facts of all disks may take.
+/// Time limit for collecting the facts of all disks.
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
-/// How long one step of a take-down may last.
+/// Time limit for one step of a take-down.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_mins(2);
 /// Of the thread that asks.
 const STACK_BYTES: usize = 2 << 20;
@@ -34,7 +34,7 @@ const STACK_BYTES: usize = 2 << 20;
 /// The answer of a thread, once it is there.
 pub(super) type Pending<T> = Receiver<Result<io::Result<T>, Panic>>;
 
-/// What an install asks of a kernel. Tests simulate one.
+/// The kernel operations of an install. Tests simulate one.
 pub trait Kernel: fmt::Debug + Send + Sync {
     /// The kernel's files as they are now.
     ///
@@ -158,7 +158,7 @@ impl System {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Whether the agent is to end.
+    /// Returns the flag that is set if the agent is to end.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -168,13 +168,13 @@ impl System {
         self.kernel.as_ref()
     }
 
-    /// Where efivarfs is mounted.
+    /// Returns the mount point of efivarfs.
     #[must_use]
     pub fn efivars(&self) -> PathBuf {
         self.root.join("sys/firmware/efi/efivars")
     }
 
-    /// Whether this machine was booted by UEFI.
+    /// True if this machine was booted by UEFI.
     #[must_use]
     pub fn is_uefi(&self) -> bool {
         // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:

@@ -51,11 +51,11 @@ pub enum Step {
 
 /// More steps than these are no plausible stack of devices.
 const MAX_STEPS: usize = 64;
-/// How often a busy device is tried.
+/// Maximum number of tries for a busy device.
 const MAX_TRIES: u32 = 15;
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// Whether anything has to be taken down, by the facts at the choice. The choice itself allowed it.
+/// True if anything has to be taken down, by the facts at the choice. The choice itself allowed it.
 #[must_use]
 pub fn is_needed(disk: &Disk) -> bool {
     disk.obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Active)
@@ -176,7 +176,7 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
     }
 }
 
-/// Whether another program has the device open. udev opens each device shortly after each change.
+/// True if another program has the device open. udev opens each device shortly after each change.
 fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EBUSY as i32)
 }

@@ -13,12 +13,12 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 const MAX_XZ_KIB: u32 = 80 << 10;
 /// The largest window of a zstd image, in bytes: zstd accepts no more unless asked (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
 const MAX_ZSTD_WINDOW_BYTES: u64 = 128 << 20;
-/// How much of an xz image is decoded at once, in bytes.
+/// Size of the pieces in which an xz image is decoded, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// How many bytes are needed to recognise a format.
+/// Number of bytes needed to recognise a format.
 const MAGIC_BYTES: usize = 6;
 
-/// How an image is stored.
+/// The storage format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// As it is written to the disk.

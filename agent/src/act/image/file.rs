@@ -53,7 +53,7 @@ pub(super) fn head(path: &Path, disk: &Disk, system: &System) -> Result<Head, Fa
     Ok(Head::new(bytes, Some(size_bytes)))
 }
 
-/// Whether a file or device lies on `disk`.
+/// True if a file or device lies on `disk`.
 fn is_on(metadata: &Metadata, disk: &Disk, system: &System) -> Result<bool, String> {
     let is_device = metadata.file_type().is_block_device();
     let number = if is_device { metadata.rdev() } else { metadata.dev() };

@@ -8,7 +8,7 @@ use formats::command_line::{arguments, last_value};
 use super::boot::Entry;
 use crate::act::{Check, CheckName, Order};
 
-/// What was read from the boot file system.
+/// The entries read from the boot file system.
 #[derive(Debug)]
 pub(super) struct Entries<'a> {
     /// The entries, or why they could not be read.
@@ -18,7 +18,7 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// What is wrong with the entries; each entry with its name if there are several.
+    /// Lists the faults of the entries; each entry with its name if there are several.
     fn wrong(&self, wrong: impl Fn(&str) -> Vec<String>) -> Vec<String> {
         let entries = match self.entries {
             Ok(entries) if entries.is_empty() => return vec!["no boot loader entry".into()],

@@ -21,7 +21,7 @@ use crate::act::stream_facts::StreamFacts;
 const MAX_NAMED: usize = 8;
 /// The length of a boot record, a header and 128 entries, rounded up: what a new table changes at either end.
 const TABLE_BYTES: u64 = 32 << 10;
-/// What `zipl` may change on s390x.
+/// Number of bytes that `zipl` may change on s390x.
 const ZIPL_BYTES: u64 = 1 << 20;
 
 /// Checks that the table is the image's, and lists saved partitions in addition. `None` if the image has no table.

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
-/// How many bytes may be read from one disk.
+/// Maximum number of bytes read from one disk.
 const BUDGET_BYTES: u64 = 2 << 30;
-/// How many reads may be made on one disk; structures that refer to each other in a circle end here.
+/// Maximum number of reads on one disk; structures that refer to each other in a circle end here.
 const BUDGET_READS: u64 = 2_000_000;
 
-/// How much is read at a time, in bytes.
+/// Length of one read, in bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// How many chunks are kept.
+/// Maximum number of chunks that are kept.
 const MAX_CHUNKS: usize = 64;
 /// The largest block of a disk, in bytes.
 const ALIGNMENT: usize = 4096;
@@ -92,7 +92,7 @@ impl Disk {
         Self { bytes_left, ..self }
     }
 
-    /// What `fstat(2)` says of it.
+    /// Returns its `fstat(2)` metadata.
     ///
     /// # Errors
     /// As the kernel answers.

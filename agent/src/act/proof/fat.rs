@@ -10,7 +10,7 @@ use super::disk::Window;
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
-/// How long a question may take; the largest file that is read has some hundred MiB.
+/// Time limit for a question; the largest file that is read has some hundred MiB.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The root directory of a file system.

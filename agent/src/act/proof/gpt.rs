@@ -7,7 +7,7 @@ use super::disk::{Disk, ReadAt};
 /// A partition table with the header that describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Where the table and its backup lie.
+    /// The header, with the positions of the table and its backup.
     pub header: Header,
     /// The partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,

@@ -12,9 +12,9 @@ use super::boot::{BootFiles, Entry};
 use super::initramfs;
 use crate::bounded;
 
-/// Where profiles lie in the boot file system.
+/// Directory of the profiles in the boot file system.
 const IN_BOOT: &str = "/coreos-firstboot-network";
-/// Where they lie in the initramfs.
+/// Directory of the profiles in the initramfs.
 const IN_INITRAMFS: &str = "etc/coreos-firstboot-network/";
 /// The largest profile in bytes.
 const MAX_PROFILE_BYTES: u64 = 1 << 20;

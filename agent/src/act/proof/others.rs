@@ -15,7 +15,7 @@ use crate::act::{Check, CheckName};
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
-/// How long all of them may take, and one of them. A disk that is dying can block each read for minutes.
+/// Time limit for all of them, and for one of them. A disk that is dying can block each read for minutes.
 const LIMIT: Duration = Duration::from_secs(30);
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 /// The most other disks that are read.
@@ -89,7 +89,7 @@ fn open(disk: &probes::block::Disk) -> Option<Disk> {
     (!is_other).then_some(opened)
 }
 
-/// What one disk has.
+/// Lists the boot file systems and cloned EFI system partitions on one disk.
 fn on_disk(
     other: &probes::block::Disk,
     mut disk: Disk,

@@ -1,4 +1,4 @@
-//! Whether anything makes the written disk, or one of its partitions, a member of an array or pool.
+//! Checks that nothing makes the written disk, or one of its partitions, a member of an array or pool.
 
 use probes::block::foreign_content;
 

@@ -20,11 +20,11 @@ pub(super) const SAMPLE_BYTES: usize = 64 << 10;
 const BLOCK_PARTS: u64 = 48;
 /// At most one part in this many of any other image is.
 const MAX_BEGINNING_PARTS: u64 = 4;
-/// How much of an image of unknown size is, in bytes.
+/// Assumed size of an image of unknown size, in bytes.
 const UNKNOWN_BYTES: u64 = 256 << 20;
 /// The smallest part, in bytes: small blocks take turns.
 const MIN_PART_BYTES: u64 = 256 << 10;
-/// How many blocks are sampled, about.
+/// Approximate number of blocks that are sampled.
 const N_SAMPLES: u64 = 1024;
 /// Most blocks that are sampled, whatever the image says about its size.
 const MAX_SAMPLES: usize = 1 << 16;
@@ -56,8 +56,8 @@ pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record)
     Ok(())
 }
 
-/// How much is decompressed if only the beginning can be reached. The largest file system, that of the root, is the last
-/// one.
+/// Returns the length that is decompressed if only the beginning can be reached. The largest file system, that of the
+/// root, is the last one.
 fn beginning_bytes(head: &Head) -> u64 {
     let Some(size_bytes) = head.size_bytes else { return UNKNOWN_BYTES };
     let last = head.partitions().into_iter().map(|part| part.start_bytes).max().unwrap_or(0);

@@ -16,7 +16,7 @@ use crate::http::download::{Broken, Cause, Download};
 pub struct Fault {
     /// The failure as the result reports it.
     pub failure: Failure,
-    /// Whether another try can help.
+    /// True if another try can help.
     pub is_transient: bool,
 }
 

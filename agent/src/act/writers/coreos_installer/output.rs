@@ -1,16 +1,16 @@
-//! What a failure of coreos-installer means: its exit status has no classes, so its words decide.
+//! Classifies a failure of coreos-installer: its exit status has no classes, so its words decide.
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
 use crate::act::Code;
 use crate::http::retry::is_transient;
 
-/// What a failed run means.
+/// The class of a failed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meaning {
     /// Stable code.
     pub(super) code: Code,
-    /// Whether another try can help.
+    /// True if another try can help.
     pub(super) is_transient: bool,
 }
 
