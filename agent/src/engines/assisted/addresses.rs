@@ -13,12 +13,12 @@ pub(super) struct Address {
     pub(super) ip: IpAddr,
     /// Length of the prefix of its network, in bits.
     pub(super) prefix: u32,
-    /// Whether the port has a carrier, as far as its driver reports (`IFF_RUNNING`).
+    /// True if the port has a carrier, as far as its driver reports (`IFF_RUNNING`).
     pub(super) has_carrier: bool,
 }
 
 impl Address {
-    /// Whether `ip` is in the same network.
+    /// True if `ip` is in the same network.
     pub(super) fn has_neighbour(&self, ip: IpAddr) -> bool {
         network(self.ip, self.prefix).is_some_and(|own| network(ip, self.prefix) == Some(own))
             && self.ip.is_ipv4() == ip.is_ipv4()

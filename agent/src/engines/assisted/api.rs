@@ -25,7 +25,7 @@ const MAX_INFO_CHARS: usize = 1000;
 pub(super) struct Reply {
     /// 0 if the step was done.
     pub(super) exit_code: i64,
-    /// What the step asked for: JSON.
+    /// The output that the step asked for: JSON.
     pub(super) output: String,
     /// Why it was not done.
     pub(super) error: String,
@@ -125,7 +125,7 @@ impl Api {
         })
     }
 
-    /// What the service knows of the host.
+    /// Fetches the service's data on the host.
     pub(super) fn host(&self) -> Result<Value, Failed> {
         self.call(&self.of_host(""), Request::get())
     }

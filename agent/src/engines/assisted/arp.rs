@@ -1,5 +1,5 @@
-//! Which IPv4 neighbours respond to ARP. A datagram to each makes the kernel ask for its MAC, and `/proc/net/arp`
-//! (`net/ipv4/arp.c`) has what it learned; no socket for raw frames is needed.
+//! Finds the IPv4 neighbours that respond to ARP. A datagram to each makes the kernel ask for its MAC, and
+//! `/proc/net/arp` (`net/ipv4/arp.c`) has what it learned; no socket for raw frames is needed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

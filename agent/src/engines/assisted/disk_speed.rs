@@ -23,7 +23,7 @@ const READ_BYTES: usize = 4096;
 const MAX_SAMPLES: usize = 200;
 /// Fewer samples have no 99th percentile.
 const MIN_SAMPLES: usize = 20;
-/// How long to measure.
+/// Duration of the measurement.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Measures the disk that the step names, if the service knows it from the inventory.

@@ -15,7 +15,7 @@ use crate::clean;
 const MIN_PREFIX: u32 = 22;
 /// Most addresses of all networks of one step.
 const MAX_ADDRESSES: usize = 2048;
-/// How many addresses are asked for at once: the kernel begins to forget entries when it has more (`gc_thresh1`).
+/// Number of addresses that are asked for at once: the kernel begins to forget entries when it has more (`gc_thresh1`).
 const BATCH: usize = 120;
 /// The kernel asks three times, a second apart.
 const WAIT: Duration = Duration::from_millis(3400);

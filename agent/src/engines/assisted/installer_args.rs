@@ -15,7 +15,7 @@ const MAX_ARG_BYTES: usize = 2048;
 /// Characters of an argument besides letters and digits.
 const ALLOWED: &str = "@!#$%*()_+,-./:;<=\"'{}[]";
 
-/// What the arguments ask for besides what [`Order`] has.
+/// Requests of the arguments that [`Order`] has no field for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
     /// The directory with the network profiles to copy.

@@ -16,7 +16,7 @@ use crate::{bounded, clean, uuid};
 /// Largest file of the archive.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// What the archive is made of.
+/// The sources of the archive.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sources {
     /// The report as JSON.

@@ -12,9 +12,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
 
-/// How often each address is asked.
+/// Number of times each address is asked.
 const ROUNDS: u16 = 5;
-/// How long to wait after each round, and after the last one.
+/// Time to wait after each round, and after the last one.
 const PAUSE: Duration = Duration::from_millis(400);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// Bytes of the header of a request, before the cookie.
@@ -24,7 +24,7 @@ const COOKIE_BYTES: usize = 16;
 /// A port and an address to reach through it.
 pub(super) type Target = (String, IpAddr);
 
-/// How an address responded.
+/// The responses of an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Echo {
     pub(super) n_received: u16,
@@ -156,7 +156,7 @@ fn next(
     }
 }
 
-/// Whether a packet is the response to a request of this round. Raw sockets of IPv4 put the IP header before it.
+/// True if a packet is the response to a request of this round. Raw sockets of IPv4 put the IP header before it.
 fn is_response(packet: &[u8], round: u16, cookie: [u8; COOKIE_BYTES]) -> bool {
     let packet = match packet.first() {
         Some(first) if first >> 4 == 4 => packet.get(usize::from(first & 0xf) * 4..),

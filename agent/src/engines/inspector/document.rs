@@ -38,7 +38,7 @@ pub fn document(report: &Report) -> Value {
     document
 }
 
-/// Whether any port has an address.
+/// True if any port has an address.
 pub(super) fn has_address(document: &Value) -> bool {
     interfaces(document).any(|port| {
         ["ipv4_address", "ipv6_address"]

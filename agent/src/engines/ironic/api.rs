@@ -18,7 +18,7 @@ use crate::signals::Stop;
 
 /// The longest text of Ironic that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;
-/// What people append to the address of the API.
+/// Paths that people append to the address of the API.
 const SUFFIXES: [&str; 3] = ["/v1/continue_inspection", "/v1/continue", "/v1"];
 
 /// The API of one Ironic, which may have several addresses.

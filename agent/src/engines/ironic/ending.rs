@@ -25,7 +25,8 @@ impl Agent<'_> {
         is_run
     }
 
-    /// Whether systemd ends this program after the machine was asked to power off. Otherwise further commands are served.
+    /// True if systemd ends this program after the machine was asked to power off. Otherwise further commands are
+    /// served.
     pub(super) fn is_switched_off(&self, id: &str) -> bool {
         const ADVICE: &str = "power the machine off by hand, or from Ironic";
         if !self.is_run(id, &self.job.poweroff, ADVICE) {
@@ -39,7 +40,7 @@ impl Agent<'_> {
         self.stop.is_stopped()
     }
 
-    /// Whether the networks were switched off. If they were not, Ironic must see that the agent still responds.
+    /// True if the networks were switched off. If they were not, Ironic must see that the agent still responds.
     pub(super) fn is_locked(&self, id: &str) -> bool {
         if !self.is_run(id, &self.settings.lockdown, "power the machine off by hand") {
             return false;

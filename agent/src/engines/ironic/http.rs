@@ -12,7 +12,7 @@ use crate::http::server::{Head, read_head, send_head};
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 /// The longest text of a fault, in characters.
 const MAX_FAULT_CHARS: usize = 1000;
-/// How much of a body that nobody wants is read, so that the response is not lost when the connection closes.
+/// Maximum length of an unwanted body that is read, so that the response is not lost when the connection closes.
 const MAX_SKIPPED_BYTES: u64 = 64 * 1024;
 
 /// A response.
@@ -41,7 +41,7 @@ pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 /// Head, body and permit of a request.
 type Request<'a> = (Head, Vec<u8>, Permit<'a>);
 
-/// What answers requests.
+/// A handler of requests.
 pub(super) trait Handler: Send + Sync {
     /// Decides by its head whether a request is read further.
     ///
@@ -52,7 +52,7 @@ pub(super) trait Handler: Send + Sync {
     /// Answers a request.
     fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer;
 
-    /// Whether no further connection is accepted.
+    /// True if no further connection is accepted.
     fn is_closed(&self) -> bool;
 }
 

@@ -12,7 +12,7 @@ use super::api::{Api, refused};
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 
-/// How an inspection ended.
+/// The end of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inspected {
     /// Ironic has the document; the node's UUID, if the answer names it.
@@ -63,7 +63,7 @@ pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
     })
 }
 
-/// What to do about a refused inspection.
+/// Returns advice on a refused inspection.
 fn advice(status: u16, fault: &str, macs: &str) -> Option<String> {
     let advice = match status {
         404 if fault.contains("API version") => {

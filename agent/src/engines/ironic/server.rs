@@ -21,9 +21,9 @@ use crate::http::server::{Timed, accept};
 
 /// Most connections at once.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a client may take for the handshake and its request.
+/// Time limit for a client's handshake and request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// How long it may take to receive the answer.
+/// Time limit for a client to receive the answer.
 const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 /// Stack of the thread of a connection.
 const STACK_BYTES: usize = 512 << 10;

@@ -38,7 +38,7 @@ pub(super) const ARGUMENTS: [(&str, &str); 11] = [
     ("console", "consoles of the installed system"),
 ];
 
-/// What a step belongs to.
+/// The kind of operation that a step belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Deploy,

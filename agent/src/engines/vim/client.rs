@@ -34,9 +34,9 @@ pub enum Answer {
     NotYet {
         /// The VIM's id for the node, if it sent one.
         node_id: Option<String>,
-        /// How long to wait, with jitter.
+        /// Time to wait, with jitter.
         wait: Duration,
-        /// Where to ask next, if it said so.
+        /// Address to ask next, if it gave one.
         location: Option<Url>,
     },
     /// 404: the VIM does not know the node.
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// Whether a body is JSON with a key of an instruction, so that the VIM wrote it and learns what is wrong with it.
+/// True if a body is JSON with a key of an instruction, so that the VIM wrote it and learns what is wrong with it.
 fn resembles_instruction(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Keys {

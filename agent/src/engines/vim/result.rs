@@ -7,7 +7,7 @@ use crate::api::{self, API_VERSION, JobResult, Neighbours};
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
 
-/// What a result says beside the outcome.
+/// The fields of a result besides the outcome.
 #[derive(Debug, Clone, Default)]
 pub struct Heading {
     /// The node.
