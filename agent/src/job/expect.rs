@@ -1,4 +1,4 @@
-//! What the instruction expects of the machine, compared with the last report.
+//! Compares the instruction's expectations of the machine with the last report.
 
 use std::cmp::Reverse;
 
@@ -21,7 +21,7 @@ impl Job<'_> {
         self.expectations = expected.and_then(|keys| Expectations::parse_keys(keys).ok());
     }
 
-    /// How the machine, as it is now, deviates from what is expected.
+    /// Lists the deviations of the machine, as it is now, from what is expected.
     fn deviations(&self) -> Vec<Finding> {
         let Some(expectations) = &self.expectations else { return Vec::new() };
         match serde_json::from_slice::<Value>(&self.collected.report) {
@@ -36,7 +36,7 @@ impl Job<'_> {
         }
     }
 
-    /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
+    /// Lists the faults of the machine and its deviations from what is expected; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
         self.findings_with(self.sampled.as_ref())
     }

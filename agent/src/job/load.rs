@@ -23,8 +23,8 @@ pub struct WaitingLoad {
 struct State {
     /// With the time at which it is over.
     running: Option<(Load, Instant)>,
-    /// Whether one has run since the last report: one that finds nothing is not repeated until the VIM asks for a report, or
-    /// withdraws its permission and gives it again.
+    /// True if one has run since the last report: one that finds nothing is not repeated until the VIM asks for a
+    /// report, or withdraws its permission and gives it again.
     has_run: bool,
     /// The event of a load that has ended, until it is posted.
     ended: Option<(EventState, String)>,

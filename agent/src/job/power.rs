@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
-/// How long the machine may take to switch off.
+/// Time limit for the machine to switch off.
 pub(crate) const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
-/// How often the program is looked at.
+/// Interval between checks of the program.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Runs the program and waits for the signal.

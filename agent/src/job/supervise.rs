@@ -31,17 +31,17 @@ use crate::uuid;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
-/// How often the parent looks after its child.
+/// Interval at which the parent checks its child.
 const POLL: Duration = Duration::from_millis(50);
-/// How often the parent reads how far the child is.
+/// Interval at which the parent reads the child's progress.
 const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
-/// How long a child may take until it catches signals.
+/// Time limit for a child to begin to catch signals.
 const START_LIMIT: Duration = Duration::from_secs(1);
-/// How long a child that has done its job may take to end.
+/// Time limit for a child that has done its job to end.
 const HANGING_LIMIT: Duration = Duration::from_secs(10);
-/// How long to wait before a child that crashed is started again.
+/// Time to wait before a child that crashed is started again.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
-/// How long the processes of a child that died may take to end.
+/// Time limit for the processes of a child that died to end.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
 /// In the child: writes checkpoints from now on, and returns true. In the parent: returns false.
@@ -195,7 +195,7 @@ fn end_orphans() {
     warn!("a process of the job does not end");
 }
 
-/// What ended the child, in words.
+/// Describes the cause of the child's end.
 fn cause(found: &Checkpoint, ended: ProcessStatus) -> String {
     match (&found.panic, ended.signal().and_then(|number| Signal::try_from(number).ok())) {
         (Some(panic), _) => format!("a bug ended the agent: {panic}"),

@@ -23,7 +23,7 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 const BLOCKED_WAIT: Duration = Duration::from_mins(1);
 /// One wait in this number shows the faulty part on the console again, which other lines push off the screen.
 const WAITS_PER_BANNER: u32 = 5;
-/// How many refused instructions are remembered.
+/// Maximum number of refused instructions that are remembered.
 const MAX_REFUSED: usize = 64;
 
 /// Codes of faults outside of the instruction, which pass by themselves, in addition to statuses of a server that do
@@ -32,7 +32,7 @@ const MAX_REFUSED: usize = 64;
 const PASSING: [Code; 4] =
     [Code::IgnitionFetch, Code::ImageFetch, Code::ImageStalled, Code::ImageTruncated];
 
-/// Whether what a code stands for may pass by itself.
+/// True if the fault that a code names may pass by itself.
 fn is_passing(code: &str) -> bool {
     let status = code.strip_prefix("HTTP_").and_then(|status| status.parse().ok());
     status.is_some_and(is_transient) || PASSING.iter().any(|passing| passing.to_string() == code)
@@ -63,15 +63,15 @@ pub(super) struct Refused {
 /// A node whose findings prevent the install.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
-    /// What the console shows meanwhile.
+    /// The text on the console meanwhile.
     pub(super) banner: Option<String>,
-    /// What its QR code says, if one is shown.
+    /// The content of its QR code, if one is shown.
     pub(super) summary: Option<Summary>,
     n_waits: u32,
 }
 
 impl Refused {
-    /// Whether findings prevented the install.
+    /// True if findings prevented the install.
     fn is_blocked(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| !seen.blocking.is_empty())
     }
@@ -105,7 +105,7 @@ impl Refusals {
 }
 
 impl Job<'_> {
-    /// What to do after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
+    /// Returns the action after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
     pub(super) fn after(&mut self, ended: Ended, on_refusal: Option<OnRefusal>) -> Next {
         let policy = on_refusal.unwrap_or(self.settings.on_refusal);
         let Some(result) = ended.result.as_deref() else { return Next::End(ended) };
@@ -229,7 +229,7 @@ impl Job<'_> {
         }
     }
 
-    /// How long a wait may last. The VIM is asked once more when `--give-up-after` passes.
+    /// Returns the time limit for a wait. The VIM is asked once more when `--give-up-after` passes.
     fn granted(&self, wait: Duration) -> Duration {
         // An hour and its jitter.
         let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
