@@ -20,12 +20,12 @@ use super::token::{Token, TokenHeader};
 use super::url::Url;
 use crate::api::IGNITION_MEDIA_TYPE;
 
-/// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
+/// Time limit for a request that was sent after a signal; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
 /// The same for the result, without which the VIM does not know how the job ended. All requests after a signal and the
 /// remaining events fit into the five seconds in which the agent ends.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// How often a request that is under way is checked for a signal.
+/// Interval at which a request that is under way is checked for a signal.
 const POLL: Duration = Duration::from_millis(50);
 /// Stack of the thread of a request; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
@@ -39,7 +39,7 @@ struct Raw {
     is_cut: bool,
 }
 
-/// Where a request broke off.
+/// The point at which a request broke off.
 enum Broken {
     NoResponse(ureq::Error),
     InBody(std::io::Error),

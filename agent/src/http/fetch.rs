@@ -8,11 +8,11 @@ use super::request::Request;
 use super::retry::{Failed, Why};
 use super::url::Url;
 
-/// How much of an image is read before the disk is touched, in bytes.
+/// Length of an image's start that is read before the disk is touched, in bytes.
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
-/// How long to retry a source that fails.
+/// Time for which to retry a source that fails.
 pub(super) const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// How often to try a source that the server refuses (404 and the like).
+/// Maximum number of tries of a source that the server refuses (404 and the like).
 const MAX_REFUSED: u32 = 2;
 
 /// The start of an image.

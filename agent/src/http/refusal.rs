@@ -1,4 +1,4 @@
-//! What an error status means, and what to do about it.
+//! Explains an error status, with advice.
 
 use super::request::Response;
 use super::retry::{Failed, Why, is_transient};

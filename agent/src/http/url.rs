@@ -109,7 +109,7 @@ impl Url {
         Uri::try_from(self.to_string()).is_ok()
     }
 
-    /// Whether it is `https`.
+    /// True if it is `https`.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
@@ -139,7 +139,7 @@ impl Url {
         url.is_same_origin(self).then_some(url)
     }
 
-    /// Whether scheme, host and port are the same.
+    /// True if scheme, host and port are the same.
     #[must_use]
     pub fn is_same_origin(&self, other: &Self) -> bool {
         self.scheme == other.scheme && self.authority == other.authority
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Url {
     }
 }
 
-/// Whether the port of an address can exist. An address without a port, or of another form, passes.
+/// True if the port of an address can exist. An address without a port, or of another form, passes.
 #[must_use]
 pub fn has_possible_port(address: &str) -> bool {
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
