@@ -69,7 +69,7 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     lines.text
 }
 
-/// How a step ended.
+/// The end of a step.
 enum Step {
     /// A finding of it is at least a warning.
     Failed,
@@ -132,7 +132,7 @@ fn step(
     step
 }
 
-/// Whether the first evidence of a fault, which decided its class, is one of these findings.
+/// True if the first evidence of a fault, which decided its class, is one of these findings.
 fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
     let Some(first) = fault.evidence.first() else { return false };
     findings.iter().any(|finding| first.is_of(finding))
@@ -144,7 +144,7 @@ fn content(fault: &Fault) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string_pretty(fault).ok()?).ok()
 }
 
-/// Whether anything was read of it. A section may be there with nothing known in it.
+/// True if anything was read of it. A section may be there with nothing known in it.
 fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {

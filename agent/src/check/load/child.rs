@@ -24,12 +24,12 @@ use super::memory::{Budget, Memory, Wrong};
 
 /// The environment variable that makes the program such a child: CPU, seconds, bytes, floor.
 pub(super) const VARIABLE: &str = "RUN_COREOS_INSTALLER_LOAD";
-/// How long kernels run before the next block of memory is tested: this, or as long as the block before took.
+/// Time for which kernels run before the next block of memory is tested: this, or as long as the block before took.
 const SLICE: Duration = Duration::from_millis(10);
 /// Longer would delay the end.
 const MOST: Duration = Duration::from_secs(1);
 
-/// What a child has to do.
+/// The task of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     pub(super) cpu: u32,
@@ -127,7 +127,7 @@ fn pin(cpu: u32) -> nix::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
-/// Whether the parent has closed the pipe, or is gone.
+/// True if the parent has closed the pipe, or is gone.
 fn is_over() -> bool {
     let stdin = stdin();
     let mut waits = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];

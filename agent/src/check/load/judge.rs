@@ -1,4 +1,4 @@
-//! What the processes of a load say about CPUs and memory.
+//! Judges CPUs and memory by the processes of a load.
 //!
 //! A CPU is named only for what it did itself: its results were wrong, or the process on it crashed or got stuck while
 //! another CPU did the same work. Everything else makes it untested, not faulty.
@@ -10,7 +10,7 @@ use probes::cpuset::CpuSet;
 use probes::findings::{Finding, row};
 use probes::parts::logical_cpu;
 
-/// How the process of one CPU ended.
+/// The end of the process of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// By itself.
@@ -30,22 +30,22 @@ pub enum End {
 pub struct Outcome {
     /// Number of the logical CPU.
     pub cpu: u32,
-    /// What it wrote; the lines are those of `child`.
+    /// Its output; the lines are those of `child`.
     pub output: String,
-    /// How it ended.
+    /// Its end.
     pub end: End,
 }
 
-/// What a load showed.
+/// The results of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The faults.
     pub findings: Vec<Finding>,
     /// CPUs that were not tested, or not to the end, by the reason.
     pub untested: BTreeMap<String, CpuSet>,
-    /// How many CPUs computed to the end.
+    /// Number of CPUs that computed to the end.
     pub n_cpus: usize,
-    /// How much memory was written and read back.
+    /// Number of bytes of memory that were written and read back.
     pub memory_bytes: u64,
 }
 
@@ -120,7 +120,7 @@ impl Verdict {
     }
 }
 
-/// What the process shows about its CPU: evidence of a fault, or nothing.
+/// Returns the evidence of a fault that the process shows about its CPU, if there is any.
 ///
 /// # Errors
 /// Why it shows nothing: the CPU was not tested, or not to the end.
@@ -158,7 +158,7 @@ fn fault(
     Err(format!("the test {end}"))
 }
 
-/// Whether nothing but a wrong result ends a process like this: no other process and no lack of memory.
+/// True if nothing but a wrong result ends a process like this: no other process and no lack of memory.
 fn is_fault_of_cpu(end: &End) -> bool {
     const CRASHES: [Signal; 7] = [
         Signal::SIGSEGV,

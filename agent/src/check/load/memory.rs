@@ -21,14 +21,14 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const PAGE_NUMBER: u64 = (1 << 55) - 1;
 const IS_PRESENT: u64 = 1 << 63;
 
-/// How much memory a test may use.
+/// The memory that a test may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
     /// Most bytes of this test.
     pub(super) bytes: u64,
     /// The test takes no more once the machine has less than this available.
     pub(super) floor_bytes: u64,
-    /// How long the test may take more memory; after that, what it has is read back.
+    /// Time for which the test may take more memory; after that, what it has is read back.
     pub(super) growth: Duration,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Wrong {
     pub(super) physical: Option<u64>,
     pub(super) found: u64,
     pub(super) expected: u64,
-    /// What a second read gave.
+    /// The result of a second read.
     pub(super) again: u64,
 }
 
@@ -52,9 +52,9 @@ pub(super) struct Memory {
     /// The block to fill or to read back next.
     next: usize,
     is_reading_back: bool,
-    /// How often all blocks were read back.
+    /// Number of times that all blocks were read back.
     n_passes: u64,
-    /// How many words were read back differently.
+    /// Number of words that were read back differently.
     pub(super) n_wrong: u64,
 }
 
@@ -64,7 +64,7 @@ impl Memory {
         Self { budget, blocks, next: 0, is_reading_back: false, n_passes: 0, n_wrong: 0 }
     }
 
-    /// How many bytes were read back at least once.
+    /// Returns the number of bytes that were read back at least once.
     pub(super) fn tested_bytes(&self) -> u64 {
         let is_first = self.n_passes == 0;
         let n = if is_first && !self.is_reading_back { 0 } else { self.blocks.len() };

@@ -26,13 +26,13 @@ pub use child::Task;
 pub use judge::{End, Outcome, Verdict, judge};
 use memory::Budget;
 
-/// How much longer than asked a process may run: the machine is read under load at the end.
+/// Time that a process may run longer than asked: the machine is read under load at the end.
 const READING: Duration = Duration::from_secs(5);
-/// How long the processes may take to end.
+/// Time limit for the processes to end.
 const GRACE: Duration = Duration::from_secs(4);
 /// CPU time that a stuck process uses meanwhile. A round of computations takes 1 ms, and 20 ms in an emulated CPU.
 const STUCK: Duration = Duration::from_secs(2);
-/// How often the parent looks.
+/// Interval between checks by the parent.
 const POLL: Duration = Duration::from_millis(20);
 /// Most bytes that are read from a process; its lines are far fewer.
 const MOST_BYTES: u64 = 16 << 10;
@@ -179,7 +179,7 @@ fn machine() -> Machine {
 }
 
 impl Verdict {
-    /// What was tested.
+    /// Summarises the test.
     #[must_use]
     pub fn summary(&self) -> String {
         format!(
