@@ -7,16 +7,16 @@ use std::os::fd::AsFd;
 /// Columns and rows of a terminal whose size is unknown, such as a serial line.
 const USUAL: (usize, usize) = (80, 25);
 
-/// Where a QR code is shown.
+/// The screen for a QR code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     /// Columns.
     pub columns: usize,
     /// Rows that the code may fill.
     pub rows: usize,
-    /// Whether it shows characters other than ASCII.
+    /// True if it shows characters other than ASCII.
     pub is_utf8: bool,
-    /// Whether it obeys escape sequences for colours.
+    /// True if it obeys escape sequences for colours.
     pub is_colored: bool,
 }
 
@@ -37,7 +37,7 @@ fn size_in(variable: impl Fn(&str) -> Option<OsString>) -> (usize, usize) {
     (number("COLUMNS").unwrap_or(USUAL.0), number("LINES").unwrap_or(USUAL.1))
 }
 
-/// Whether the locale is one with UTF-8, or none is chosen: services have none, and today's terminals show UTF-8.
+/// True if the locale is one with UTF-8, or none is chosen: services have none, and today's terminals show UTF-8.
 fn shows_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     if variable("TERM").is_some_and(|term| term == "dumb") {
         return false;

@@ -1,4 +1,4 @@
-//! What a QR code says: which machine it is, then its worst faults with code, part and place, then advice.
+//! The text of a QR code: the machine's identity, then its worst faults with code, part and place, then advice.
 
 use probes::faults::{Fault, Suspect};
 use probes::findings::{Finding, Severity};
@@ -18,26 +18,26 @@ const LEAST_CHARS: [usize; 4] = [48, 32, 24, 15];
 /// More faults than this are only counted.
 const MAX_ENTRIES: usize = 50;
 
-/// What is said of a machine without faults.
+/// The text for a machine without faults.
 const SOUND: &str = "no critical finding, no warning";
 
 /// The lines of a QR code. The first ones are always there; the others are cut where the code would not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Which machine it is, and what happened to it.
+    /// The machine's identity, and what happened to it.
     head: Vec<String>,
     /// A list of lines for each fault.
     entries: Vec<Vec<String>>,
-    /// How many lines of the head name the machine: who reads the code is probably next to it.
+    /// Number of lines of the head that name the machine: who reads the code is probably next to it.
     n_machine: usize,
-    /// How many faults have no entry.
+    /// Number of faults without an entry.
     n_more: usize,
-    /// How many of the first entries are no faults. Then every entry may be cut.
+    /// Number of the first entries that are not faults. Then every entry may be cut.
     n_reasons: usize,
 }
 
 impl Summary {
-    /// What is wrong with the machine of `report`.
+    /// Summarises the faults of the machine of `report`.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let machine = machine_name(report.machine.as_ref(), &report.node_id);
@@ -139,13 +139,13 @@ impl Summary {
     }
 }
 
-/// Whether a finding is worth a line in a small code.
+/// True if a finding is worth a line in a small code.
 #[must_use]
 pub fn is_fault(finding: &Finding) -> bool {
     finding.severity != Severity::Info
 }
 
-/// What is wrong with which part, then what to do.
+/// Returns the lines of a fault with its part, then the advice.
 fn entry(finding: &Finding, fault: Option<&Fault>) -> Vec<String> {
     let severity = finding.severity.as_str();
     let suspects = fault.and_then(|fault| part(&fault.suspects));
