@@ -43,7 +43,7 @@ pub fn covered(header: &Header, partitions: &[Partition], sector_bytes: u64) -> 
 /// Finds metadata in these parts of a disk.
 ///
 /// # Errors
-/// In words: a part cannot be read.
+/// A message if a part cannot be read.
 pub fn find(
     disk_bytes: u64,
     gaps: &[Range<u64>],

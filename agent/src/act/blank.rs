@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(super) enum NotBlank {
     /// There are data at this offset in bytes.
     Data(u64),
-    /// It could not be read, in words.
+    /// It could not be read; the reason.
     Unread(String),
 }
 

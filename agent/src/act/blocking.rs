@@ -23,7 +23,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// This policy of the node's configuration with what the instruction says: its severity replaces that of the
+    /// This policy of the node's configuration, combined with the instruction's: its severity replaces that of the
     /// configuration, its lists are added.
     #[must_use]
     pub fn with(&self, order: &Order) -> Self {
@@ -74,7 +74,7 @@ impl Policy {
     }
 }
 
-/// Checks a text of the lists: a misspelt code would silently allow what it should prevent.
+/// Checks a text of the lists: a misspelt code would silently allow an install that it should prevent.
 ///
 /// # Errors
 /// If no finding has the code.
@@ -149,7 +149,7 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
-    /// The keys of what blocks.
+    /// The keys of the findings that block.
     fn blocking(policy: &Policy) -> Vec<String> {
         let findings = [
             finding("memory.ecc.uncorrectable", "DIMM A1"),

@@ -25,7 +25,7 @@ pub(super) trait Process {
     fn group(&self) -> u32;
     /// Returns its exit status; `None` while it runs. Never waits.
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
-    /// Sends a signal to it and to what it has started.
+    /// Sends a signal to it and to the processes that it has started.
     fn signal(&mut self, signal: Signal);
 }
 
@@ -45,7 +45,7 @@ impl Process for Child {
     }
 }
 
-/// Starts a program; what it writes to either of its outputs comes through the channel.
+/// Starts a program; both of its outputs come through the channel.
 pub(super) fn spawn(
     program: &Path,
     args: &[String],

@@ -1,7 +1,8 @@
-//! The decision which disk is written, as a pure function of the disks, the instruction and the policy, so that it
-//! can be repeated on new facts and shown without writing anything.
+//! The choice of the disk to write, as a pure function of the disks, the instruction and the policy, so that it can be
+//! repeated on new facts and shown without writing anything.
 //!
-//! First comes the disk that is meant, out of all disks; then whether it may be written. Anything unclear is refused.
+//! The first step finds the disk that is meant, out of all disks; the second checks that it may be written. Anything
+//! unclear is refused.
 
 use formats::wwn;
 use probes::block::{Disk, Obstacle, ObstacleKind};
@@ -54,7 +55,7 @@ impl<'a> Wanted<'a> {
 pub struct Decision<'d> {
     /// The disk.
     pub disk: &'d Disk,
-    /// Why it is this one and why it may be written, in words.
+    /// The reasons why it is this one and may be written.
     pub because: Vec<Say>,
     /// The existing data that may be overwritten.
     pub policy: ExistingDataPolicy,

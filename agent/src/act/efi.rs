@@ -27,10 +27,10 @@ const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
 /// The entry's name in the firmware's menu.
 const DESCRIPTION: &str = "CoreOS";
 
-/// Ensures that a boot entry leads to the EFI system partition `esp`; returns which one does.
+/// Ensures that a boot entry leads to the EFI system partition `esp`; returns a description of the entry.
 ///
 /// # Errors
-/// In words: the variables cannot be read or written, or what was written does not read back.
+/// A message if the variables cannot be read or written, or if the written data does not read back.
 pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Result<String, String> {
     let loader = best_loader(loaders).ok_or("no boot loader to start")?;
     let order = boot_order(efivars)?;
@@ -81,8 +81,8 @@ fn write(efivars: &Path, name: &str, value: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The order of the entries; none if there is no such variable. One that cannot be read is an error: to write
-/// a new one would lose it.
+/// The order of the entries; empty without such a variable. One that cannot be read is an error: to write a new one
+/// would lose it.
 fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     let path = variable(efivars, "BootOrder");
     let order = match read(efivars, "BootOrder") {

@@ -31,10 +31,11 @@ pub struct Erasure<'a> {
 }
 
 impl Erasure<'_> {
-    /// Erases the partition tables, or writes one that lists only the partitions to keep. Says what was done.
+    /// Erases the partition tables, or writes one that lists only the partitions to keep. Returns a description of the
+    /// change.
     ///
     /// # Errors
-    /// In words: it could not be written, or does not read back.
+    /// A message if it could not be written, or does not read back.
     pub fn run(&self, disk_guid: Guid) -> Result<String, String> {
         let (built, what) = if self.keep.is_empty() {
             (self.zeros()?, "its partition tables were erased".to_owned())

@@ -1,4 +1,4 @@
-//! The data on the chosen disk, and whether the policy allows to overwrite it.
+//! Finds the data on the chosen disk and checks that the policy allows overwriting it.
 
 use std::collections::BTreeSet;
 
@@ -99,7 +99,7 @@ fn labelled(label: Option<&String>) -> String {
     label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
 }
 
-/// Checks that the policy allows overwriting the data on the disk. Returns why, in words.
+/// Checks that the policy allows overwriting the data on the disk. Returns the reason.
 ///
 /// # Errors
 /// `EXISTING_DATA` with what was found.

@@ -31,7 +31,7 @@ pub(super) enum Cut {
     Stopped,
     /// It did not finish in time.
     TooLong,
-    /// It hangs in the kernel because of the disk; what the kernel says.
+    /// It hangs in the kernel because of the disk; contains the kernel's data.
     Hung(String),
 }
 
@@ -137,7 +137,7 @@ impl Follower<'_> {
         tail.push(line);
     }
 
-    /// Reports what is new of the image.
+    /// Reports changes of the image.
     fn follow_stream(&self, run: &mut Run, progress: Progress<'_>) {
         let Some(stream) = self.stream else { return };
         // An installer that waits for the image does not hang because of the disk.

@@ -1,7 +1,7 @@
 //! One install from an order to its outcome: preflight, write, proof.
 //!
-//! It knows neither who ordered it nor who is told: an engine gives the order, watches, and makes of the outcome what its
-//! fleet understands.
+//! It knows neither the source of the order nor the receiver of the outcome: an engine gives the order, watches, and
+//! converts the outcome into the form of its fleet.
 
 use std::sync::Arc;
 
@@ -54,11 +54,11 @@ pub enum Mark {
     Tries(u32),
     /// Descriptions of what was active on the disk and was taken down.
     TakenDown(Vec<String>),
-    /// Metadata that was erased at the end of the disk, in words.
+    /// Descriptions of the metadata that was erased at the end of the disk.
     Erased(Vec<String>),
 }
 
-/// Reads what is wrong with the machine, the worst first; a disk that cannot be read is one of them.
+/// Reads the faults of the machine, the worst first; a disk that cannot be read is one of them.
 pub type Findings<'a> = dyn Fn(Option<&Unreadable>) -> Vec<Finding> + 'a;
 
 /// The inputs of an install besides its order.
@@ -196,7 +196,7 @@ impl Act<'_> {
         }
     }
 
-    /// Checks that the configuration allows what the order asks for, and that this agent can do it.
+    /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
         // There are no digests of the live image's own image, whose files are those of the live system.
         if order.verify == Verify::Full && order.image.is_none() {

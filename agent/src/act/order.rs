@@ -138,7 +138,8 @@ pub struct StreamSource {
 /// The disk to write: at most one of `device` and `hints`; without both, the only one.
 ///
 /// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
-/// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
+/// disks that no instruction can mean are left out, such as optical drives, the live medium, and disks too small for
+/// the image.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiskChoice {
     /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may

@@ -28,8 +28,8 @@ const MAX_TEXT_BYTES: u64 = 4096;
 const DIGEST_BYTES: u64 = 32;
 /// More files than these do not lie in a live image.
 const MAX_FILES: usize = 16;
-/// The size that a disk must have if the osmet file is of another version, so that its size is unknown: what
-/// Fedora `CoreOS` requires for the root file system alone.
+/// The size that a disk must have if the osmet file is of another version, so that its size is unknown: the requirement
+/// of Fedora `CoreOS` for the root file system alone.
 const LEAST_DISK_BYTES: u64 = 8 << 30;
 
 /// Facts that an osmet file contains about its image.

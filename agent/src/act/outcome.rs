@@ -34,7 +34,7 @@ pub struct Outcome {
     pub image: Option<WrittenImage>,
     /// Descriptions of what was active on the disk and was taken down before the write.
     pub taken_down: Vec<String>,
-    /// Metadata that was erased after the write because the image does not overwrite it, in words.
+    /// Descriptions of the metadata that was erased after the write because the image does not overwrite it.
     pub erased: Vec<String>,
     /// Harmless facts that are worth knowing.
     pub warnings: Vec<String>,

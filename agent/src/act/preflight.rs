@@ -175,7 +175,7 @@ fn unverifiable(image: &Image) -> Failure {
         .advise("set verify to sample, or pack the image with xz, gzip or zstd and usual settings")
 }
 
-/// Refuses a disk that is in use, unless the choice allowed to take down what is active on it, and that is possible.
+/// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible.
 fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
     if takedown::is_needed(disk) {
         return takedown::check(disk, system);

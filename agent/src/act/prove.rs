@@ -27,7 +27,7 @@ use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 use crate::uuid;
 
-/// Time limit for reading what the disk contains before the write.
+/// Time limit for reading the disk's content before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
 /// Time limit for reading the beginning of the live image's own image.
 const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
@@ -57,10 +57,10 @@ pub(super) struct OnDisk<'a> {
     pub(super) disks: Vec<Disk>,
 }
 
-/// Reads what must be the same after the write.
+/// Reads the content that must be the same after the write.
 ///
 /// # Errors
-/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
+/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: unreadable content cannot be compared later.
 pub(super) fn read_before(
     target: &Target,
     order: &Order,
@@ -221,7 +221,7 @@ fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
     disks.into_iter().filter(is_other).collect()
 }
 
-/// Makes a disk that failed the proof unbootable. Says what was done.
+/// Makes a disk that failed the proof unbootable. Returns a description of the change.
 fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, String> {
     let file = target.writable().map_err(|failure| failure.message.to_string())?;
     let disk = target.disk();
@@ -240,7 +240,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     ask_within("erase", limit, &stop, erase).unwrap_or_else(|why| Err(why.to_string()))
 }
 
-/// A check that failed, in words: `image_content: found …, expected …`.
+/// Describes a check that failed: `image_content: found …, expected …`.
 fn difference(check: &Check) -> String {
     format!(
         "{}: found {}, expected {}",

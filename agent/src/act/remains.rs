@@ -38,11 +38,11 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
     })
 }
 
-/// Erases what is left of them after the write: everything in the last 2 MiB that neither a partition nor the table
-/// covers. Returns what there was, in words.
+/// Erases their remains after the write: everything in the last 2 MiB that neither a partition nor the table covers.
+/// Returns descriptions of the erased data.
 ///
 /// # Errors
-/// In words: the disk is another one, does not respond, or cannot be read or written.
+/// A message if the disk is another one, does not respond, or cannot be read or written.
 pub fn erase(target: &Target) -> Result<Vec<String>, String> {
     let message = |failure: Failure| failure.message.to_string();
     let disk = target.disk();

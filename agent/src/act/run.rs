@@ -32,7 +32,7 @@ pub struct Task<'a> {
     pub selection: Selection<'a>,
 }
 
-/// Writes the disk, and adds to the outcome what became of it. Returns all disks as they were right before the last run.
+/// Writes the disk, and adds its state to the outcome. Returns all disks as they were right before the last run.
 ///
 /// # Errors
 /// Nothing was written, or not all; `outcome.state` says which.
@@ -118,13 +118,13 @@ fn confirm(
     if stop.is_stopped() { Err(stopped()) } else { confirmed }
 }
 
-/// Says what is true of the disk from now on, for the process that reports a crash.
+/// Records the state of the disk from now on, for the process that reports a crash.
 fn record(watch: &dyn Watch, state: DiskState, tries: u32) {
     watch.note(Mark::State(state));
     watch.note(Mark::Tries(tries));
 }
 
-/// Takes down what is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
+/// Takes down everything that is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
 fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Result<(), Failure> {
     takedown::keep_inactive(task.target.disk(), task.selection.system)?;
     if !takedown::is_needed(task.target.disk()) {

@@ -56,7 +56,7 @@ impl Saved {
         self.0.iter().any(|kept| kept.keeps(part))
     }
 
-    /// Refuses if a pattern matches no partition of the disk: what it should keep would be overwritten.
+    /// Refuses if a pattern matches no partition of the disk: the data that it should keep would be overwritten.
     ///
     /// # Errors
     /// `SAVED_PARTITION` with the patterns, and the labels that exist.
@@ -92,7 +92,7 @@ impl Kept {
     }
 }
 
-/// The partitions of a disk, in words.
+/// Describes the partitions of a disk.
 fn there(disk: &Disk) -> String {
     let name = |part: &Partition| {
         let number = part.number.map_or_else(|| "?".to_owned(), |number| number.to_string());

@@ -1,7 +1,7 @@
-//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. To overwrite one member
-//! destroys what lies on the others too, so no policy allows it; whether they are active at the moment does not count.
+//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. Overwriting one member
+//! destroys the data on the others too, so no policy allows it; whether they are active at the moment does not count.
 //!
-//! A half of a RAID 1 is no such member: the other half keeps everything.
+//! A half of a RAID 1 is not such a member: the other half keeps everything.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     ))
 }
 
-/// The members that a volume shares its content with, in words; `None` if it shares it with none.
+/// Describes the members that a volume shares its content with; `None` if it shares it with none.
 fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> Option<String> {
     let found = volume.filesystem;
     let membership = found.membership.as_deref();

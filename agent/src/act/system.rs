@@ -1,4 +1,4 @@
-//! The system whose disks are written, and what an install asks of its kernel.
+//! The system whose disks are written, and the kernel operations of an install.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -71,7 +71,7 @@ pub trait Kernel: fmt::Debug + Send + Sync {
         Err(io::Error::other(format!("this kernel takes nothing down: {step:?}")))
     }
 
-    /// Keeps what is taken down from being started again. Returns how long that takes to have an effect.
+    /// Keeps everything that is taken down from being started again. Returns the time until that has an effect.
     ///
     /// # Errors
     /// As the kernel answers.
@@ -186,7 +186,7 @@ impl System {
     /// The facts of every disk as they are now; `None` if only those of the report are known.
     ///
     /// # Errors
-    /// In words: they could not be collected in time.
+    /// A message if they could not be collected in time.
     pub(crate) fn disks(&self) -> Result<Option<Vec<Disk>>, String> {
         in_words(self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks()))
     }
@@ -215,7 +215,7 @@ impl System {
     /// gone.
     ///
     /// # Errors
-    /// In words: there is no answer in time.
+    /// A message if there is no answer in time.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
@@ -229,7 +229,7 @@ impl System {
     /// As [`System::ask`], without waiting for the answer.
     ///
     /// # Errors
-    /// In words: there is no thread.
+    /// A message if no thread can be started.
     pub(super) fn start<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,

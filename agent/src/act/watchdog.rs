@@ -1,4 +1,4 @@
-//! Watches a run of coreos-installer that makes no progress: what the kernel says of its processes and of the disk.
+//! Watches a run of coreos-installer that makes no progress: it reads the kernel's data on its processes and the disk.
 //!
 //! Sources: `/proc/<pid>/task/<tid>/{stat,wchan,stack}` (proc(5); the stack needs root and `CONFIG_STACKTRACE`) and
 //! the disk's counters (`probes::block::current_io`). The samples are taken on threads of their own, so that no
@@ -101,7 +101,7 @@ impl Sample {
         is_idle && ((in_flight(self) && in_flight(earlier)) || (waits(self) && waits(earlier)))
     }
 
-    /// The sample in words.
+    /// Describes the sample.
     pub(super) fn describe(&self, device: &str) -> String {
         let process = match &self.thread {
             Some(thread) => thread.describe(),
@@ -120,7 +120,7 @@ impl Sample {
     }
 }
 
-/// Since when a disk has completed none of its requests. The page cache accepts what the installer writes, and so the
+/// Since when a disk has completed none of its requests. The page cache accepts the installer's writes, and so the
 /// image makes progress, for up to half a minute after the disk has stopped.
 #[derive(Debug, Default)]
 pub(super) struct DiskClock {

@@ -10,7 +10,7 @@ use crate::strict_json;
 /// `KEY=` follows is a part of the value, as in `model=a,b`.
 ///
 /// # Errors
-/// In words: no pair and no JSON object, or the same key twice.
+/// A message if a text is neither a pair nor a JSON object, or if a key occurs twice.
 pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {

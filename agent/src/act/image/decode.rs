@@ -114,7 +114,7 @@ impl<R: Read> Read for XzReader<R> {
     }
 }
 
-/// The first `max_bytes` of an image that begins with `packed`, or what can be decompressed of them.
+/// The first `max_bytes` of an image that begins with `packed`, or as many as can be decompressed.
 #[must_use]
 pub(in crate::act) fn first_bytes(packed: &[u8], max_bytes: usize) -> Vec<u8> {
     let mut unpacked = Vec::new();

@@ -66,7 +66,7 @@ fn is_on(metadata: &Metadata, disk: &Disk, system: &System) -> Result<bool, Stri
 /// A small file; `None` if there is none.
 ///
 /// # Errors
-/// In words: it cannot be read or is larger than `max_bytes`.
+/// A message if it cannot be read or is larger than `max_bytes`.
 pub(super) fn if_present(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     match path.try_exists() {
         Ok(false) => Ok(None),

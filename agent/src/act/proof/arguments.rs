@@ -1,7 +1,7 @@
 //! Checks of the boot loader entries: kernel arguments and Ignition platform, in every entry.
 //!
-//! coreos-installer changes the last entry in the order of names (`src/io/bls.rs`); what another entry boots
-//! lacks what was asked for.
+//! coreos-installer changes the last entry in the order of names (`src/io/bls.rs`); a boot of another entry lacks the
+//! requested arguments.
 
 use formats::command_line::{arguments, last_value};
 
@@ -95,8 +95,8 @@ fn wrong_arguments(order: &Order, asked: &[&str], options: &str) -> Vec<String> 
     wrong
 }
 
-/// A serial console as coreos-installer writes it, which adds what was left out: `ttyS0` becomes
-/// `ttyS0,9600n8` (`src/cmdline/console.rs`).
+/// A serial console as coreos-installer writes it, which adds the omitted parts: `ttyS0` becomes `ttyS0,9600n8`
+/// (`src/cmdline/console.rs`).
 fn spelt_out(console: &str) -> Option<String> {
     let (port, settings) = console.split_once(',').unwrap_or((console, ""));
     let number = port.strip_prefix("ttyS").or_else(|| port.strip_prefix("ttyAMA"))?;

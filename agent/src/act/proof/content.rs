@@ -1,5 +1,5 @@
-//! The image's own table and blocks, against what is on the disk. The digests were taken while the image was streamed
-//! to coreos-installer, or are those of the beginning of the live image's own image.
+//! The image's own table and blocks, compared with the disk. The digests were taken while the image was streamed to
+//! coreos-installer, or are those of the beginning of the live image's own image.
 //!
 //! coreos-installer copies an image byte by byte and then changes the boot file system: Ignition config, boot loader
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
@@ -83,7 +83,7 @@ pub(super) fn changed(
 /// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ.
 ///
 /// # Errors
-/// In words: blocks that differ, or why nothing was compared.
+/// A message with the blocks that differ, or with the reason why nothing was compared.
 pub(super) fn blocks(
     disk: &mut Disk,
     facts: Option<&StreamFacts>,

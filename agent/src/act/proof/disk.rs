@@ -60,7 +60,7 @@ impl Disk {
     /// Opens a disk that was not written, for reading. Nothing of its page cache is written or dropped.
     ///
     /// # Errors
-    /// In words: it cannot be opened.
+    /// A message if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let file =
             File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
@@ -103,7 +103,7 @@ impl Disk {
     /// The size of the disk in bytes.
     ///
     /// # Errors
-    /// In words: the kernel does not say.
+    /// A message if the kernel does not report it.
     pub fn size(&self) -> Result<u64, String> {
         // The metadata of a block device has no size.
         (&*self.file).seek(SeekFrom::End(0)).map_err(|error| format!("seeking to the end: {error}"))

@@ -30,7 +30,7 @@ pub(super) type Read<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>, String> + 'a;
 /// The regular files of the archive at the end of a file of `n_bytes`, by path.
 ///
 /// # Errors
-/// In words: no such archive, or a damaged one.
+/// A message if the archive is missing or damaged.
 pub(super) fn appended(n_bytes: u64, read: &Read<'_>) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let none = || "no archive was appended".to_owned();
     let length = stream_bytes(n_bytes, read)?.ok_or_else(none)?;

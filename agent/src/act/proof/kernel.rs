@@ -22,7 +22,7 @@ const ALIGNMENT: u64 = 4;
 /// Checks the files of every entry that names such a directory; `None` if none does.
 ///
 /// # Errors
-/// In words: a file that differs or cannot be read.
+/// A message with a file that differs or cannot be read.
 pub(super) fn check(
     files: &BootFiles,
     entries: &[Entry],

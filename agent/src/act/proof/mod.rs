@@ -1,4 +1,4 @@
-//! Reads back what was written to the disk, without mounting anything.
+//! Reads the written disk back, without mounting anything.
 //!
 //! The partition table and its backup, the file systems labelled `boot` and `root`, the Ignition config and the
 //! boot loader entries, the EFI system partition, and the labels of all other disks. A corrupt disk can neither hang nor crash

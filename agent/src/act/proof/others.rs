@@ -23,7 +23,7 @@ const MAX_DISKS: usize = 256;
 /// The most findings that are named.
 const MAX_NAMED: usize = 16;
 
-/// The check of all other disks. It does not prevent the reboot, and what cannot be read is named.
+/// The check of all other disks. It does not prevent the reboot, and it names the disks that cannot be read.
 pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &Stop) -> Check {
     let wanted =
         "no file system labelled boot, and none of this disk's partitions, on another disk";
@@ -35,7 +35,7 @@ pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &St
 /// this disk's, as a clone has. Names the disks that cannot be read.
 ///
 /// # Errors
-/// In words: what was found, or which disks did not respond.
+/// A message with the findings, or with the disks that did not respond.
 fn boot_labels(
     others: &[probes::block::Disk],
     own: &[Partition],

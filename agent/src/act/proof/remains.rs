@@ -11,7 +11,7 @@ use crate::act::array_metadata::{covered, describe, find, gaps};
 /// members.
 ///
 /// # Errors
-/// In words: what was found, or what cannot be read.
+/// A message with the findings, or with the parts that cannot be read.
 pub(super) fn check(
     disk: &Disk,
     sector_bytes: u64,

@@ -38,7 +38,7 @@ struct Piece {
 /// Reads the partitions that the instruction asks to keep. A disk without a GUID partition table has none.
 ///
 /// # Errors
-/// In words: the disk cannot be read, or the instruction has no valid pattern.
+/// A message if the disk cannot be read, or the instruction has no valid pattern.
 pub(super) fn sample(
     disk: &mut Disk,
     sector_bytes: u64,
@@ -62,10 +62,10 @@ pub(super) fn sample(
         .collect()
 }
 
-/// Checks that each partition is in the table as before, and that its content is what it was.
+/// Checks that each partition is in the table as before, and that its content is unchanged.
 ///
 /// # Errors
-/// In words: what is missing or differs.
+/// A message with the missing and differing partitions.
 pub(super) fn check(
     disk: &mut Disk,
     table: &[Partition],

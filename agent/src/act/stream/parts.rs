@@ -39,7 +39,7 @@ struct Sampler<'a> {
 /// Decompresses parts of an image that begins with `head`, and digests blocks of them.
 ///
 /// # Errors
-/// The image breaks off or is damaged; what was sampled before is in the record.
+/// The image breaks off or is damaged; the record contains the earlier samples.
 pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record) -> io::Result<()> {
     let beginning_bytes = beginning_bytes(head);
     let in_blocks = head.size_bytes.filter(|_| head.format == Format::Xz);
@@ -151,7 +151,7 @@ mod tests {
         output.stdout
     }
 
-    /// Counts what is read.
+    /// Counts the bytes that are read.
     struct Counted<'a>(&'a [u8], &'a mut usize);
 
     impl Read for Counted<'_> {

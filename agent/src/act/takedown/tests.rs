@@ -1,4 +1,4 @@
-//! Taking down what is active on a disk, on simulated kernels.
+//! Tests taking down everything active on a disk, on simulated kernels.
 
 use std::io;
 use std::path::{Path, PathBuf};

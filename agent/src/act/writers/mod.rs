@@ -1,5 +1,5 @@
-//! Programs that write an image to a disk. Each has a folder of its own: what it demands, how it runs, how its output is
-//! read.
+//! Programs that write an image to a disk. Each has its own folder: its requirements, its run, and the parser of its
+//! output.
 
 pub mod coreos_installer;
 

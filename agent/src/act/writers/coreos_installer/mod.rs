@@ -1,4 +1,4 @@
-//! coreos-installer: what it demands, how it runs, what its end means.
+//! coreos-installer: its requirements, its run, and the meaning of its end.
 //!
 //! Nothing outside of this folder knows its options or its output.
 
@@ -32,7 +32,7 @@ use crate::signals::Stop;
 /// The name of the program.
 pub const NAME: &str = "coreos-installer";
 
-/// coreos-installer, and what it writes.
+/// coreos-installer, and the content that it writes.
 pub struct CoreosInstaller<'a> {
     /// The program.
     pub program: &'a Path,

@@ -1,4 +1,4 @@
-//! coreos-installer: whether it exists and is new enough, and its options as a config file or as arguments.
+//! Checks that coreos-installer exists and is new enough, and passes its options as a config file or as arguments.
 //!
 //! Options are the keys of `coreos-installer install --config-file`, which 0.12 brought; older ones, and those
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same

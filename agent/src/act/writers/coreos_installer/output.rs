@@ -62,7 +62,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
     (&["corrupt"], Code::ImageFetch, true),
 ];
 
-/// Determines what the last lines of a failed run mean.
+/// Determines the meaning of a failed run's last lines.
 #[must_use]
 pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
@@ -79,7 +79,7 @@ pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     Meaning { code: Code::InstallerFailed, is_transient: !is_usage && exit_status.is_none() }
 }
 
-/// The error chain in lower case: what follows the first `Error:`, or the last lines.
+/// The error chain in lower case: the text after the first `Error:`, or the last lines.
 fn error_text(lines: &[String]) -> String {
     let first = lines
         .iter()
