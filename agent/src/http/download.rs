@@ -352,7 +352,7 @@ fn first_byte(content_range: &str) -> Option<u64> {
     content_range.trim().strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()
 }
 
-/// Whether a time limit of the client has passed.
+/// True if a time limit of the client has passed.
 fn is_timeout(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
     matches!(cause, Some(ureq::Error::Timeout(_))) || error.kind() == std::io::ErrorKind::TimedOut
