@@ -1,5 +1,5 @@
 //! The requests of assisted-service's agent API (`swagger.yaml` of openshift/assisted-service, base path
-//! `/api/assisted-install`, version 2), and what its refusals mean.
+//! `/api/assisted-install`, version 2), and the meaning of its refusals.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -178,7 +178,7 @@ fn cut(text: &str) -> &str {
     }
 }
 
-/// The failure of a request with an error status, and what to do about it.
+/// The failure of a request with an error status, with advice.
 fn refusal(response: &Response, address: &str) -> Failed {
     let status = response.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };

@@ -1,6 +1,7 @@
-//! The step `connectivity-check`: which other hosts respond, to ARP in the same network (layer 2) and to pings (layer 3).
+//! The step `connectivity-check`: finds the other hosts that respond, to ARP in the same network (layer 2) and to pings
+//! (layer 3).
 //!
-//! IPv6 neighbours are checked by pings only, because no file lists what the kernel learned of them. The MTU of the path
+//! IPv6 neighbours are checked by pings only, because no file lists the kernel's entries for them. The MTU of the path
 //! is not measured.
 
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
 //! The step `installation-disk-speed-check`, without a write: reads of 4 KiB at random places, each followed by
 //! `fdatasync(2)`, which makes the drive flush its cache.
 //!
-//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before anybody has confirmed
-//! which disk that is. This agent never does, so what it measures is a lower bound of what an etcd member would see.
+//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before the disk is confirmed.
+//! This agent never does, so its measurement is a lower bound for an etcd member.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -17,7 +17,7 @@ use super::tasks::Around;
 use crate::clean;
 use crate::clock::{Clock as _, RealClock};
 
-/// Bytes of a read, and what direct reads must be aligned to.
+/// Bytes of a read, and the alignment of direct reads.
 const READ_BYTES: usize = 4096;
 /// Most samples; 99 % of them are the percentile that is reported.
 const MAX_SAMPLES: usize = 200;

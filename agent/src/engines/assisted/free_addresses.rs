@@ -1,4 +1,4 @@
-//! The step `free-network-addresses`: which addresses of a network nobody responds for.
+//! The step `free-network-addresses`: finds the addresses of a network from which no host responds.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

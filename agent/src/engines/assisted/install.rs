@@ -44,7 +44,7 @@ pub(super) struct Request {
 /// Reads and checks the request.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result<Request, String> {
     let request = step.json(0)?;
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();

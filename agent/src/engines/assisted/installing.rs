@@ -1,4 +1,4 @@
-//! The install of a session: its start, its progress, and what is reported at its end.
+//! The install of a session: its start, its progress, and the report at its end.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};

@@ -45,7 +45,7 @@ pub(super) fn gather(step: &Step, around: &Around) -> Result<Value, String> {
 /// Uploads the logs and reports that it does.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn upload(api: &Api, cluster_id: &str, sources: &Sources) -> Result<(), String> {
     if formats::guid::parse(cluster_id).is_none() {
         return Err(format!(

@@ -2,7 +2,7 @@
 //!
 //! The agent registers the host, asks for steps, and answers each. The step `install` runs the same job as an
 //! instruction of a VIM. It never gives up on the service: assisted-installer-agent freezes when the service refuses a
-//! host, this agent asks again, slowly, and says on the console what it waits for.
+//! host, this agent asks again, slowly, and names the reason on the console.
 //!
 //! Written from the published API (`swagger.yaml` of openshift/assisted-service) and the behaviour of
 //! assisted-installer-agent and assisted-installer; it has not yet met a real service.

@@ -44,7 +44,7 @@ impl Echo {
     }
 }
 
-/// The socket of a port and a family, and what it asks.
+/// The socket of a port for one address family.
 struct Pinger {
     socket: UdpSocket,
     nic: String,

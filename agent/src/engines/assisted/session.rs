@@ -1,7 +1,7 @@
 //! The loop of the agent: register, ask for steps, answer them, until the host is installed.
 //!
-//! One thread sends every request, so the service never gets two at once from a host. Steps and the install run on other
-//! threads, and the loop looks for what they finished.
+//! One thread sends every request, so the service never gets two at once from a host. Steps and the install run on
+//! other threads, and the loop collects their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -277,7 +277,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sends a reply, unless the service has an equal one. Returns whether the service has it now.
+    /// Sends a reply, unless the service has an equal one. Returns true if the service has it now.
     pub(super) fn reply(&mut self, step: &Step, reply: &Reply) -> bool {
         let now = self.clock.now();
         if self.cache.contains(&step.kind, reply, now) {

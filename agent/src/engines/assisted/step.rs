@@ -106,7 +106,7 @@ impl Cache {
         self.replies.insert(kind.to_owned(), (digest_of(reply), now));
     }
 
-    /// The service may have lost what it knew.
+    /// Forgets all replies, as the service may have lost them.
     pub(super) fn clear(&mut self) {
         self.replies.clear();
     }

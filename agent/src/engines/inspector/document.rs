@@ -47,7 +47,7 @@ pub(super) fn has_address(document: &Value) -> bool {
     })
 }
 
-/// By what the inspector finds the node, in words.
+/// Describes the properties by which the inspector finds the node.
 pub(super) fn identity(document: &Value) -> String {
     let macs: Vec<&str> =
         interfaces(document).filter_map(|port| port["mac_address"].as_str()).collect();

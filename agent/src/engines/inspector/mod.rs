@@ -167,7 +167,7 @@ fn fault(body: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The refusal in words: what the inspector said, and what to do.
+/// Describes the refusal: the inspector's text, and advice.
 fn refusal(response: &Response, document: &Value, earlier: Option<&str>) -> String {
     let fault = fault(&response.body).unwrap_or_default();
     let is_unknown = fault.contains("Could not find") || fault.contains("state 'finished'");

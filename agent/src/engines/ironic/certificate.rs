@@ -35,7 +35,7 @@ impl Certificate {
     /// Makes a key and a certificate for the host of a callback URL, an address or a name.
     ///
     /// # Errors
-    /// In words: the kernel gives no random numbers, or the host is no name of a certificate.
+    /// A message if the kernel gives no random numbers, or the host cannot be a certificate's name.
     pub fn new(host: &str, now: SystemTime) -> Result<Self, String> {
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_S);
         let made = CertificateParams::new([host.to_owned()]).and_then(|mut params| {

@@ -295,7 +295,7 @@ fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
     })
 }
 
-/// The error of a command that is no step.
+/// The error of a command that is not a step.
 pub(super) fn failure(why: &str) -> Value {
     let details = clean::text(why, MAX_DETAILS_CHARS);
     let message = "Command execution failed";

@@ -1,4 +1,4 @@
-//! Requests of Ironic: who may send a body and how large it may be, and answers in JSON.
+//! Requests of Ironic, with limits on the sender and size of a body, and answers in JSON.
 
 use std::io::{self, Read, Write};
 use std::sync::MutexGuard;
@@ -43,10 +43,10 @@ type Request<'a> = (Head, Vec<u8>, Permit<'a>);
 
 /// A handler of requests.
 pub(super) trait Handler: Send + Sync {
-    /// Decides by its head whether a request is read further.
+    /// Decides by the head of a request whether it is read further.
     ///
     /// # Errors
-    /// The answer to a request that is not.
+    /// The answer to a request that is not read.
     fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer>;
 
     /// Answers a request.

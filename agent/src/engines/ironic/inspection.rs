@@ -1,7 +1,8 @@
-//! Inspection: posts what Ironic's hooks read to `POST /v1/continue_inspection`, as ironic-python-agent does.
+//! Inspection: posts the input of Ironic's hooks to `POST /v1/continue_inspection`, as ironic-python-agent does.
 //!
-//! 202 means only that the document is well formed and a node is waiting for it: the hooks run later, and what they
-//! reject is in the node's `last_error`. The answer is never logged, since newer versions put the agent's token into it.
+//! 202 means only that the document is well formed and a node is waiting for it: the hooks run later, and their
+//! rejection is in the node's `last_error`. The answer is never logged, since newer versions put the agent's token into
+//! it.
 
 use std::sync::Arc;
 

@@ -118,7 +118,7 @@ fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
 /// The root device hints of the instance or, if it has none, of the node.
 ///
 /// # Errors
-/// `INSTRUCTION_INVALID`: hints that are no object. They mean some disk, and that is not the other one.
+/// `INSTRUCTION_INVALID`: hints that are not an object. They mean some disk, and that is not the other one.
 pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
     for part in ["instance_info", "properties"] {
         match node.get(part).and_then(|part| part.get("root_device")) {

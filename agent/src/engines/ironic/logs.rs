@@ -21,7 +21,7 @@ const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
 /// The archive. `journalctl` is the program that prints the journal, with its arguments.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn collect(journalctl: &[String]) -> Result<String, String> {
     let own = clean::recent_log();
     let journal = journal(journalctl)

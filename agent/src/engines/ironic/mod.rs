@@ -4,9 +4,9 @@
 //! ```text
 //! inspection → lookup → command server and heartbeats → steps → power off or reboot, both by systemd
 //! ```
-//! Two dangers shape it. Ironic believes what the agent shows: an empty list of commands in the middle of a step means to
-//! it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with FAILED and
-//! nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
+//! Two dangers shape it. Ironic believes the agent's answers: an empty list of commands in the middle of a step means
+//! to it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with
+//! FAILED and nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
 
 pub mod api;
 pub mod certificate;
@@ -131,7 +131,7 @@ struct Agent<'a> {
     exit_status: ExitStatus,
 }
 
-/// Inspects, and then does what Ironic orders until it powers the machine off.
+/// Inspects, and then carries out Ironic's orders until it powers the machine off.
 pub fn run(
     settings: &Settings,
     job: &JobSettings,
@@ -249,7 +249,7 @@ fn wait_for_the_end(
 }
 
 impl Agent<'_> {
-    /// Does what is ordered until a signal arrives or the order is to end.
+    /// Carries out orders until a signal or an order to end arrives.
     fn work(
         &mut self,
         work: &Receiver<(String, Work)>,
@@ -311,7 +311,7 @@ impl Agent<'_> {
         std::thread::sleep(ANSWER_TIME);
     }
 
-    /// Carries out a step. The error is what Ironic shows.
+    /// Carries out a step. Ironic shows the error.
     fn step(&mut self, order: &StepOrder) -> Result<Value, String> {
         if let Some(why) = &order.mismatch {
             return Err(format!("{}: {why}", Code::InstructionInvalid));

@@ -1,8 +1,8 @@
 //! The HTTPS server to which Ironic sends its commands. TLS 1.3, and 1.2 for older conductors.
 //!
-//! A connection carries one request. There are few connections at once, each with a time limit for its whole request, and
-//! a new one replaces the one that has waited longest for its request: a client that sends a byte now and then
-//! keeps nobody out.
+//! A connection carries one request. There are few connections at once, each with a time limit for its whole request,
+//! and a new one replaces the one that has waited longest for its request: a client that sends a byte now and then does
+//! not block others.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -56,7 +56,7 @@ pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
 /// Serves requests on threads of its own until the handler is closed or the process ends.
 ///
 /// # Errors
-/// In words: the certificate cannot be used, or there is no thread.
+/// A message if the certificate cannot be used, or no thread can be started.
 pub(super) fn start(
     listener: TcpListener,
     certificate: &Certificate,

@@ -167,7 +167,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     })
 }
 
-/// The value of an option of which the command line allows only what the API knows.
+/// The value of an option; the command line allows only the values of the API.
 pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) -> Option<T> {
     value.and_then(|text| serde_json::from_value::<Word>(text.into()).ok()).map(T::from)
 }
@@ -241,7 +241,7 @@ pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice
 /// Checks the value of `--disk` before anything is read.
 ///
 /// # Errors
-/// If it is no path of a device.
+/// If it is not the path of a device.
 pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
     if device.starts_with("/dev/") {
         return Ok(());
