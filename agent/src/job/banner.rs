@@ -197,7 +197,7 @@ fn blocks(row: u8) -> String {
     (0..6).rev().map(|bit| if row << 1 >> bit & 1 == 1 { '#' } else { ' ' }).collect()
 }
 
-/// Lines of at most `columns` characters, of what may come from firmware.
+/// Splits text that may come from firmware into lines of at most `columns` characters.
 pub(super) fn wrapped(text: &str, columns: usize) -> String {
     let text = clean::text(text, MAX_DETAIL_CHARS);
     let mut lines = vec![String::new()];

@@ -82,7 +82,7 @@ impl Console {
         Self { shared }
     }
 
-    /// Sets what the node waits for. The same again does not restart the wait.
+    /// Sets the reason for the wait. The same again does not restart it.
     pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
         let mut state = self.shared.lock();
         match &mut state.wait {

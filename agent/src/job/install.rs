@@ -1,4 +1,4 @@
-//! The action `install`: what the job knows goes into the install, and its outcome becomes the result.
+//! The action `install`: passes the job's data to the install and makes its outcome the result.
 
 use probes::block::Disk;
 use tracing::{info, warn};

@@ -100,7 +100,7 @@ impl Job<'_> {
         }
     }
 
-    /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns whether
+    /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns true if
     /// the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
         self.withdraw_load();

@@ -88,7 +88,7 @@ pub struct JobSettings {
     pub poweroff: Vec<String>,
     /// Is called for each event of the job, also where no events are posted.
     pub observer: Option<Observer>,
-    /// Reports that the process of the job crashed, if the server is no VIM.
+    /// Reports that the process of the job crashed, if the server is not a VIM.
     pub crash_reporter: Option<CrashReporter>,
 }
 

@@ -20,7 +20,7 @@ use crate::signals::Stop;
 const STACK_BYTES: usize = 2 << 20;
 /// Interval at which a wait checks for the end of the listening.
 const TICK: Duration = Duration::from_secs(1);
-/// Time limit for a wait for the end of the listening: twice what listening and raising ports take.
+/// Time limit for a wait for the end of the listening: twice the time of listening and raising ports.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
 /// Maximum number of posts of the supplement before it is left to the result.
 const MAX_TRIES: u32 = 5;
@@ -74,7 +74,7 @@ impl Listener {
         self.shared.is_raising.store(true, Ordering::SeqCst);
     }
 
-    /// Says that this is done, and whether there are new links.
+    /// Marks this as done; `has_new` is true if there are new links.
     pub fn end_links(&self, has_new: bool) {
         self.shared.has_new_links.store(has_new, Ordering::SeqCst);
         self.shared.is_raising.store(false, Ordering::SeqCst);
@@ -115,7 +115,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the neighbours; `None` if nobody listens.
+    /// Waits for the neighbours; `None` if it does not listen.
     fn wait(&self) -> Option<Neighbours> {
         let mut state = self.lock();
         loop {

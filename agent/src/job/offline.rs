@@ -22,7 +22,7 @@ use crate::exit_status::ExitStatus;
 pub const REQUEST_ID: &str = "offline";
 /// Number of coreos-installer's last lines that are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
-/// The longest file that is read to see whether it is a result, in bytes.
+/// The longest file that is searched for a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// An install without a VIM.
@@ -186,7 +186,7 @@ impl Job<'_> {
     }
 }
 
-/// Shows on the console what a VIM would show.
+/// Shows a VIM's view of the result on the console.
 fn show(result: &JobResult) {
     for warning in &result.warnings {
         warn!("{warning}");
@@ -196,7 +196,7 @@ fn show(result: &JobResult) {
     }
 }
 
-/// A result in words. What the log has already said is left out.
+/// Describes a result. Facts that are already in the log are left out.
 fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
     if result.outcome == Outcome::Installed {

@@ -15,7 +15,7 @@ use crate::terminal;
 
 /// Rows that are left to the lines that follow, on a screen that cannot be scrolled back.
 const ROWS_BELOW: usize = 5;
-/// The lowest such screen. What is lower is probably a serial line: its terminal keeps what has scrolled off.
+/// The lowest such screen. A lower one is probably a serial line: its terminal keeps what has scrolled off.
 const MIN_GRAPHICAL_ROWS: usize = 30;
 /// Characters in a line of the reason: below a usual machine, one such line fits the code of a usual terminal.
 const REASON_COLUMNS: usize = 40;

@@ -1,4 +1,4 @@
-//! From the report to the instruction, and what each action does.
+//! From the report to the instruction, and the work of each action.
 
 use std::sync::Arc;
 use std::time::SystemTime;

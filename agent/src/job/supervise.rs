@@ -68,7 +68,7 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     })
 }
 
-/// Starts the program again as a child, and once more whenever it crashes: the next one shows Ironic what was lost.
+/// Starts the program again as a child, and once more whenever it crashes: the next one reports the loss to Ironic.
 ///
 /// `None` if no child could be started; the caller does the job itself then.
 #[must_use]
@@ -86,7 +86,7 @@ pub fn keep_alive(_: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     }
 }
 
-/// Runs the child, and ends what it left running.
+/// Runs the child, and ends the processes that it left.
 fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
     let program = std::env::current_exe().ok()?;
     let path = checkpoint::create().ok()?;
@@ -174,7 +174,7 @@ fn wait(
     }
 }
 
-/// Kills what the child left running, above all coreos-installer, which would write on.
+/// Kills the processes that the child left, above all coreos-installer, which would write on.
 fn end_orphans() {
     let machine = Machine::new(Arc::new(Source::live()), "supervise");
     let me = std::process::id();

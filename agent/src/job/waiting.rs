@@ -77,7 +77,7 @@ impl Refused {
     }
 }
 
-/// The instructions that were refused. None of them is tried again, unless what prevented it may have passed.
+/// The instructions that were refused. None of them is tried again, unless the obstacle may have passed.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     refused: Vec<Refused>,
@@ -200,7 +200,7 @@ impl Job<'_> {
         self.blocked.summary.is_some() || self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
-    /// Waits and asks for the instruction. `then` says what follows the wait.
+    /// Waits and asks for the instruction. `then` describes the action after the wait.
     pub(super) fn wait_and_ask(
         &mut self,
         wait: Duration,
@@ -236,7 +236,7 @@ impl Job<'_> {
         self.client.time_left().map_or(wait, |left| wait.min(left))
     }
 
-    /// Waits without regard to what changes meanwhile.
+    /// Waits without regard to changes meanwhile.
     pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), Ended> {
         self.wait_with(wait, then, |job, wait| job.clock.sleep(wait, &job.stop))
     }
