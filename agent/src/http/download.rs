@@ -375,7 +375,7 @@ impl Pace {
     /// Counts `n` more bytes.
     ///
     /// # Errors
-    /// In words, if too few arrived in the current interval.
+    /// A message if too few arrived in the current interval.
     fn count(&mut self, n: usize) -> Result<(), String> {
         self.n_bytes += n as u64;
         if self.spent < self.stall {

@@ -1,4 +1,4 @@
-//! One request and its response, with limited sizes; failures are described with what to do next.
+//! One request and its response, with limited sizes; failures are described with advice.
 
 use std::io::Read as _;
 use std::sync::PoisonError;
@@ -205,7 +205,7 @@ impl Client {
         }
     }
 
-    /// Records whether the clocks differ, and logs when they begin to.
+    /// Records a difference of the clocks, and logs its beginning.
     fn note_skew(&self, ours: SystemTime, theirs: SystemTime) {
         let found = clock_skew(ours, theirs);
         let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use super::url::Url;
 use crate::api::Problem;
 use crate::clean;
 
-/// The failure of a request with an error status, and what to do about it.
+/// The failure of a request with an error status, with advice.
 pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {
     let status = reply.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };

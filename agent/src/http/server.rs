@@ -95,7 +95,7 @@ impl Head {
     }
 }
 
-/// Why a request is not read further: the status of the answer, and the reason in words.
+/// The reason why a request is not read further: the status of the answer, and a message.
 pub(crate) type Refused = (u16, &'static str);
 
 /// Reads the head of a request, and with it the beginning of its body.

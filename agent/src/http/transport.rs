@@ -206,7 +206,7 @@ impl Default for Timeouts {
 /// Makes the agent that sends every request, and reads the token.
 ///
 /// # Errors
-/// A file of the settings cannot be read or does not hold what it should.
+/// A file of the settings cannot be read or has unexpected content.
 pub(super) fn agent(
     settings: &VimSettings,
     zones: &Zones,

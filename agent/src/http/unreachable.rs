@@ -1,4 +1,4 @@
-//! Why a server could not be reached, in one sentence with what to do next.
+//! Explains in one sentence why a server could not be reached, with advice.
 //!
 //! ureq returns a failed TLS handshake as `Error::Io` around an `io::Error` around a `rustls::Error`, and an error of
 //! its own that passed through `Read` as `io::Error` around `ureq::Error`. [`explain`] looks through all of these. No
@@ -29,7 +29,7 @@ struct Request<'a> {
     has_client_cert: bool,
 }
 
-/// A failure's kind, which decides if trying again soon can help, and its description with advice.
+/// A failure's kind, which decides whether trying again soon can help, and its description with advice.
 type Explanation = (Why, String);
 
 impl Client {

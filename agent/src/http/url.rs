@@ -14,8 +14,8 @@ use ureq::http::uri::{Authority, Scheme};
 /// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Refuses the address of a proxy whose user or password contains what ends a host. Most programs would then connect to a
-/// part of the password, and look up its name.
+/// Refuses the address of a proxy whose user or password contains a character that ends a host. Most programs would
+/// then connect to a part of the password, and look up its name.
 ///
 /// # Errors
 /// The user or password of `url` contains `/`, `?`, `#` or `@`.
@@ -179,7 +179,7 @@ pub fn has_possible_port(address: &str) -> bool {
 /// Removes the zone from an IPv6 literal; other hosts are unchanged.
 ///
 /// # Errors
-/// In words that follow "the address has".
+/// A message that follows "the address has".
 fn without_zone(authority: &str, zones: &Zones) -> Result<String, String> {
     let Some(rest) = authority.strip_prefix('[') else {
         return Ok(authority.to_owned());
