@@ -1,4 +1,4 @@
-//! The findings of a report in the forms that other programs read, and what `check` does besides one reading.
+//! The findings of a report in the forms that other programs read, and the work of `check` besides one reading.
 
 pub mod load;
 pub mod ocptv;

@@ -1,6 +1,6 @@
 //! Findings as metrics: Prometheus text format 0.0.4, for the textfile collector of `node_exporter`.
 //!
-//! The names and labels are stable. A finding's evidence is no label: it changes, and each change would begin a new
+//! The names and labels are stable. A finding's evidence is not a label: it changes, and each change would begin a new
 //! series. `explain CODE` has the advice.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `check --sample`: what changed between two readings of the machine.
+//! `check --sample`: the changes between two readings of the machine.
 //!
 //! Most counters count since the boot, so one reading cannot distinguish an old fault from one that goes on. A finding
 //! that the first reading did not have, or whose figures differ, says so in its evidence. Some counters are findings only
@@ -34,7 +34,7 @@ impl Earlier {
         risen(&self.counters, &counters::read(source, &self.report.inventory), seconds)
     }
 
-    /// Marks what has changed in `report`, and adds the parts whose counters have `risen`.
+    /// Marks the changes in `report`, and adds the parts whose counters have `risen`.
     pub fn compare(&self, report: &mut Report, risen: Vec<Finding>, seconds: u64) {
         let now = std::mem::take(&mut report.findings);
         let mut findings = compared(&self.report.findings, now, seconds);

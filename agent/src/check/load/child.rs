@@ -1,5 +1,5 @@
-//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes what went
-//! wrong, a line each, to standard output.
+//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes each fault to
+//! standard output, a line each.
 //!
 //! | line | what it means |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Judges CPUs and memory by the processes of a load.
 //!
-//! A CPU is named only for what it did itself: its results were wrong, or the process on it crashed or got stuck while
+//! A CPU is named only for its own faults: its results were wrong, or the process on it crashed or got stuck while
 //! another CPU did the same work. Everything else makes it untested, not faulty.
 
 use std::collections::BTreeMap;

@@ -28,7 +28,7 @@ pub(super) struct Budget {
     pub(super) bytes: u64,
     /// The test takes no more once the machine has less than this available.
     pub(super) floor_bytes: u64,
-    /// Time for which the test may take more memory; after that, what it has is read back.
+    /// Time for which the test may take more memory; after that, its memory is read back.
     pub(super) growth: Duration,
 }
 

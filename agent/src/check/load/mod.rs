@@ -1,8 +1,8 @@
-//! `check --load`, and the load that a VIM allows while the node waits: a process on each CPU that computes what is known,
-//! and writes and reads back free memory.
+//! `check --load`, and the load that a VIM allows while the node waits: a process on each CPU that computes known
+//! results, and writes and reads back free memory.
 //!
-//! A process and not a thread, because a wrong result can be a wrong address: what crashes then is the process of that
-//! CPU alone. The program starts itself again with an environment variable, as `job::supervise` does.
+//! A process and not a thread, because a wrong result can be a wrong address: then only the process of that CPU
+//! crashes. The program starts itself again with an environment variable, as `job::supervise` does.
 
 mod child;
 mod judge;
@@ -75,7 +75,7 @@ impl Load {
         load
     }
 
-    /// Ends the processes and says what they found.
+    /// Ends the processes and returns their findings.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         for (_, child) in &mut self.children {
@@ -189,7 +189,7 @@ impl Verdict {
         )
     }
 
-    /// Adds findings, and problems for what was not tested, to a report.
+    /// Adds findings, and problems for untested CPUs, to a report.
     pub fn add_to(self, report: &mut Report) {
         for (reason, cpus) in self.untested {
             tracing::warn!("CPU {cpus} was not tested: {reason}");
