@@ -1,4 +1,4 @@
-//! The size of a terminal, and what it can show: `ioctl_tty(2)`, `locale(7)`, and the usual variables.
+//! The size of a terminal, and its abilities: `ioctl_tty(2)`, `locale(7)`, and the usual variables.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -21,7 +21,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The screen of `stream`. `COLUMNS` and `LINES` are used for what is no terminal. One row is left to the prompt.
+    /// The screen of `stream`. `COLUMNS` and `LINES` are used if it is not a terminal. One row is left to the prompt.
     #[must_use]
     pub fn of(stream: &(impl AsFd + IsTerminal), is_colored: bool) -> Self {
         let variable = |name: &str| std::env::var_os(name);

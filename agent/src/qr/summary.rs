@@ -80,7 +80,7 @@ impl Summary {
         Self { head, entries, n_machine, n_more, n_reasons: 0 }
     }
 
-    /// Adds lines that say more about what happened, before the faults. What is sound is no longer worth a line.
+    /// Adds lines with details of the event, before the faults. Sound parts are no longer worth a line.
     #[must_use]
     pub fn because(mut self, reason: &[String]) -> Self {
         if !reason.is_empty() {

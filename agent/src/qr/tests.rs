@@ -21,7 +21,7 @@ fn summary(head: &str, findings: &[Finding], faults: &[Fault]) -> Summary {
     Summary::new(head, None, &findings.iter().collect::<Vec<_>>(), faults, 0)
 }
 
-/// The text of the only code in what is drawn.
+/// The text of the only code in the drawing.
 fn read(summary: &Summary, screen: &Screen) -> String {
     let drawn = draw(summary, screen).unwrap();
     let mut texts = qr_reader::read(&drawn);
