@@ -11,7 +11,7 @@ use crate::act::Code;
 use crate::http::Client;
 use crate::http::download::{Broken, Cause, Download};
 
-/// The cause of a broken stream; it states if reading the image once more may help.
+/// The cause of a broken stream, and whether reading the image once more may help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The failure as the result reports it.
