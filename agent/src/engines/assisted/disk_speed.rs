@@ -1,8 +1,8 @@
 //! The step `installation-disk-speed-check`, without a write: reads of 4 KiB at random places, each followed by
 //! `fdatasync(2)`, which makes the drive flush its cache.
 //!
-//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before the disk is confirmed.
-//! This agent never does, so its measurement is a lower bound for an etcd member.
+//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before the choice of disk is
+//! confirmed. This agent never does, so its measurement is a lower bound of an etcd member's.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};

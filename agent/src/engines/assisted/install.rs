@@ -146,7 +146,7 @@ pub(super) fn find<'d>(disks: &'d [Disk], path: &str) -> Option<&'d Disk> {
     })
 }
 
-/// The end of an install.
+/// The outcome of an install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finished {
     pub(super) exit_status: ExitStatus,

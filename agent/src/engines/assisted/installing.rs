@@ -23,7 +23,7 @@ use crate::signals::Stop;
 
 /// Time limit for an interrupted install to end: coreos-installer is killed, and the disk is looked at.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
-/// Stack of the thread of the install.
+/// Stack of the install thread.
 const STACK_BYTES: usize = 8 << 20;
 /// Time to wait before a report of progress is sent again.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(5);

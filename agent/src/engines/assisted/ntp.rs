@@ -40,7 +40,7 @@ enum Answer {
     Unsynchronized,
 }
 
-/// Asks the sources of the step and those of the configuration of chronyd.
+/// Asks the sources of the step and those in chronyd's configuration.
 pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let asked = request.get("ntp_source").and_then(Value::as_str).unwrap_or_default();

@@ -17,7 +17,7 @@ const ROUNDS: u16 = 5;
 /// Time to wait after each round, and after the last one.
 const PAUSE: Duration = Duration::from_millis(400);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// Bytes of the header of a request, before the cookie.
+/// Bytes of a request's header, before the cookie.
 const HEADER_BYTES: usize = 8;
 const COOKIE_BYTES: usize = 16;
 

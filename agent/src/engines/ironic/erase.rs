@@ -27,8 +27,8 @@ use crate::act::{Failure, System, describe, takedown};
 use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 
-/// Length erased at both ends of a disk and of each of its partitions: the signatures of file systems, arrays and
-/// volumes lie there.
+/// Length erased at both ends of a disk and of each partition: the signatures of file systems, arrays and volumes lie
+/// there.
 const END_BYTES: u64 = 1 << 20;
 /// Time limit for erasing one disk.
 const LIMIT: Duration = Duration::from_mins(5);

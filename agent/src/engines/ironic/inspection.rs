@@ -13,7 +13,7 @@ use super::api::{Api, refused};
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 
-/// The end of an inspection.
+/// The outcome of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inspected {
     /// Ironic has the document; the node's UUID, if the answer names it.

@@ -25,7 +25,7 @@ const MAX_CONNECTIONS: usize = 16;
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit for a client to receive the answer.
 const ANSWER_LIMIT: Duration = Duration::from_mins(1);
-/// Stack of the thread of a connection.
+/// Stack of a connection's thread.
 const STACK_BYTES: usize = 512 << 10;
 
 /// A connection.

@@ -10,7 +10,7 @@ use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 use crate::http::{Client, Request};
 
-/// Maximum number of posts of a result that the VIM refuses.
+/// Maximum number of times that a refused result is posted.
 const MAX_REFUSED_RESULTS: u32 = 8;
 /// The same for a bare VIM without that path.
 const MAX_BARE_RESULTS: u32 = 2;
