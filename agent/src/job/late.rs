@@ -13,7 +13,7 @@ use super::sequence::Job;
 use crate::act::settle::{self, Watch};
 use crate::act::{System, can_be_written};
 
-/// Interval at which a wait checks that the disks have settled.
+/// Interval at which a wait checks whether the disks have settled.
 const TICK: Duration = Duration::from_secs(1);
 /// Interval at which an install looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);

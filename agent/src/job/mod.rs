@@ -64,7 +64,7 @@ pub struct JobSettings {
     pub vim: VimSettings,
     /// The install without a VIM; then `vim` has no address.
     pub offline: Option<Offline>,
-    /// Names of the parts of an order where its results are read.
+    /// Names for the parts of an order where its results are read.
     pub words: Words,
     /// The live system, and the policy of the node.
     pub site: Site,
@@ -149,7 +149,7 @@ pub struct Collected {
     pub unread: Vec<String>,
 }
 
-/// The end of the job.
+/// The outcome of the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// Exit status of the program.

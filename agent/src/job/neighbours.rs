@@ -20,9 +20,9 @@ use crate::signals::Stop;
 const STACK_BYTES: usize = 2 << 20;
 /// Interval at which a wait checks for the end of the listening.
 const TICK: Duration = Duration::from_secs(1);
-/// Time limit for a wait for the end of the listening: twice the time of listening and raising ports.
+/// Time limit for awaiting the end of the listening: twice the time for listening and raising ports.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
-/// Maximum number of posts of the supplement before it is left to the result.
+/// Maximum number of times that the supplement is posted before it is left to the result.
 const MAX_TRIES: u32 = 5;
 
 /// Listens for neighbours while the job goes on.

@@ -40,7 +40,7 @@ pub struct Offline {
     pub after: After,
 }
 
-/// The action after an install without a VIM. After a failure nothing does.
+/// The action after an install without a VIM. No action follows a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum After {
     /// Exit with status 0, after which the unit of the live image reboots

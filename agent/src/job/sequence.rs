@@ -28,7 +28,7 @@ use crate::secret::redact;
 use crate::signals::Stop;
 use crate::{checkpoint, clean, uuid};
 
-/// Wait if the action `wait` does not give one.
+/// Time to wait if the action `wait` does not specify it.
 const DEFAULT_WAIT_S: u64 = 30;
 /// The longest reason that is shown, in characters.
 const MAX_REASON_CHARS: usize = 300;

@@ -35,7 +35,7 @@ const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
 const POLL: Duration = Duration::from_millis(50);
 /// Interval at which the parent reads the child's progress.
 const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
-/// Time limit for a child to begin to catch signals.
+/// Time limit for a child to begin catching signals.
 const START_LIMIT: Duration = Duration::from_secs(1);
 /// Time limit for a child that has done its job to end.
 const HANGING_LIMIT: Duration = Duration::from_secs(10);

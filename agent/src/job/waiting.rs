@@ -26,7 +26,7 @@ const WAITS_PER_BANNER: u32 = 5;
 /// Maximum number of refused instructions that are remembered.
 const MAX_REFUSED: usize = 64;
 
-/// Codes of faults outside of the instruction, which pass by themselves, in addition to statuses of a server that do
+/// Codes of faults outside the instruction, which pass by themselves, in addition to statuses of a server that do
 /// ([`is_transient`]). The same instruction is tried again after these, because a VIM that has nothing to correct sends
 /// nothing else.
 const PASSING: [Code; 4] =
