@@ -27,7 +27,7 @@ const STOPPED_LIMIT: Duration = Duration::from_secs(1);
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 /// Interval at which a request that is under way is checked for a signal.
 const POLL: Duration = Duration::from_millis(50);
-/// Stack of the thread of a request; TLS needs some of it.
+/// Stack of a request's thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
 /// A body is read in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -12,7 +12,7 @@ use super::url::Url;
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
 /// Time for which to retry a source that fails.
 pub(super) const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// Maximum number of tries of a source that the server refuses (404 and the like).
+/// Maximum number of tries for a source that the server refuses (404 and the like).
 const MAX_REFUSED: u32 = 2;
 
 /// The start of an image.

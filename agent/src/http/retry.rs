@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 /// The longest wait that a server may ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
-/// Wait for an instruction if the VIM gives none, or gives 0.
+/// Time to wait for an instruction if the VIM does not specify it, or specifies 0.
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
 /// Nodes that were given the same date return over at least this time.
 const DATE_SPREAD: Duration = Duration::from_secs(10);

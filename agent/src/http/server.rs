@@ -14,7 +14,7 @@ use ureq::http::StatusCode;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
-/// Interval at which a server that waits for a connection checks that it was not closed.
+/// Interval at which a server that waits for a connection checks whether it was closed.
 const TICK_MS: u16 = 200;
 /// The wait after a connection that could not be accepted: out of descriptors, the next one may find some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
