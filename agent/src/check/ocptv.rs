@@ -69,7 +69,7 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     lines.text
 }
 
-/// The end of a step.
+/// The outcome of a step.
 enum Step {
     /// A finding of it is at least a warning.
     Failed,

@@ -10,7 +10,7 @@ use probes::cpuset::CpuSet;
 use probes::findings::{Finding, row};
 use probes::parts::logical_cpu;
 
-/// The end of the process of one CPU.
+/// The end of one CPU's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// By itself.
@@ -45,7 +45,7 @@ pub struct Verdict {
     pub untested: BTreeMap<String, CpuSet>,
     /// Number of CPUs that computed to the end.
     pub n_cpus: usize,
-    /// Number of bytes of memory that were written and read back.
+    /// Memory that was written and read back, in bytes.
     pub memory_bytes: u64,
 }
 

@@ -17,7 +17,7 @@ const WORDS: usize = 1 << 19;
 const BLOCK_BYTES: u64 = 4 << 20;
 /// An odd number, so that all words of a pass differ.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The bits of an entry of pagemap that are the number of the page, and the one that says that the page is present.
+/// The bits of a pagemap entry that contain the page number, and the one that marks the page as present.
 const PAGE_NUMBER: u64 = (1 << 55) - 1;
 const IS_PRESENT: u64 = 1 << 63;
 
