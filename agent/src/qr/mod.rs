@@ -23,7 +23,7 @@ const WHITE_BACKGROUND: &str = "\x1b[107m";
 const BLACK_BACKGROUND: &str = "\x1b[40m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The QR code of as many lines of `summary` as fit `screen`; `None` if not even its least does.
+/// Returns a QR code with as many lines of `summary` as fit `screen`; `None` if not even its least does.
 #[must_use]
 pub fn draw(summary: &Summary, screen: &Screen) -> Option<String> {
     let largest = Version::new(u8::try_from(largest_version(screen)?).ok()?);

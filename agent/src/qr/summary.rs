@@ -28,16 +28,16 @@ pub struct Summary {
     head: Vec<String>,
     /// A list of lines for each fault.
     entries: Vec<Vec<String>>,
-    /// Number of lines of the head that name the machine: who reads the code is probably next to it.
+    /// Number of head lines that name the machine: who reads the code is probably next to it.
     n_machine: usize,
     /// Number of faults without an entry.
     n_more: usize,
-    /// Number of the first entries that are not faults. Then every entry may be cut.
+    /// Number of leading entries that are not faults. Then every entry may be cut.
     n_reasons: usize,
 }
 
 impl Summary {
-    /// Summarises the faults of the machine of `report`.
+    /// Summarises the faults of `report`'s machine.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let machine = machine_name(report.machine.as_ref(), &report.node_id);
