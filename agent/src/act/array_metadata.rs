@@ -18,7 +18,7 @@ pub type Found = (u64, &'static str);
 /// Reads bytes at an offset, or says why it cannot.
 pub type Read<'a> = dyn FnMut(u64, usize) -> Result<Vec<u8>, String> + 'a;
 
-/// The parts of the last 2 MiB of a disk that lie outside of these.
+/// Returns the parts of a disk's last 2 MiB that lie outside these.
 #[must_use]
 pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
     let end = disk_bytes.saturating_sub(REMAINS_BYTES)..disk_bytes;

@@ -12,7 +12,7 @@ use crate::act::{Code, ExistingData, ExistingDataPolicy};
 
 /// Name of an earlier installation in `existing_os`.
 const COREOS: &str = "Fedora or RHEL CoreOS";
-/// Labels of the partitions of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
+/// Partition labels of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
 const IMAGE_LABELS: [&str; 10] = [
     "BIOS-BOOT",
     "EFI-SYSTEM",

@@ -35,7 +35,7 @@ pub(super) enum Cut {
     Hung(String),
 }
 
-/// The end of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ended {
     /// Its exit status; `None` if it survived SIGKILL.

@@ -50,7 +50,7 @@ pub enum Mark {
     Disk(DiskIdentity),
     /// The state of the disk.
     State(DiskState),
-    /// The writer was started so many times.
+    /// The writer was started this number of times.
     Tries(u32),
     /// Descriptions of what was active on the disk and was taken down.
     TakenDown(Vec<String>),

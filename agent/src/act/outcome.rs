@@ -11,7 +11,7 @@ use super::seen::Seen;
 use super::stage::Stage;
 use crate::exit_status::ExitStatus;
 
-/// The end of an install.
+/// The outcome of an install.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// The stage in which it ended.
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// The results of reading the disk back; `None` if it was not written.
     pub proof: Option<Proof>,
-    /// Number of starts of the writer.
+    /// Number of times the writer was started.
     pub tries: u32,
     /// The last lines of its output.
     pub log_tail: Vec<String>,

@@ -23,7 +23,7 @@ use crate::clean;
 use crate::http::Client;
 use crate::secret;
 
-/// The longest kernel argument, and the most bytes of all of them.
+/// The longest kernel argument, and the maximum total of all of them, in bytes.
 const MAX_KARG_BYTES: usize = 1024;
 /// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
 const MAX_KARGS_BYTES: usize = 2048;
@@ -35,7 +35,7 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// The results of the checks of disk and image.
+/// The results of checking disk and image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Version of coreos-installer.

@@ -20,7 +20,7 @@ use crate::act::say::say;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
-/// Maximum number of runs of coreos-installer.
+/// Maximum number of coreos-installer runs.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The disk to write.

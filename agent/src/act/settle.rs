@@ -31,7 +31,7 @@ impl Watch {
     /// Checks that udev is idle and every disk has been there for a while; the error is the reason.
     ///
     /// # Errors
-    /// In words.
+    /// The reason.
     pub fn is_settled(&mut self, system: &System, now: Instant) -> Result<(), String> {
         self.judge(&system.ask(arrivals)?, now)
     }

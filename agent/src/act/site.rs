@@ -22,7 +22,7 @@ pub struct Site {
     pub system: System,
     /// Reads how much memory is available; `None` if the kernel does not report it.
     pub available_memory_bytes: fn() -> Option<u64>,
-    /// Time limit of one run of the program that writes.
+    /// Time limit for one run of the program that writes.
     pub installer_limit: Duration,
     /// Limits for a run that makes no progress.
     pub patience: Patience,

@@ -34,7 +34,7 @@ const STACK_BYTES: usize = 2 << 20;
 /// The answer of a thread, once it is there.
 pub(super) type Pending<T> = Receiver<Result<io::Result<T>, Panic>>;
 
-/// The kernel operations of an install. Tests simulate one.
+/// The kernel as an install uses it. Tests simulate one.
 pub trait Kernel: fmt::Debug + Send + Sync {
     /// The kernel's files as they are now.
     ///
@@ -203,7 +203,7 @@ impl System {
     /// Opens a device. A disk that does not respond can block this, so it happens on a thread of its own.
     ///
     /// # Errors
-    /// In words.
+    /// A message with the fault.
     pub(crate) fn open(&self, device: &str) -> Result<Arc<dyn Handle>, String> {
         let device = device.to_owned();
         let work = move |kernel: &dyn Kernel| kernel.open(&device);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::strict_json;
 
-/// The hints of all values of the option together.
+/// Combines the hints from all values of the option.
 ///
 /// A source that cannot repeat an option gives several pairs in one value, separated by commas. A comma that no
 /// `KEY=` follows is a part of the value, as in `model=a,b`.

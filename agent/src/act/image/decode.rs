@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// The ending of the name of such a file.
+    /// The file name extension of this format.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {

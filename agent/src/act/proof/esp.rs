@@ -11,7 +11,7 @@ const MAX_NAMES: usize = 1024;
 /// The EFI system partition of a disk and the boot loaders in it.
 ///
 /// # Errors
-/// A message as of [`loaders`], or if the disk cannot be read.
+/// As for [`loaders`], or a message if the disk cannot be read.
 pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
     let table = super::gpt::read(&mut disk, sector_bytes)?.partitions;
     let loaders = loaders(&disk, &table)?;

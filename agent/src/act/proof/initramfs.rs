@@ -27,7 +27,7 @@ const TRAILER: &str = "TRAILER!!!";
 /// Reads a part of a file: offset and length.
 pub(super) type Read<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>, String> + 'a;
 
-/// The regular files of the archive at the end of a file of `n_bytes`, by path.
+/// Returns the regular files of the archive at the end of a file with `n_bytes`, by path.
 ///
 /// # Errors
 /// A message if the archive is missing or damaged.

@@ -15,7 +15,7 @@ use crate::act::Order;
 const PIECE_BYTES: u64 = 64 << 10;
 /// Maximum number of pieces read, over all partitions.
 const MAX_PIECES: u64 = 2048;
-/// Minimum number of pieces of a partition: also the first and the last one.
+/// Minimum number of pieces per partition: also the first and the last one.
 const MIN_PIECES: u64 = 16;
 
 /// A partition to keep.
@@ -100,7 +100,7 @@ pub(super) fn is_same(one: &Partition, other: &Partition) -> bool {
     Partition { number: other.number, ..one.clone() } == *other
 }
 
-/// Returns the positions of the pieces of a partition: all of a small one, otherwise the first, the last, and others at
+/// Returns the positions of a partition's pieces: all of a small one, otherwise the first, the last, and others at
 /// equal distances.
 fn places(size_bytes: u64, n_pieces: u64) -> Vec<(u64, u64)> {
     let n_whole = size_bytes.div_ceil(PIECE_BYTES);

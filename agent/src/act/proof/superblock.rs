@@ -83,7 +83,7 @@ mod tests {
         check(&found(bytes).unwrap(), &mut &bytes[..], bytes.len() as u64)
     }
 
-    /// XFS with four groups of 64 4 KiB blocks.
+    /// XFS with four groups, each with 64 blocks of 4 KiB.
     fn xfs_volume(n_written: usize) -> Vec<u8> {
         let mut bytes = vec![0_u8; 4 * 64 * 4096];
         for group in 0..n_written {

@@ -37,7 +37,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// Time limit for the rest of a sample once the image is written; it is nearly done then.
 pub(super) const RECORD_LIMIT: Duration = Duration::from_mins(1);
 
-/// The image on a loopback port, for the runs of coreos-installer of one install.
+/// The image on a loopback port, for the coreos-installer runs of one install.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,

@@ -20,7 +20,7 @@ pub(super) const SAMPLE_BYTES: usize = 64 << 10;
 const BLOCK_PARTS: u64 = 48;
 /// At most one part in this many of any other image is.
 const MAX_BEGINNING_PARTS: u64 = 4;
-/// Assumed size of an image of unknown size, in bytes.
+/// Assumed size of an image whose size is unknown, in bytes.
 const UNKNOWN_BYTES: u64 = 256 << 20;
 /// The smallest part, in bytes: small blocks take turns.
 const MIN_PART_BYTES: u64 = 256 << 10;

@@ -30,7 +30,7 @@ pub(super) trait Sink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// The end of a pass.
+/// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
     /// All bytes were passed on and are the right ones; the digest of all of them.

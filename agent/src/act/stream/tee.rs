@@ -25,11 +25,11 @@ use crate::signals::Stop;
 const FULL_BYTES: usize = 1 << 20;
 /// Number of blocks that are sampled, in addition to the beginning of each partition.
 const N_SAMPLES: u64 = 256;
-/// Distance of the samples of an image whose size is unknown, in bytes.
+/// Distance between the samples of an image whose size is unknown, in bytes.
 const UNKNOWN_STRIDE_BYTES: u64 = 16 << 20;
 /// The most blocks that are recorded: an image of 1 TiB in full.
 const MAX_SAMPLES: usize = 1 << 20;
-/// Maximum number of pieces of the stream that wait for the thread.
+/// Maximum number of stream pieces that wait for the thread.
 const QUEUE: usize = 64;
 /// Stack of the thread.
 const STACK_BYTES: usize = 1 << 20;
