@@ -1,9 +1,9 @@
-//! What a person can do about a failure, by its code.
+//! Advice on a failure, by its code.
 
 use super::Code;
 use super::say::{Say, Term, say};
 
-/// What a person can do about a failure.
+/// Returns the advice on a failure.
 #[must_use]
 pub fn advice(code: Code) -> Say {
     let text = match code {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use formats::gpt::{Header, Partition};
 use probes::block::{REMAINS_BYTES, remains};
 
-/// What the backup of a table has before its header: 128 entries.
+/// Length of the entries before the backup header of a table: 128 entries.
 const ENTRIES_BYTES: u64 = 16 << 10;
 
 /// Metadata that was found: where it begins, in bytes, and its kind.
@@ -18,7 +18,7 @@ pub type Found = (u64, &'static str);
 /// Reads bytes at an offset, or says why it cannot.
 pub type Read<'a> = dyn FnMut(u64, usize) -> Result<Vec<u8>, String> + 'a;
 
-/// The parts of the last 2 MiB of a disk that lie outside of these.
+/// Returns the parts of a disk's last 2 MiB that lie outside these.
 #[must_use]
 pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
     let end = disk_bytes.saturating_sub(REMAINS_BYTES)..disk_bytes;
@@ -30,7 +30,7 @@ pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
     })
 }
 
-/// What the table of a disk covers: its partitions and its backup.
+/// Returns the areas that the table of a disk covers: its partitions and its backup.
 #[must_use]
 pub fn covered(header: &Header, partitions: &[Partition], sector_bytes: u64) -> Vec<Range<u64>> {
     let span = |start: u64, n_bytes: u64| start..start.saturating_add(n_bytes);
@@ -43,7 +43,7 @@ pub fn covered(header: &Header, partitions: &[Partition], sector_bytes: u64) -> 
 /// Finds metadata in these parts of a disk.
 ///
 /// # Errors
-/// In words: a part cannot be read.
+/// A message if a part cannot be read.
 pub fn find(
     disk_bytes: u64,
     gaps: &[Range<u64>],
@@ -58,7 +58,7 @@ pub fn find(
     Ok(found)
 }
 
-/// What was found, in words.
+/// Describes a finding as text.
 #[must_use]
 pub fn describe((at, kind): &Found) -> String {
     format!("{kind} at byte {at}")

@@ -1,6 +1,6 @@
-//! Whether a disk is as blank as it seems. Its facts come from its table, its signatures and its first block; a disk
-//! whose beginning was erased may be full of data all the same. So blocks all over it are read through the descriptor of
-//! the chosen disk, before it counts as blank, and all of its first and last MiB: that is where
+//! Checks that a disk is as blank as it seems. Its facts come from its table, its signatures and its first block; a
+//! disk whose beginning was erased may be full of data all the same. So blocks all over it are read through the
+//! descriptor of the chosen disk, before it counts as blank, and all of its first and last MiB: that is where
 //! signatures are.
 
 use std::fs::File;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use super::target::Target;
 use crate::ask::ask_within;
 
-/// How many blocks are read.
+/// Number of blocks to read.
 const N_BLOCKS: u64 = 64;
 const BLOCK_BYTES: usize = 4096;
-/// How much is read at the beginning and at the end.
+/// Number of bytes to read at the beginning and at the end.
 const EDGE_BYTES: u64 = 1 << 20;
-/// How long that may take.
+/// Time limit for reading them.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Why a disk does not count as blank.
@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(super) enum NotBlank {
     /// There are data at this offset in bytes.
     Data(u64),
-    /// It could not be read, in words.
+    /// It could not be read; the reason.
     Unread(String),
 }
 

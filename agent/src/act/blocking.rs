@@ -1,4 +1,4 @@
-//! Which findings prevent an install: by severity, by code, and by part.
+//! Selects the findings that prevent an install: by severity, by code, and by part.
 
 use formats::pattern::matches;
 use probes::findings::{Finding, Severity, nearest_code, rows};
@@ -11,19 +11,19 @@ use crate::act::{BlockOn, Code, Order};
 /// Most findings that a message names.
 const MAX_NAMED: usize = 16;
 
-/// What prevents an install. A text is `CODE` or `CODE@PART`, with `*` for any characters.
+/// Policy for what prevents an install. A text is `CODE` or `CODE@PART`, with `*` for any characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// The least severity; `None` for critical.
     pub block_on: Option<BlockOn>,
-    /// What prevents an install too, whatever its severity.
+    /// Findings that also prevent it, whatever their severity.
     pub also: Vec<String>,
-    /// What never does.
+    /// Findings that never prevent it.
     pub except: Vec<String>,
 }
 
 impl Policy {
-    /// This policy of the node's configuration with what the instruction says: its severity replaces that of the
+    /// This policy of the node's configuration, combined with the instruction's: its severity replaces that of the
     /// configuration, its lists are added.
     #[must_use]
     pub fn with(&self, order: &Order) -> Self {
@@ -74,7 +74,7 @@ impl Policy {
     }
 }
 
-/// Checks a text of the lists: a misspelt code would silently allow what it should prevent.
+/// Checks a text of the lists: a misspelt code would silently allow an install that it should prevent.
 ///
 /// # Errors
 /// If no finding has the code.
@@ -97,7 +97,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     ))
 }
 
-/// What identifies a finding as long as its figures change.
+/// Returns a key that identifies a finding while its figures change.
 #[must_use]
 pub fn key(finding: &Finding) -> String {
     format!("{}@{}", finding.code, finding.part())
@@ -113,7 +113,7 @@ fn split(pattern: &str) -> (&str, Option<&str>) {
     pattern.split_once('@').map_or((pattern, None), |(code, part)| (code, Some(part)))
 }
 
-/// Whether a text names a finding: its code and the part in full or by name, in upper or lower case.
+/// True if a text names a finding: its code and the part in full or by name, in upper or lower case.
 fn names(pattern: &str, finding: &Finding) -> bool {
     let (code, wanted) = split(pattern);
     let names = || {
@@ -127,7 +127,7 @@ fn names(pattern: &str, finding: &Finding) -> bool {
         })
 }
 
-/// Whether a text without `*` in its part names several parts: `slot 0` of two controllers. Then it excepts none.
+/// True if a text without `*` in its part names several parts: `slot 0` of two controllers. Then it excepts none.
 fn is_unclear(pattern: &str, findings: &[Finding]) -> bool {
     let is_one_part = split(pattern).1.is_some_and(|wanted| !wanted.contains('*'));
     let mut named = findings.iter().filter(|finding| names(pattern, finding)).map(part);
@@ -149,7 +149,7 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
-    /// The keys of what blocks.
+    /// The keys of the findings that block.
     fn blocking(policy: &Policy) -> Vec<String> {
         let findings = [
             finding("memory.ecc.uncorrectable", "DIMM A1"),

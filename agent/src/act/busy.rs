@@ -1,4 +1,4 @@
-//! Whether a disk is in use: mounted, swapped to, held by a mapping or array, or opened exclusively.
+//! Detects a disk in use: mounted, swapped to, held by a mapping or array, or opened exclusively.
 //!
 //! The probes say what the kernel lists (`probes::block::current_use`). Besides that, `open(2)` with
 //! `O_EXCL` fails with `EBUSY` for a block device that the kernel itself uses, in whatever mount
@@ -17,7 +17,7 @@ use crate::act::Code;
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
-/// How long a disk may take to be opened.
+/// Time limit for opening a disk.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Refuses a disk that is in use.
@@ -51,7 +51,7 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
         ))
 }
 
-/// Whether the kernel refuses to open a device exclusively.
+/// True if the kernel refuses to open a device exclusively.
 fn is_held(device: &str, stop: &Stop) -> Result<bool, Failure> {
     let path = device.to_owned();
     // A disk that does not respond can block the call.

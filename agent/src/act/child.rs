@@ -14,18 +14,18 @@ use probes::guard;
 
 /// Of the thread that reads a pipe.
 const STACK_BYTES: usize = 64 << 10;
-/// How often a program that was killed is looked at.
+/// Interval between checks of a killed program.
 const REAP_TICK: Duration = Duration::from_millis(5);
-/// How long a program may take to end after SIGKILL before it is left alone.
+/// Time limit for a program to end after SIGKILL before it is left alone.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A program that runs. Tests put one in its place that no signal ends.
 pub(super) trait Process {
     /// Its process group.
     fn group(&self) -> u32;
-    /// How it ended; `None` while it runs. Never waits.
+    /// Returns its exit status; `None` while it runs. Never waits.
     fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>>;
-    /// Sends a signal to it and to what it has started.
+    /// Sends a signal to it and to the processes that it has started.
     fn signal(&mut self, signal: Signal);
 }
 
@@ -45,7 +45,7 @@ impl Process for Child {
     }
 }
 
-/// Starts a program; what it writes to either of its outputs comes through the channel.
+/// Starts a program; both of its outputs come through the channel.
 pub(super) fn spawn(
     program: &Path,
     args: &[String],

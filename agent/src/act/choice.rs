@@ -1,7 +1,8 @@
-//! The decision which disk is written, as a pure function of the disks, the instruction and the policy, so that it
-//! can be repeated on new facts and shown without writing anything.
+//! The choice of the disk to write, as a pure function of the disks, the instruction and the policy, so that it can be
+//! repeated on new facts and shown without writing anything.
 //!
-//! First comes the disk that is meant, out of all disks; then whether it may be written. Anything unclear is refused.
+//! The first step finds the disk that is meant, out of all disks; the second checks that it may be written. Anything
+//! unclear is refused.
 
 use formats::wwn;
 use probes::block::{Disk, Obstacle, ObstacleKind};
@@ -13,14 +14,14 @@ use super::{Failure, describe, labels, protect, spanning};
 use crate::act::say::{Say, Term, say};
 use crate::act::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Order};
 
-/// What a decision depends on, apart from the disks.
+/// The inputs of a decision, apart from the disks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
-    /// Which disk the instruction asks for.
+    /// The disk that the instruction asks for.
     pub disk: Option<&'a DiskChoice>,
-    /// What the disk must be.
+    /// The expected properties of the disk.
     pub expect: Option<&'a Expect>,
-    /// Which existing data may be overwritten; `None` for the default.
+    /// The existing data that may be overwritten; `None` for the default.
     pub existing_data: Option<ExistingDataPolicy>,
     /// Disks that are never written: those of the configuration, and those of the instruction.
     pub protect: [&'a [String]; 2],
@@ -33,7 +34,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// What an instruction asks for, with the disks that the configuration protects.
+    /// Returns the request of an instruction, with the disks that the configuration protects.
     #[must_use]
     pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
         let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
@@ -54,11 +55,11 @@ impl<'a> Wanted<'a> {
 pub struct Decision<'d> {
     /// The disk.
     pub disk: &'d Disk,
-    /// Why it is this one and why it may be written, in words.
+    /// The reasons why it is this one and may be written.
     pub because: Vec<Say>,
-    /// Which existing data may be overwritten.
+    /// The existing data that may be overwritten.
     pub policy: ExistingDataPolicy,
-    /// What was found on it.
+    /// The data found on it.
     pub existing_data: Vec<ExistingData>,
 }
 
@@ -117,7 +118,7 @@ pub fn decide<'d>(
     }
 }
 
-/// Whether some instruction can write the disk, so that there is no need to wait for another one.
+/// True if some instruction can write the disk, so that there is no need to wait for another one.
 #[must_use]
 pub fn can_be_written(disk: &Disk) -> bool {
     check_obstacles(disk).is_ok()
@@ -148,7 +149,7 @@ fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
         .advise("fix what is listed, or choose another disk; no other disk takes its place"))
 }
 
-/// Whether the chosen disk is what is expected.
+/// Checks that the chosen disk is as expected.
 fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
     let mut differences = Vec::new();
     if let Some(serial) = &expect.serial

@@ -1,8 +1,8 @@
-//! Which disk an instruction means: the one that it names, the one that its hints match, or the only one.
+//! Finds the disk that an instruction means: the one that it names, the one that its hints match, or the only one.
 //!
 //! The choice is made over all disks, whether an install may use them or not. A disk that an install may not use now
-//! may still be the one that is meant, so another one never takes its place. Only disks that nobody can mean are
-//! left out: those with a structural obstacle, and those that are too small for the image.
+//! may still be the one that is meant, so another one never takes its place. Only disks that no instruction can mean
+//! are left out: those with a structural obstacle, and those that are too small for the image.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use super::{Failure, describe};
 use crate::act::say::{Term, say};
 use crate::act::{Code, DiskChoice, IfSeveral};
 
-/// How many disks a message names.
+/// Maximum number of disks that a message names.
 const MAX_NAMED: usize = 16;
 
 /// The disk that an instruction means.
 #[derive(Debug, Clone)]
 pub(super) struct Picked<'d> {
-    /// The disk; whether an install may use it is not known yet.
+    /// The disk; not checked yet for use by an install.
     pub disk: &'d Disk,
-    /// How it was found, in words.
+    /// The reason for the choice, as text.
     pub because: String,
-    /// How the instruction describes it.
+    /// The form in which the instruction describes it.
     pub description: Description,
 }
 
-/// How an instruction describes a disk.
+/// The form in which an instruction describes a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Description {
     /// By its identity or its place: serial number, WWN, a link by id or by path.
@@ -42,8 +42,8 @@ pub(super) enum Description {
 /// Finds the disk that is meant.
 ///
 /// # Errors
-/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE` or `DISK_TOO_SMALL` (nothing but disks that nobody can mean), or
-/// `INSTRUCTION_INVALID` (hints that cannot be understood).
+/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE` or `DISK_TOO_SMALL` (nothing but disks that no instruction can
+/// mean), or `INSTRUCTION_INVALID` (hints that cannot be understood).
 pub(super) fn pick<'d>(
     disks: &'d [Disk],
     wanted: &Wanted<'_>,
@@ -99,13 +99,13 @@ pub(super) fn pick<'d>(
     Ok(Picked { disk, because, description })
 }
 
-/// Whether a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name
-/// such as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
+/// True if a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name such
+/// as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
 pub(super) fn is_stable_path(path: &str) -> bool {
     ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// Why nobody can mean a disk, whatever an instruction says; `None` if somebody can.
+/// The reason why no instruction can mean a disk; `None` if one can.
 pub(super) fn structural(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
     let is_structural = |kind: ObstacleKind| kind == ObstacleKind::Structural;
     let obstacle = disk.obstacles.iter().find(|obstacle| is_structural(obstacle.kind));
@@ -161,7 +161,7 @@ fn by_device<'d>(
     }
 }
 
-/// Why an array or a mapping is no target.
+/// The reason why an array or a mapping is not a target.
 fn built_on_disks(
     disks: &[Disk],
     device: &str,
@@ -233,7 +233,7 @@ fn none(disks: &[Disk]) -> Failure {
     )
 }
 
-/// All disks that match are such that nobody can mean them.
+/// The failure if no instruction can mean any of the disks that match.
 fn impossible(disks: &[&Disk], min_bytes: Option<u64>) -> Failure {
     let is_structural = |disk: &&Disk| structural(disk, None).is_some();
     let is_too_small = !disks.iter().any(is_structural);
@@ -264,7 +264,7 @@ fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
     .advise(say![advice, Term::OrIfSeveral])
 }
 
-/// The disk in words, and why an install may not use it.
+/// Describes the disk and the reason why an install may not use it.
 fn unclear(disk: &Disk) -> String {
     let why = disk.not_eligible_because.join(", ");
     match (disk.eligible, why.is_empty()) {
@@ -274,7 +274,7 @@ fn unclear(disk: &Disk) -> String {
     }
 }
 
-/// The disks of the machine, in words.
+/// Describes the disks of the machine.
 fn seen(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return "the machine has no disk".into();

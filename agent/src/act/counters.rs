@@ -1,7 +1,7 @@
-//! How much was written to a disk, by its own counters: `/sys/dev/block/<number>/stat`, kernel
+//! Counts what was written to a disk, by its own counters: `/sys/dev/block/<number>/stat`, kernel
 //! `Documentation/block/stat.rst`.
 //!
-//! coreos-installer writes into the page cache, so what is still there is written to the disk before each reading.
+//! coreos-installer writes into the page cache, so the remaining data is flushed to the disk before each reading.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{Failure, describe};
 use crate::act::{Code, WriteCounters};
 use crate::ask::{Unanswered, ask_within};
 
-/// How long the disk may take to write what the page cache holds for it.
+/// Time limit for the disk to write its data from the page cache.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A reading of the counters.
@@ -59,7 +59,7 @@ pub(super) fn after(target: &Target, end: End) -> Option<Reading> {
     if is_flushed { read(target) } else { None }
 }
 
-/// Writes what the page cache holds.
+/// Writes the page cache's data.
 ///
 /// # Errors
 /// The disk did not respond in time.

@@ -27,10 +27,10 @@ const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
 /// The entry's name in the firmware's menu.
 const DESCRIPTION: &str = "CoreOS";
 
-/// Ensures that a boot entry leads to the EFI system partition `esp`; returns which one does.
+/// Ensures that a boot entry leads to the EFI system partition `esp`; returns a description of the entry.
 ///
 /// # Errors
-/// In words: the variables cannot be read or written, or what was written does not read back.
+/// A message if the variables cannot be read or written, or if the written data does not read back.
 pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Result<String, String> {
     let loader = best_loader(loaders).ok_or("no boot loader to start")?;
     let order = boot_order(efivars)?;
@@ -81,8 +81,8 @@ fn write(efivars: &Path, name: &str, value: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The order of the entries; none if there is no such variable. One that cannot be read is an error: to write
-/// a new one would lose it.
+/// The order of the entries; empty without such a variable. One that cannot be read is an error: to write a new one
+/// would lose it.
 fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     let path = variable(efivars, "BootOrder");
     let order = match read(efivars, "BootOrder") {
@@ -95,8 +95,8 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     Ok(efi::boot_order(&order))
 }
 
-/// Whether a load option starts one of the `loaders` on this partition: its device path is that
-/// partition, a file or none, and the end (the short form of §3.1.2 without a controller).
+/// True if a load option starts one of the `loaders` on this partition: its device path is that partition, a file or
+/// none, and the end (the short form of §3.1.2 without a controller).
 fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
     let Some(path) = LoadOption::parse(option).path else { return false };
     let mut nodes = device_path::nodes(path);

@@ -31,10 +31,11 @@ pub struct Erasure<'a> {
 }
 
 impl Erasure<'_> {
-    /// Erases the partition tables, or writes one that lists only the partitions to keep. Says what was done.
+    /// Erases the partition tables, or writes one that lists only the partitions to keep. Returns a description of the
+    /// change.
     ///
     /// # Errors
-    /// In words: it could not be written, or does not read back.
+    /// A message if it could not be written, or does not read back.
     pub fn run(&self, disk_guid: Guid) -> Result<String, String> {
         let (built, what) = if self.keep.is_empty() {
             (self.zeros()?, "its partition tables were erased".to_owned())
@@ -85,8 +86,8 @@ impl Erasure<'_> {
         built.ok_or_else(|| "the size of its blocks is unknown".to_owned())
     }
 
-    /// Where the image's backup header lies if it is not at the end of the disk: coreos-installer leaves it at the
-    /// end of the image.
+    /// Returns the position of the image's backup header if it is not at the end of the disk: coreos-installer leaves
+    /// it at the end of the image.
     fn backup_elsewhere(&self) -> Option<u64> {
         let mut block = [0; BLOCK_BYTES];
         self.file.read_exact_at(&mut block, self.sector_bytes).ok()?;

@@ -1,4 +1,4 @@
-//! The data on the chosen disk, and whether the policy allows to overwrite it.
+//! Finds the data on the chosen disk and checks that the policy allows overwriting it.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::{Failure, describe};
 use crate::act::say::{Say, Term, say};
 use crate::act::{Code, ExistingData, ExistingDataPolicy};
 
-/// How `existing_os` names an earlier installation.
+/// Name of an earlier installation in `existing_os`.
 const COREOS: &str = "Fedora or RHEL CoreOS";
-/// Labels of the partitions of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
+/// Partition labels of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
 const IMAGE_LABELS: [&str; 10] = [
     "BIOS-BOOT",
     "EFI-SYSTEM",
@@ -25,21 +25,21 @@ const IMAGE_LABELS: [&str; 10] = [
     "roothash",
     "se",
 ];
-/// What precedes the number of a disk in the labels that Butane's `boot_device.mirror` makes.
+/// Prefixes before the disk number in the labels that Butane's `boot_device.mirror` makes.
 const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
-/// How many things a result lists, and a message names.
+/// Maximum number of things that a result lists, and a message names.
 const MAX_LISTED: usize = 64;
 const MAX_NAMED: usize = 16;
 
-/// Which data may be overwritten.
+/// The data that may be overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
     /// As in the instruction, or the default.
     pub name: ExistingDataPolicy,
-    /// Whether the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
+    /// True if the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
     /// overwritten, whatever the policy is.
     pub is_undescribed: bool,
-    /// Whether the instruction has no policy.
+    /// True if the instruction has no policy.
     pub is_default: bool,
 }
 
@@ -99,7 +99,7 @@ fn labelled(label: Option<&String>) -> String {
     label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
 }
 
-/// Whether the policy allows to overwrite what is on the disk. Returns why, in words.
+/// Checks that the policy allows overwriting the data on the disk. Returns the reason.
 ///
 /// # Errors
 /// `EXISTING_DATA` with what was found.
@@ -135,8 +135,8 @@ pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<Say, F
     }
 }
 
-/// What is on a disk with an earlier `CoreOS` and does not belong to it: parts of arrays and pools, what is active,
-/// other systems, further partitions. Partitions that are kept do not count.
+/// Lists the content of a disk with an earlier `CoreOS` that does not belong to it: parts of arrays and pools, active
+/// parts, other systems, further partitions. Partitions that are kept do not count.
 fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
     let mirror: BTreeSet<&str> = disk
         .partitions
@@ -177,7 +177,7 @@ fn further_partitions(disk: &Disk, saved: &Saved) -> Vec<String> {
     further.map(|part| format!("{}: {}", part.name, partition(part))).collect()
 }
 
-/// Whether a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
+/// True if a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
 fn is_mirrored(part: &Partition) -> bool {
     let label = part.label.as_deref().unwrap_or_default();
     let is_half = has_number(label, &["boot-", "root-", "esp-"]);
@@ -185,7 +185,7 @@ fn is_mirrored(part: &Partition) -> bool {
     is_half && kind == Some("linux_raid_member")
 }
 
-/// Whether a label is one of these with a number after it.
+/// True if a label is one of these prefixes with a number after it.
 fn has_number(label: &str, prefixes: &[&str]) -> bool {
     let number = prefixes.iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())

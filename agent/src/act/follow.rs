@@ -13,15 +13,15 @@ use super::stream::{Stream, Update};
 use super::watchdog::{DiskClock, Patience, Sample, Sampler};
 use crate::signals::Stop;
 
-/// How long the installer may take to end after SIGTERM.
+/// Time limit for the installer to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(15);
 /// The same after a signal to the agent, which must end soon itself.
 const STOPPED_GRACE: Duration = Duration::from_secs(2);
-/// How long a killed installer is waited for after a signal to the agent.
+/// Time limit for a killed installer to end after a signal to the agent.
 const STOPPED_KILL: Duration = Duration::from_secs(1);
-/// How often the run is checked while it prints nothing.
+/// Interval between checks while the run prints nothing.
 const TICK: Duration = Duration::from_millis(100);
-/// What outlives the installer may keep its output open; it is read for this long.
+/// Time limit for reading output that a process outliving the installer keeps open.
 const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(2);
 
 /// Why a run was ended by the agent.
@@ -31,11 +31,11 @@ pub(super) enum Cut {
     Stopped,
     /// It did not finish in time.
     TooLong,
-    /// It hangs in the kernel because of the disk; what the kernel says.
+    /// It hangs in the kernel because of the disk; contains the kernel's data.
     Hung(String),
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ended {
     /// Its exit status; `None` if it survived SIGKILL.
@@ -44,13 +44,13 @@ pub(super) struct Ended {
     pub(super) cut: Option<Cut>,
 }
 
-/// What is called with each line of the installer, and its percentage if it has one.
+/// Callback for each line of the installer, with its percentage if it has one.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(Option<u8>, &str);
 
-/// What a run is followed with.
+/// The inputs for following a run.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
-    /// What it prints.
+    /// Its output.
     pub(super) output: &'a Receiver<Vec<u8>>,
     /// The image that it reads; `None` for the live image's own.
     pub(super) stream: Option<&'a Stream>,
@@ -58,11 +58,11 @@ pub(super) struct Follower<'a> {
     pub(super) sampler: Sampler,
     /// The disk as messages name it.
     pub(super) device: &'a str,
-    /// How long it may take.
+    /// Its time limit.
     pub(super) limit: Duration,
-    /// How long each step of a stall may last.
+    /// Time limits for the steps of a stall.
     pub(super) patience: Patience,
-    /// Whether the agent is to end.
+    /// Set if the agent is to end.
     pub(super) stop: &'a Stop,
 }
 
@@ -137,7 +137,7 @@ impl Follower<'_> {
         tail.push(line);
     }
 
-    /// Reports what is new of the image.
+    /// Reports changes of the image.
     fn follow_stream(&self, run: &mut Run, progress: Progress<'_>) {
         let Some(stream) = self.stream else { return };
         // An installer that waits for the image does not hang because of the disk.
@@ -233,7 +233,7 @@ impl Follower<'_> {
         }
     }
 
-    /// How long a killed run is waited for.
+    /// Returns the time limit for a killed run to end.
     fn kill_limit(&self) -> Duration {
         if self.stop.is_stopped() {
             STOPPED_KILL.min(self.patience.kill)

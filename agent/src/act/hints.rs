@@ -42,7 +42,7 @@ const KEYS: [&str; 17] = [
     "minSizeGigabytes",
 ];
 
-/// How many hints, and how many alternatives in one, are read.
+/// Maximum number of hints, and of alternatives in one.
 const MAX_HINTS: usize = 32;
 
 /// Hints that all must match.
@@ -108,8 +108,9 @@ impl Hints {
             .map_err(Say::from)
     }
 
-    /// Whether they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
-    /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32 digits.
+    /// True if they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
+    /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32
+    /// digits.
     #[must_use]
     pub fn identify(&self, disk: &Disk) -> bool {
         self.0.iter().any(|hint| match hint.attribute {
@@ -124,7 +125,7 @@ impl Hints {
         })
     }
 
-    /// Whether a disk fits.
+    /// True if a disk matches.
     #[must_use]
     pub fn matches(&self, disk: &Disk) -> bool {
         self.0.iter().all(|hint| hint.matches(disk))
@@ -145,7 +146,7 @@ impl Hint {
         }
     }
 
-    /// What a world-wide name has for a hint, in the forms that are compared.
+    /// Returns the forms of a world-wide name that are compared with a hint.
     fn wwn_texts(&self, name: &str) -> Vec<String> {
         let Some(forms) = wwn::forms(name) else {
             // An NVMe disk without EUI-64 and NGUID: `nvme.`, and then vendor, serial number and model.
@@ -167,7 +168,7 @@ impl Hint {
         texts
     }
 
-    /// What the disk has for a text attribute, in the form that is compared.
+    /// Returns the disk's values of a text attribute, in the form that is compared.
     fn texts(&self, disk: &Disk) -> Vec<String> {
         let one = |text: Option<&String>| text.map(|text| folded(text)).into_iter().collect();
         match self.attribute {
@@ -204,7 +205,7 @@ impl Test {
         }
     }
 
-    /// Whether one of the texts passes; "not equal" must be true for all of them.
+    /// True if one of the texts matches; "not equal" must be true for all of them.
     fn matches_any(&self, texts: &[String]) -> bool {
         if texts.is_empty() {
             return false;
@@ -237,7 +238,7 @@ impl Test {
     }
 }
 
-/// What to write instead of an unknown hint, in words.
+/// Suggests a replacement for an unknown hint.
 fn instead(key: &str) -> String {
     match nearest(key, KEYS) {
         Some(known) => format!("did you mean {known:?}?"),

@@ -1,4 +1,5 @@
-//! Whether what the kernel says of a device number now (`probes::block::current`) is the disk that was chosen.
+//! Checks that a device number still belongs to the chosen disk, by what the kernel says now
+//! (`probes::block::current`).
 
 use formats::wwn;
 use probes::block::{CurrentDisk, Disk};
@@ -7,10 +8,10 @@ use super::{Failure, describe};
 use crate::act::Code;
 use crate::act::say::Say;
 
-/// Compares a disk of the report with what the kernel says now.
+/// Compares a disk of the report with the kernel's present data.
 ///
 /// # Errors
-/// `DISK_CHANGED` with every difference; also if there is no such disk any more.
+/// `DISK_CHANGED` with every difference; also if the disk is gone.
 pub(super) fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     let Some(now) = now else {
         return Err(changed(format!("{} no longer exists", describe(disk))));
@@ -46,7 +47,7 @@ pub(super) fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Fail
     Err(changed(format!("{} has changed: {}", describe(disk), differences.join("; "))))
 }
 
-/// The failure of a disk that is no longer the one that was chosen.
+/// The failure if a disk is no longer the chosen one.
 pub(super) fn changed(what: impl Into<Say>) -> Failure {
     Failure::new(Code::DiskChanged, what)
         .advise("the disk was swapped, removed or renamed while the job ran; start again")
@@ -68,7 +69,7 @@ fn other_wwn<'a>(disk: &Disk, now: &'a [String]) -> Option<&'a String> {
     (!is_same).then_some(first)
 }
 
-/// Whether one text equals or contains the other, ignoring blanks and case.
+/// True if one text equals or contains the other, ignoring blanks and case.
 ///
 /// sysfs, udev and SCSI pages pad and prefix serial numbers differently.
 fn same_text(one: &str, other: &str) -> bool {

@@ -38,11 +38,11 @@ pub trait Watch {
     /// A stage starts, continues or ends.
     fn stage(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>);
 
-    /// What a crash from now on would leave. A parent process that reports the crash must know it.
+    /// Notes the state that a crash from now on would leave. A parent process that reports the crash must know it.
     fn note(&self, mark: Mark);
 }
 
-/// What would be true after a crash.
+/// A fact that would hold after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     /// The disk was chosen and is going to be written.
@@ -51,16 +51,16 @@ pub enum Mark {
     State(DiskState),
     /// Number of times that the writer was started.
     Tries(u32),
-    /// What was active on the disk and was taken down, in words.
+    /// Descriptions of what was active on the disk and was taken down.
     TakenDown(Vec<String>),
-    /// Metadata that was erased at the end of the disk, in words.
+    /// Descriptions of the metadata that was erased at the end of the disk.
     Erased(Vec<String>),
 }
 
-/// Reads what is wrong with the machine, the worst first; a disk that cannot be read is one of them.
+/// Reads the faults of the machine, the worst first; a disk that cannot be read is one of them.
 pub type Findings<'a> = dyn Fn(Option<&Unreadable>) -> Vec<Finding> + 'a;
 
-/// What an install needs besides its order.
+/// The inputs of an install besides its order.
 pub struct Act<'a> {
     /// The live system.
     pub site: &'a Site,
@@ -68,15 +68,15 @@ pub struct Act<'a> {
     pub client: &'a Arc<Client>,
     /// Time.
     pub clock: &'a dyn Clock,
-    /// Whether the agent is to end.
+    /// Set if the agent is to end.
     pub stop: &'a Stop,
     /// Learns how it goes on.
     pub watch: &'a dyn Watch,
     /// The disks of the last report.
     pub reported: &'a [Disk],
-    /// What is wrong with the machine.
+    /// The faults of the machine.
     pub findings: &'a Findings<'a>,
-    /// Whether to stop before anything is changed.
+    /// True to stop before anything is changed.
     pub is_dry_run: bool,
 }
 
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Act<'_> {
     }
 }
 
-/// What preflight leads to.
+/// The result of a passed preflight.
 struct Passed {
     target: Target,
     ignition: Vec<u8>,
@@ -197,7 +197,7 @@ impl Act<'_> {
         }
     }
 
-    /// Checks that the configuration allows what the order asks for, and that this agent can do it.
+    /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
         check_verify(order)?;
         let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);

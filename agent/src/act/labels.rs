@@ -48,7 +48,7 @@ fn is_boot(filesystem: &Filesystem) -> bool {
     !is_member && filesystem.label.as_deref() == Some(BOOT)
 }
 
-/// Where a disk has such a file system.
+/// Lists the places on a disk that have such a file system.
 fn places(disk: &Disk) -> Vec<String> {
     let volumes = disk.volumes().filter(|volume| is_boot(volume.filesystem));
     let volumes = volumes.map(|volume| match volume.name {

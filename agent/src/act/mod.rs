@@ -1,4 +1,4 @@
-//! Writing the disk: which one, whether it may be, and the run of coreos-installer.
+//! Writes the disk: chooses it, checks that it may be written, and runs coreos-installer.
 //!
 //! Nothing here is reachable from the code that collects facts. The order is
 //! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`install::Act::carry_out`].
@@ -82,7 +82,7 @@ pub fn identity_of(disk: &Disk) -> DiskIdentity {
     }
 }
 
-/// The disk in words: `/dev/sda (serial S1, 512110190592 bytes)`.
+/// Describes the disk: `/dev/sda (serial S1, 512110190592 bytes)`.
 #[must_use]
 pub fn describe(disk: &Disk) -> String {
     let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}, "));
@@ -96,9 +96,9 @@ pub fn describe(disk: &Disk) -> String {
 pub struct Failure {
     /// Stable code.
     pub code: Code,
-    /// What was found and what was expected.
+    /// States what was found and what was expected.
     pub message: Say,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub advice: Option<Say>,
 }
 

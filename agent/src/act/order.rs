@@ -9,9 +9,9 @@ pub struct Order {
     pub ignition: IgnitionSource,
     /// The operating system image; absent for the one in the live image.
     pub image: Option<ImageSource>,
-    /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
+    /// The disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
     pub disk: Option<DiskChoice>,
-    /// What the chosen disk must be; otherwise nothing is installed.
+    /// The expected properties of the chosen disk; otherwise nothing is installed.
     pub expect: Option<Expect>,
     /// Kernel arguments to add to the installed system.
     pub append_kargs: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Order {
     pub platform: Option<String>,
     /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
     pub console: Vec<String>,
-    /// Whether to copy the live system's network profiles to the installed system.
+    /// True to copy the live system's network profiles to the installed system.
     pub copy_network: bool,
     /// Kernel arguments for the first boot only; absent for the writer's choice.
     pub firstboot_args: Option<String>,
@@ -36,19 +36,19 @@ pub struct Order {
     pub block_also: Vec<String>,
     /// Findings that never prevent the install, in the same form.
     pub block_except: Vec<String>,
-    /// What to do if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial,
-    /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
+    /// The policy if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial, WWN,
+    /// `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
     /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
     /// a file system or partition on them.
     pub protect: Vec<String>,
-    /// How much of the written disk is read back.
+    /// The amount of the written disk that is read back.
     pub verify: Verify,
     /// Consequence for a disk that fails its verification.
     pub on_unproved: OnUnproved,
 }
 
-/// Which existing data an install may overwrite.
+/// The existing data that an install may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingDataPolicy {
     /// None: only a blank disk is written.
@@ -72,7 +72,7 @@ impl ExistingDataPolicy {
     }
 }
 
-/// How much of a written disk is read back.
+/// The amount of a written disk that is read back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verify {
     /// A sample of its blocks.
@@ -83,7 +83,7 @@ pub enum Verify {
     Full,
 }
 
-/// What happens to a disk that fails its verification.
+/// The action on a disk that fails its verification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnUnproved {
     /// Its partition table is erased, so that the machine does not boot from it.
@@ -93,7 +93,7 @@ pub enum OnUnproved {
     Keep,
 }
 
-/// Where the Ignition config is: exactly one of `url` and `inline`.
+/// The location of the Ignition config: exactly one of `url` and `inline`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnitionSource {
     /// `http` or `https` address of the config.
@@ -113,7 +113,7 @@ pub struct ImageSource {
     pub file: Option<String>,
     /// Stream metadata that names the image and its digest.
     pub stream: Option<StreamSource>,
-    /// Whether to install without a signature; otherwise `URL.sig` must exist and be valid. Refused unless the node's
+    /// True to install without a signature; otherwise `URL.sig` must exist and be valid. Refused unless the node's
     /// configuration allows it.
     pub insecure: bool,
     /// Digest of the image as downloaded, as in `ignition.hash`.
@@ -135,10 +135,11 @@ pub struct StreamSource {
     pub artifact: Option<String>,
 }
 
-/// Which disk to write: at most one of `device` and `hints`; without both, the only one.
+/// The disk to write: at most one of `device` and `hints`; without both, the only one.
 ///
 /// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
-/// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
+/// disks that no instruction can mean are left out, such as optical drives, the live medium, and disks too small for
+/// the image.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiskChoice {
     /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may
@@ -147,11 +148,11 @@ pub struct DiskChoice {
     /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
     /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
     pub hints: Option<Map<String, Value>>,
-    /// How to choose if several disks match.
+    /// The choice if several disks match.
     pub if_several: IfSeveral,
 }
 
-/// How to choose among several disks that match.
+/// The choice among several disks that match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IfSeveral {
     /// Install nothing.
@@ -167,7 +168,7 @@ pub enum IfSeveral {
     FirstByPath,
 }
 
-/// What the chosen disk must be.
+/// The expected properties of the chosen disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expect {
     /// Serial number.

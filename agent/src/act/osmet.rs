@@ -28,16 +28,16 @@ const MAX_TEXT_BYTES: u64 = 4096;
 const DIGEST_BYTES: u64 = 32;
 /// More files than these do not lie in a live image.
 const MAX_FILES: usize = 16;
-/// The size that a disk must have if the osmet file is of another version, so that its size is unknown: what
-/// Fedora `CoreOS` requires for the root file system alone.
+/// The size that a disk must have if the osmet file is of another version, so that its size is unknown: the requirement
+/// of Fedora `CoreOS` for the root file system alone.
 const LEAST_DISK_BYTES: u64 = 8 << 30;
 
-/// What an osmet file says about its image.
+/// Facts that an osmet file contains about its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
     /// Logical block size of the disks that it is for.
     sector_bytes: u64,
-    /// Where the first partition with files of the live system begins, in bytes; 0 if there is none.
+    /// Start of the first partition with files of the live system, in bytes; 0 if there is none.
     first_partition_at: u64,
     /// Size of the image as it is written.
     size_bytes: u64,
@@ -166,7 +166,7 @@ fn header<R: Read>(source: &mut Source<R>) -> Result<Facts, Unread> {
     if is_whole { Ok(facts) } else { Err(Unread::Form(format!("of an unknown form ({facts:?})"))) }
 }
 
-/// What a read error means: the data is malformed, or the medium failed.
+/// Classifies a read error: the data is malformed, or the medium failed.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
 fn unread(error: Error) -> Unread {
     match error.kind() {
@@ -185,7 +185,7 @@ fn unknown(what: String) -> Error {
 struct Source<R: Read>(std::io::Take<R>);
 
 impl<R: Read> Source<R> {
-    /// What follows magic and version.
+    /// Reads the fields after magic and version.
     fn facts(&mut self) -> std::io::Result<Facts> {
         self.skip_text()?;
         let sector_bytes = self.number()?;
@@ -290,7 +290,7 @@ mod tests {
         Disk { size_bytes: Some(size_bytes), logical_block_bytes, ..Disk::default() }
     }
 
-    /// What `check` returns for files in a directory.
+    /// Returns the result of `check` for files in a directory.
     fn checked(name: &str, files: &[&[u8]], disk: &Disk) -> Result<Vec<String>, Code> {
         let dir = std::env::temp_dir().join(format!("rci-osmet-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();

@@ -1,4 +1,4 @@
-//! What is known of an install at its end: the state of the disk, and what was read back from it.
+//! The facts of an install at its end: the state of the disk, and the data read back from it.
 
 use probes::block::Disk;
 use probes::findings::Finding;
@@ -11,7 +11,7 @@ use super::seen::Seen;
 use super::stage::Stage;
 use crate::exit_status::ExitStatus;
 
-/// How an install ended.
+/// The outcome of an install.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// The stage in which it ended.
@@ -22,9 +22,9 @@ pub struct Outcome {
     pub state: DiskState,
     /// Why it did not succeed.
     pub failure: Option<Failure>,
-    /// What was read back from the disk; `None` if it was not written.
+    /// The results of reading the disk back; `None` if it was not written.
     pub proof: Option<Proof>,
-    /// How many times the writer was started.
+    /// Number of times the writer was started.
     pub tries: u32,
     /// The last lines of its output.
     pub log_tail: Vec<String>,
@@ -32,11 +32,11 @@ pub struct Outcome {
     pub counters: Option<WriteCounters>,
     /// The image that was fetched; `None` for the live image's own.
     pub image: Option<WrittenImage>,
-    /// What was active on the disk and was taken down before the write, in words.
+    /// Descriptions of what was active on the disk and was taken down before the write.
     pub taken_down: Vec<String>,
-    /// Metadata that was erased after the write because the image does not overwrite it, in words.
+    /// Descriptions of the metadata that was erased after the write because the image does not overwrite it.
     pub erased: Vec<String>,
-    /// What is harmless but worth knowing.
+    /// Harmless facts that are worth knowing.
     pub warnings: Vec<String>,
     /// The findings that prevented it.
     pub blocking: Vec<Finding>,

@@ -23,7 +23,7 @@ use crate::clean;
 use crate::http::Client;
 use crate::secret;
 
-/// The longest kernel argument, and the most bytes of all of them.
+/// The longest kernel argument, and the maximum total of all of them, in bytes.
 const MAX_KARG_BYTES: usize = 1024;
 /// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
 const MAX_KARGS_BYTES: usize = 2048;
@@ -35,7 +35,7 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// What the checks of disk and image found.
+/// The results of checking disk and image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// Version of coreos-installer.
@@ -175,7 +175,7 @@ fn unverifiable(image: &Image) -> Failure {
         .advise("set verify to sample, or pack the image with xz, gzip or zstd and usual settings")
 }
 
-/// Refuses a disk that is in use, unless the choice allowed to take down what is active on it, and that is possible.
+/// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible.
 fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
     if takedown::is_needed(disk) {
         return takedown::check(disk, system);
@@ -203,7 +203,7 @@ fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Whether there is enough memory for an install, or how much there is is unknown.
+/// True if there is enough memory for an install, or if its amount is unknown.
 #[must_use]
 pub fn has_memory(available_bytes: Option<u64>) -> bool {
     available_bytes.is_none_or(|bytes| bytes >= MIN_AVAILABLE_BYTES)
@@ -313,7 +313,7 @@ fn network(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether there are network profiles to copy.
+/// True if there are network profiles to copy.
 ///
 /// # Errors
 /// The directory cannot be read.

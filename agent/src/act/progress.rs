@@ -1,4 +1,4 @@
-//! What coreos-installer writes while it works: lines that end in `\n` or `\r`, some with a percentage.
+//! Splits the output of coreos-installer: lines that end in `\n` or `\r`, some with a percentage.
 //!
 //! `Read disk 164.5 MiB/230.4 MiB (71%)`, one a second; the form has changed between versions, so only
 //! `(…%)` is recognised.
@@ -9,7 +9,7 @@ use crate::secret::redact;
 
 /// The longest line that is kept, in bytes.
 const MAX_LINE_BYTES: usize = 1000;
-/// How many lines are kept.
+/// Maximum number of lines that are kept.
 const MAX_TAIL_LINES: usize = 60;
 
 /// Cuts bytes into lines.

@@ -44,11 +44,11 @@ pub(super) fn check(
     }
 }
 
-/// What an entry of a hint begins with; an entry here is only its value.
+/// Prefixes of entries in the form of a hint; an entry here is only its value.
 const HINTS: [&str; 8] =
     ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
 
-/// Where entries come from that no order contains.
+/// Source of entries that no order contains.
 const CONFIGURATION: &str = "the configuration";
 
 fn check_entries(list: &[String], owner: fn() -> Say) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ fn never_protects(entry: &str) -> Option<&'static str> {
         .then_some("no path of a device file")
 }
 
-/// Whether a text is a name of a disk that the kernel gives anew at each boot.
+/// True if a text is a disk name that the kernel assigns anew at each boot.
 #[must_use]
 pub fn is_kernel_name(text: &str) -> bool {
     let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
@@ -91,14 +91,14 @@ pub fn is_kernel_name(text: &str) -> bool {
     is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }
 
-/// Whether a device file is that of the disk or of one of its partitions.
+/// True if a device file belongs to the disk or to one of its partitions.
 fn has_node(disk: &Disk, node: &str) -> bool {
     let is_partition = |name: &str| node.strip_prefix("/dev/") == Some(name);
     disk.device == node || disk.partitions.iter().any(|part| is_partition(&part.name))
 }
 
-/// Whether an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too
-/// many is safe.
+/// True if an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too many
+/// is safe.
 fn is_named(disk: &Disk, entry: &str) -> bool {
     let entry = entry.trim();
     let is_text = |text: &String| text.trim().eq_ignore_ascii_case(entry);

@@ -27,7 +27,7 @@ use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 use crate::uuid;
 
-/// Time limit for reading what the disk contains before the write.
+/// Time limit for reading the disk's content before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
 /// Time limit for reading the beginning of the live image's own image.
 const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
@@ -35,32 +35,32 @@ const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
 const ERASE_LIMIT: Duration = Duration::from_mins(1);
 /// The same after a signal.
 const STOPPED_ERASE_LIMIT: Duration = Duration::from_secs(2);
-/// What to do with a disk that failed and may boot.
+/// Advice for a disk that failed and may boot.
 const NO_BOOT: &str =
     "do not boot this disk; install again, and use another disk if it fails again";
 /// Time limit for making a boot entry.
 const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
 
-/// What was written, and where.
+/// The written disk and its content.
 pub(super) struct OnDisk<'a> {
     /// The disk, open since before the write.
     pub(super) target: &'a Target,
     /// The same disk, for reading.
     pub(super) file: Arc<File>,
-    /// What was read before the write.
+    /// The facts read before the write.
     pub(super) before: Before,
     /// The Ignition config.
     pub(super) ignition: &'a [u8],
-    /// What was learned of the image; the live image's own is read here.
+    /// The facts learned of the image; the live image's own is read here.
     pub(super) image: Option<StreamFacts>,
     /// All disks, as they were right before the write.
     pub(super) disks: Vec<Disk>,
 }
 
-/// Reads what must be the same after the write.
+/// Reads the content that must be the same after the write.
 ///
 /// # Errors
-/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
+/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: unreadable content cannot be compared later.
 pub(super) fn read_before(
     target: &Target,
     order: &Order,
@@ -84,7 +84,7 @@ pub(super) fn read_before(
     Err(Failure::new(code, what).advise(advice(code)))
 }
 
-/// What is known of the live image's own image. Its medium may have been taken out since the write.
+/// Returns the known facts of the live image's own image. Its medium may have been taken out since the write.
 fn live_image(dir: &Path, disk: &Disk, stop: &Stop) -> Option<StreamFacts> {
     let (dir, disk) = (dir.to_owned(), disk.clone());
     ask_within("osmet", MEDIUM_LIMIT, stop, move || osmet::start::known(&dir, &disk)).ok()?
@@ -221,7 +221,7 @@ fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
     disks.into_iter().filter(is_other).collect()
 }
 
-/// Makes a disk that failed the proof unbootable. Says what was done.
+/// Makes a disk that failed the proof unbootable. Returns a description of the change.
 fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, String> {
     let file = target.writable().map_err(|failure| failure.message.to_string())?;
     let disk = target.disk();
@@ -240,7 +240,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     ask_within("erase", limit, &stop, erase).unwrap_or_else(|why| Err(why.to_string()))
 }
 
-/// A check that failed, in words: `image_content: found …, expected …`.
+/// Describes a check that failed: `image_content: found …, expected …`.
 fn difference(check: &Check) -> String {
     format!(
         "{}: found {}, expected {}",

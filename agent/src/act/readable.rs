@@ -1,5 +1,5 @@
-//! Whether the chosen disk can be read at its start, in its middle and at its end, before it is written. The report contains
-//! what its first bytes say; a write to a disk that fails in its middle would end half-way.
+//! Checks that the chosen disk can be read at its start, in its middle and at its end, before it is written. The report
+//! contains what its first bytes say; a write to a disk that fails in its middle would end half-way.
 //!
 //! A read may be answered from the page cache. A disk that broke since then is noticed by the write.
 
@@ -14,11 +14,11 @@ use super::System;
 use super::target::Target;
 use crate::ask::{Unanswered, ask_within};
 
-/// How much is read at each place.
+/// Number of bytes read at each place.
 const N_BYTES: u64 = 64 << 10;
 /// Reads start at a multiple of this.
 const ALIGNMENT: u64 = 4096;
-/// How long that may take.
+/// Time limit for these reads.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A disk that cannot be read.
@@ -27,7 +27,7 @@ pub struct Unreadable {
     /// Why, and where.
     pub finding: Finding,
     disk: Disk,
-    /// Whether a thread still waits for the disk, which nothing can end.
+    /// True if a thread still waits for the disk, which nothing can end.
     is_late: bool,
 }
 
@@ -46,7 +46,7 @@ impl Unreadable {
     }
 }
 
-/// What is wrong with the held disk if it cannot be read.
+/// Returns the fault of the held disk if it cannot be read.
 #[must_use]
 pub fn check(target: &Target) -> Option<Unreadable> {
     let disk = target.disk();

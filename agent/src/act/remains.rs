@@ -17,7 +17,7 @@ use super::{Failure, System};
 use crate::act::array_metadata::{Found, covered, describe, find, gaps};
 use crate::ask::ask_within;
 
-/// How long reading or erasing 2 MiB may take.
+/// Time limit for reading or erasing 2 MiB.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Finds such metadata on the held disk before it is written, outside of its partitions. An end that cannot be read is
@@ -38,11 +38,11 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
     })
 }
 
-/// Erases what is left of them after the write: everything in the last 2 MiB that neither a partition nor the table
-/// covers. Returns what there was, in words.
+/// Erases their remains after the write: everything in the last 2 MiB that neither a partition nor the table covers.
+/// Returns descriptions of the erased data.
 ///
 /// # Errors
-/// In words: the disk is another one, does not respond, or cannot be read or written.
+/// A message if the disk is another one, does not respond, or cannot be read or written.
 pub fn erase(target: &Target) -> Result<Vec<String>, String> {
     let message = |failure: Failure| failure.message.to_string();
     let disk = target.disk();
@@ -74,7 +74,7 @@ pub fn erase(target: &Target) -> Result<Vec<String>, String> {
     Ok(found.iter().map(describe).collect())
 }
 
-/// What the table on the disk covers; `None` if it has none.
+/// Returns the areas that the table on the disk covers; `None` if it has none.
 fn covered_on(file: &File, sector_bytes: u64) -> Option<Vec<Range<u64>>> {
     let header = Header::parse(&read(file, sector_bytes, BLOCK_BYTES).ok()?).ok()?;
     let (at, n_bytes) = header.entries_place(sector_bytes).ok()?;

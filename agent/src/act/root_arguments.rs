@@ -11,15 +11,15 @@ use crate::act::{Code, Order};
 /// Arguments for a root on a multipath device.
 const MULTIPATH: [&str; 3] =
     ["rd.multipath=default", "root=/dev/disk/by-label/dm-mpath-root", "rw"];
-/// What lets the initramfs assemble a volume of Intel's firmware RAID, with the UUID of its container (`OpenShift`
-/// documentation, page on Intel VROC).
+/// Argument that lets the initramfs assemble a volume of Intel's firmware RAID, with the UUID of its container
+/// (`OpenShift` documentation, page on Intel VROC).
 const MD_UUID: &str = "rd.md.uuid=";
 /// The argument for an iSCSI root that the firmware connects, as its iBFT table says.
 const ISCSI_FIRMWARE: &str = "rd.iscsi.firmware=1";
-/// What supplies a root on iSCSI: the arguments of dracut's module `95iscsi`.
+/// Arguments that supply a root on iSCSI: those of dracut's module `95iscsi`.
 const ISCSI_ARGUMENTS: [&str; 2] = ["rd.iscsi.", "netroot=iscsi:"];
 
-/// The instruction with the arguments that its disk needs and that it lacks, and what was added, in words.
+/// Returns the instruction with the missing arguments that its disk needs, and descriptions of the additions.
 ///
 /// # Errors
 /// `KARGS`: the installed system would not find its root, and only the VIM knows the arguments that it needs.

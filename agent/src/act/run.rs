@@ -20,19 +20,19 @@ use crate::act::say::say;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
-/// How often coreos-installer is run at most.
+/// Maximum number of coreos-installer runs.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// Which disk is to be written.
+/// The disk to write.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The disk.
     pub target: &'a Target,
-    /// How it was chosen.
+    /// The choice of the disk.
     pub selection: Selection<'a>,
 }
 
-/// Writes the disk, and adds to the outcome what became of it. Returns all disks as they were right before the last run.
+/// Writes the disk, and adds its state to the outcome. Returns all disks as they were right before the last run.
 ///
 /// # Errors
 /// Nothing was written, or not all; `outcome.state` says which.
@@ -118,13 +118,13 @@ fn confirm(
     if stop.is_stopped() { Err(stopped()) } else { confirmed }
 }
 
-/// Says what is true of the disk from now on, for the process that reports a crash.
+/// Records the state of the disk from now on, for the process that reports a crash.
 fn record(watch: &dyn Watch, state: DiskState, tries: u32) {
     watch.note(Mark::State(state));
     watch.note(Mark::Tries(tries));
 }
 
-/// Takes down what is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
+/// Takes down everything that is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
 fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Result<(), Failure> {
     takedown::keep_inactive(task.target.disk(), task.selection.system)?;
     if !takedown::is_needed(task.target.disk()) {
@@ -157,8 +157,8 @@ fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Fai
     }
 }
 
-/// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that
-/// wrote, since its words may lie.
+/// Returns the state that a failed run has left, by the disk's own counters. Without them a run that was started counts
+/// as one that wrote, since its words may lie.
 fn after_failure(
     earlier: DiskState,
     end: End,

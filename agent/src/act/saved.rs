@@ -1,4 +1,4 @@
-//! Which partitions of a disk are kept, and whether each pattern keeps one.
+//! Finds the partitions of a disk that are kept, and checks that each pattern keeps one.
 
 use formats::partition_filter::Filter;
 use probes::block::{Disk, Partition};
@@ -51,12 +51,12 @@ impl Saved {
         Ok(Self(kept))
     }
 
-    /// Whether a partition is kept.
+    /// True if a partition is kept.
     pub(super) fn keeps(&self, part: &Partition) -> bool {
         self.0.iter().any(|kept| kept.keeps(part))
     }
 
-    /// Refuses if a pattern matches no partition of the disk: what it should keep would be overwritten.
+    /// Refuses if a pattern matches no partition of the disk: the data that it should keep would be overwritten.
     ///
     /// # Errors
     /// `SAVED_PARTITION` with the patterns, and the labels that exist.
@@ -92,7 +92,7 @@ impl Kept {
     }
 }
 
-/// The partitions of a disk, in words.
+/// Describes the partitions of a disk.
 fn there(disk: &Disk) -> String {
     let name = |part: &Partition| {
         let number = part.number.map_or_else(|| "?".to_owned(), |number| number.to_string());

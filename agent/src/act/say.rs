@@ -9,23 +9,23 @@ use std::fmt;
 /// A word that each engine has its own for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Term {
-    /// What orders the install, e.g. `the instruction`.
+    /// The source of the install order, e.g. `the instruction`.
     Order,
-    /// What the sender of the order knows about the disk, e.g. `the VIM's record`.
+    /// The sender's knowledge of the disk, e.g. `the VIM's record`.
     Record,
     /// The digest of the Ignition config as ordered.
     IgnitionHash,
     /// The digest of the image as ordered.
     ImageHash,
-    /// What to do to order an image: `name an image in the instruction`.
+    /// Advice on ordering an image: `name an image in the instruction`.
     NameImage,
-    /// What to do to install an image without a signature: `set insecure in the instruction`.
+    /// Advice on installing an image without a signature: `set insecure in the instruction`.
     AllowUnsigned,
-    /// What to do so that a finding does not prevent the install: `name it in block_except of the instruction`.
+    /// Advice on a finding that should not prevent the install: `name it in block_except of the instruction`.
     ExceptFinding,
-    /// How to choose among several disks, after a list of other ways: `, or set if_several`.
+    /// Advice on choosing among several disks, after a list of other ways: `, or set if_several`.
     OrIfSeveral,
-    /// What to do to overwrite existing data: `set existing_data to wipe`.
+    /// Advice on overwriting existing data: `set existing_data to wipe`.
     SetWipe,
     /// The source of the Ignition config.
     Ignition,
@@ -63,7 +63,7 @@ pub enum Term {
     SavePartlabel,
     /// Numbers of partitions to keep.
     SavePartindex,
-    /// How much of the disk is read back.
+    /// The amount of the disk that is read back.
     Verify,
 }
 

@@ -1,5 +1,5 @@
-//! What a node looked like when an install was refused. If it looks different, the same instruction may succeed: a disk
-//! was inserted, a file system relabelled, a volume group deactivated, a network profile added.
+//! State of a node when an install was refused. If it looks different, the same instruction may succeed: a disk was
+//! inserted, a file system relabelled, a volume group deactivated, a network profile added.
 
 use formats::digest;
 use probes::block::Disk;
@@ -12,9 +12,9 @@ use super::site::Site;
 pub struct Seen {
     /// Digest of the disks.
     pub disks: String,
-    /// Whether enough memory is available.
+    /// True if enough memory is available.
     pub has_memory: bool,
-    /// Whether there are network profiles to copy.
+    /// True if there are network profiles to copy.
     pub has_profiles: bool,
     /// The findings that prevented the install, see [`super::blocking::key`].
     pub blocking: Vec<String>,

@@ -13,7 +13,7 @@ use crate::act::array_metadata::describe as describe_remains;
 use crate::act::say::{Term, say};
 use crate::act::{Code, Order};
 
-/// What a choice depends on.
+/// The inputs of a choice.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
     /// The system whose disk is written.
@@ -152,7 +152,7 @@ fn with_content_of(before: &Disk, now: &Disk) -> Disk {
     }
 }
 
-/// Whether two collections of facts are of one disk. Content may differ, and facts that one of them lacks.
+/// True if two collections of facts describe one disk. Content may differ, and facts that one of them lacks.
 fn is_same(one: &Disk, other: &Disk) -> bool {
     fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
         one.zip(other).is_none_or(|(one, other)| one == other)

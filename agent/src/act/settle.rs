@@ -13,9 +13,9 @@ use crate::signals::Stop;
 
 /// No disk may have appeared for this long.
 pub const QUIET: Duration = Duration::from_secs(5);
-/// How long an install waits for that.
+/// Time limit for this wait.
 const LIMIT: Duration = Duration::from_mins(1);
-/// How often it looks.
+/// Interval between checks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Watches disks appear.
@@ -28,10 +28,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether udev is idle and every disk has been there for a while; why not.
+    /// Checks that udev is idle and every disk has been there for a while; the error is the reason.
     ///
     /// # Errors
-    /// In words.
+    /// The reason.
     pub fn is_settled(&mut self, system: &System, now: Instant) -> Result<(), String> {
         self.judge(&system.ask(arrivals)?, now)
     }

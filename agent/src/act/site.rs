@@ -22,15 +22,15 @@ pub struct Site {
     pub system: System,
     /// Reads how much memory is available; `None` if the kernel does not report it.
     pub available_memory_bytes: fn() -> Option<u64>,
-    /// Time limit of one run of the program that writes.
+    /// Time limit for one run of the program that writes.
     pub installer_limit: Duration,
-    /// How long a run may make no progress.
+    /// Limits for a run that makes no progress.
     pub patience: Patience,
     /// Findings that prevent an install if the order does not say.
     pub blocking: Policy,
     /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
     pub protect: Vec<String>,
-    /// Whether an order may ask for an image without a signature.
+    /// True if an order may ask for an image without a signature.
     pub is_insecure_image_allowed: bool,
 }
 

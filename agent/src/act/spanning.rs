@@ -1,7 +1,7 @@
-//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. To overwrite one member
-//! destroys what lies on the others too, so no policy allows it; whether they are active at the moment does not count.
+//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. Overwriting one member
+//! destroys the data on the others too, so no policy allows it; whether they are active at the moment does not count.
 //!
-//! A half of a RAID 1 is no such member: the other half keeps everything.
+//! A half of a RAID 1 is not such a member: the other half keeps everything.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::saved::Saved;
 use super::{Failure, describe};
 use crate::act::Code;
 
-/// How many members a message names.
+/// Maximum number of members that a message names.
 const MAX_NAMED: usize = 16;
 /// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
 /// (metadata and data, GPT and DOS) and of its storage pools. What the disks are called comes first.
@@ -59,7 +59,7 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     ))
 }
 
-/// The members that a volume shares its content with, in words; `None` if it shares it with none.
+/// Describes the members that a volume shares its content with; `None` if it shares it with none.
 fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> Option<String> {
     let found = volume.filesystem;
     let membership = found.membership.as_deref();
@@ -93,7 +93,7 @@ fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> O
     Some(format!("is {n_members} of the {name}; the others: {}", named.join(", ")))
 }
 
-/// Whether content of this kind can span several disks.
+/// True if content of this kind can span several disks.
 fn can_span(filesystem: &Filesystem) -> bool {
     let kind = filesystem.kind.as_str();
     // A path of a multipath device shares nothing: the device is one disk.
@@ -101,7 +101,7 @@ fn can_span(filesystem: &Filesystem) -> bool {
         || matches!(kind, "btrfs" | "bcachefs" | "bcache")
 }
 
-/// Whether two volumes are, or may be, parts of one whole.
+/// True if two volumes are, or may be, parts of one whole.
 fn is_same_whole(one: &Filesystem, other: &Filesystem) -> bool {
     if one.kind != other.kind {
         return false;
@@ -113,13 +113,13 @@ fn is_same_whole(one: &Filesystem, other: &Filesystem) -> bool {
     }
 }
 
-/// Whether a volume is the only member, by its own metadata.
+/// True if a volume is the only member, by its own metadata.
 fn is_alone(filesystem: &Filesystem) -> bool {
     let membership = filesystem.membership.as_ref();
     filesystem.n_devices == Some(1) || membership.is_some_and(|found| found.n_members == Some(1))
 }
 
-/// What identifies the whole that a volume is a part of.
+/// Returns the ID of the whole that a volume is a part of.
 fn whole_id(filesystem: &Filesystem) -> Option<&str> {
     let by_metadata = filesystem.membership.as_ref().and_then(|found| found.whole.as_deref());
     by_metadata.or(match filesystem.kind.as_str() {
@@ -129,7 +129,7 @@ fn whole_id(filesystem: &Filesystem) -> Option<&str> {
     })
 }
 
-/// What the list of members calls a volume.
+/// Returns the ID of a volume in the list of members.
 fn member_id<'d>(volume: &Volume<'d>) -> Option<&'d str> {
     match volume.filesystem.kind.as_str() {
         "isw_raid_member" => volume.disk.serial.as_deref().map(str::trim),

@@ -1,11 +1,11 @@
-//! What was learned of an image while it was streamed to coreos-installer, for the proof.
+//! Facts learned of an image while it was streamed to coreos-installer, for the proof.
 
-/// What was learned of an image.
+/// The facts learned of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamFacts {
     /// Digest of the stored bytes, e.g. `sha256-…`.
     pub digest: String,
-    /// How many stored bytes there were.
+    /// Number of stored bytes.
     pub n_bytes: u64,
     /// The first bytes of the decompressed image; they include the primary partition table.
     pub head: Vec<u8>,
@@ -15,14 +15,14 @@ pub struct StreamFacts {
     pub image_bytes: Option<u64>,
     /// Digests of blocks of the decompressed image, in ascending order.
     pub samples: Vec<Sample>,
-    /// Whether every block that was to be sampled was; otherwise decompressing was too slow, and later ones are absent.
+    /// True if every planned block was sampled; otherwise decompressing was too slow, and later ones are absent.
     pub has_all_samples: bool,
 }
 
 /// The digest of one block of a decompressed image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Where the block begins, in bytes.
+    /// Start of the block, in bytes.
     pub offset: u64,
     /// Its length in bytes; only the last one of an image may be shorter than the others.
     pub n_bytes: usize,

@@ -1,4 +1,4 @@
-//! The system whose disks are written, and what an install asks of its kernel.
+//! The system whose disks are written, and the kernel operations of an install.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -22,11 +22,11 @@ use super::takedown::{Step, disable_activation, perform};
 use crate::ask::{Unanswered, receive_within};
 use crate::signals::Stop;
 
-/// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
+/// Time limit for the kernel to return its data on one disk; it does not ask the disk itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// How long collecting the facts of all disks may take.
+/// Time limit for collecting the facts of all disks.
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
-/// How long one step of a take-down may last.
+/// Time limit for one step of a take-down.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_mins(2);
 /// Of the thread that asks.
 const STACK_BYTES: usize = 2 << 20;
@@ -34,7 +34,7 @@ const STACK_BYTES: usize = 2 << 20;
 /// The answer of a thread, once it is there.
 pub(super) type Pending<T> = Receiver<Result<io::Result<T>, Panic>>;
 
-/// What an install asks of a kernel. Tests simulate one.
+/// The kernel as an install uses it. Tests simulate one.
 pub trait Kernel: fmt::Debug + Send + Sync {
     /// The kernel's files as they are now.
     ///
@@ -71,7 +71,7 @@ pub trait Kernel: fmt::Debug + Send + Sync {
         Err(io::Error::other(format!("this kernel takes nothing down: {step:?}")))
     }
 
-    /// Keeps what is taken down from being started again. Returns how long that takes to have an effect.
+    /// Keeps everything that is taken down from being started again. Returns the time until that has an effect.
     ///
     /// # Errors
     /// As the kernel answers.
@@ -158,7 +158,7 @@ impl System {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Whether the agent is to end.
+    /// Returns the flag that is set if the agent is to end.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -168,13 +168,13 @@ impl System {
         self.kernel.as_ref()
     }
 
-    /// Where efivarfs is mounted.
+    /// Returns the mount point of efivarfs.
     #[must_use]
     pub fn efivars(&self) -> PathBuf {
         self.root.join("sys/firmware/efi/efivars")
     }
 
-    /// Whether this machine was booted by UEFI.
+    /// True if this machine was booted by UEFI.
     #[must_use]
     pub fn is_uefi(&self) -> bool {
         // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
@@ -186,7 +186,7 @@ impl System {
     /// The facts of every disk as they are now; `None` if only those of the report are known.
     ///
     /// # Errors
-    /// In words: they could not be collected in time.
+    /// A message if they could not be collected in time.
     pub(crate) fn disks(&self) -> Result<Option<Vec<Disk>>, String> {
         in_words(self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks()))
     }
@@ -203,7 +203,7 @@ impl System {
     /// Opens a device. A disk that does not respond can block this, so it happens on a thread of its own.
     ///
     /// # Errors
-    /// In words.
+    /// A message with the fault.
     pub(crate) fn open(&self, device: &str) -> Result<Arc<dyn Handle>, String> {
         let device = device.to_owned();
         let work = move |kernel: &dyn Kernel| kernel.open(&device);
@@ -215,7 +215,7 @@ impl System {
     /// gone.
     ///
     /// # Errors
-    /// In words: there is no answer in time.
+    /// A message if there is no answer in time.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
@@ -229,7 +229,7 @@ impl System {
     /// As [`System::ask`], without waiting for the answer.
     ///
     /// # Errors
-    /// In words: there is no thread.
+    /// A message if no thread can be started.
     pub(super) fn start<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,

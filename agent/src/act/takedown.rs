@@ -1,4 +1,4 @@
-//! Takes down what is active on the chosen disk and only there, where the policy allows to overwrite it: swap areas,
+//! Takes down what is active on the chosen disk and only there, where the policy allows overwriting it: swap areas,
 //! mappings of device-mapper (LVM, encryption), md arrays. Nothing is unmounted, and no other disk is touched.
 //!
 //! No program is run. Members of pools that are not active, such as those of ZFS, are only labels; they need nothing.
@@ -49,13 +49,13 @@ pub enum Step {
     },
 }
 
-/// More steps than these are no plausible stack of devices.
+/// More steps than these are not a plausible stack of devices.
 const MAX_STEPS: usize = 64;
-/// How often a busy device is tried.
+/// Maximum number of tries for a busy device.
 const MAX_TRIES: u32 = 15;
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
-/// Whether anything has to be taken down, by the facts at the choice. The choice itself allowed it.
+/// True if anything has to be taken down, by the facts at the choice. The choice itself allowed it.
 #[must_use]
 pub fn is_needed(disk: &Disk) -> bool {
     disk.obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Active)
@@ -69,7 +69,7 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
     next(disk, system).map(|_| ())
 }
 
-/// Takes everything down and checks that it is gone. `done` is called with each finished step, in words.
+/// Takes everything down and checks that it is gone. `done` is called with a description of each finished step.
 ///
 /// # Errors
 /// `DISK_BUSY`: something concerns another disk, cannot be taken down, or is still there. `INTERRUPTED`: a signal came
@@ -113,7 +113,7 @@ pub fn take_down(
 }
 
 /// Keeps the members of arrays and volume groups on the disk inactive while it is written. coreos-installer has the
-/// kernel read the old partition table again, and udev then starts what it finds, also from halves on other disks.
+/// kernel read the old partition table again, and udev then starts all that it finds, also from halves on other disks.
 ///
 /// # Errors
 /// `DISK_BUSY`: udev cannot be kept from it.
@@ -176,13 +176,13 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
     }
 }
 
-/// Whether another program has the device open. udev opens each device shortly after each change.
+/// True if another program has the device open. udev opens each device shortly after each change.
 fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EBUSY as i32)
 }
 
 impl Step {
-    /// The step in words.
+    /// Describes the step.
     fn doing(&self) -> String {
         match self {
             Self::SwapOff { path, .. } => format!("ending the use of {path} as swap space"),

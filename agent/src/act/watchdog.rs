@@ -1,4 +1,4 @@
-//! Watches a run of coreos-installer that makes no progress: what the kernel says of its processes and of the disk.
+//! Watches a run of coreos-installer that makes no progress: it reads the kernel's data on its processes and the disk.
 //!
 //! Sources: `/proc/<pid>/task/<tid>/{stat,wchan,stack}` (proc(5); the stack needs root and `CONFIG_STACKTRACE`) and
 //! the disk's counters (`probes::block::current_io`). The samples are taken on threads of their own, so that no
@@ -13,7 +13,7 @@ use probes::machine::Machine;
 use super::System;
 use super::system::Pending;
 
-/// How long each step of a stall may last.
+/// Time limits for the steps of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// Without progress for this long, the stall is reported.
@@ -68,7 +68,7 @@ struct Thread {
     waits_in: Vec<String>,
 }
 
-/// What the kernel says at one moment.
+/// A sample of the kernel's data at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sample {
     /// `None` if the processes were not looked at, or if none was listed.
@@ -84,13 +84,13 @@ impl Sample {
         Self { thread, has_processes: group.is_some(), io: current_io(machine, number) }
     }
 
-    /// Whether the processes were looked at.
+    /// True if the processes were examined.
     pub(super) fn has_processes(&self) -> bool {
         self.has_processes
     }
 
-    /// Whether the run has hung in the kernel since an earlier sample because of the disk: requests are in flight,
-    /// and none was completed, or a process waits in a function that writes.
+    /// True if the run has hung in the kernel since an earlier sample because of the disk: requests are in flight, and
+    /// none was completed, or a process waits in a function that writes.
     pub(super) fn is_hung_since(&self, earlier: &Self) -> bool {
         let is_idle = match (&self.io, &earlier.io) {
             (Some(now), Some(then)) => now.n_completed == then.n_completed,
@@ -101,7 +101,7 @@ impl Sample {
         is_idle && ((in_flight(self) && in_flight(earlier)) || (waits(self) && waits(earlier)))
     }
 
-    /// The sample in words.
+    /// Describes the sample.
     pub(super) fn describe(&self, device: &str) -> String {
         let process = match &self.thread {
             Some(thread) => thread.describe(),
@@ -120,7 +120,7 @@ impl Sample {
     }
 }
 
-/// Since when a disk has completed none of its requests. The page cache accepts what the installer writes, and so the
+/// Since when a disk has completed none of its requests. The page cache accepts the installer's writes, and so the
 /// image makes progress, for up to half a minute after the disk has stopped.
 #[derive(Debug, Default)]
 pub(super) struct DiskClock {
@@ -150,7 +150,7 @@ impl DiskClock {
         has_completed
     }
 
-    /// How long requests have been in flight without one being completed.
+    /// Returns the time for which requests have been in flight without one being completed.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         self.stuck_since.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
     }
@@ -214,7 +214,7 @@ fn frame(line: &str) -> Option<String> {
     Some(function.split(['+', ' ']).next().unwrap_or_default().to_owned())
 }
 
-/// What `/proc/<pid>/stat` says of a process.
+/// The fields of `/proc/<pid>/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,

@@ -1,5 +1,5 @@
-//! One folder for each fleet or source of orders: its wire format becomes an order of [`crate::act`], and an outcome becomes
-//! what it understands. Each gives its own word for every [`crate::act::say::Term`].
+//! One folder for each fleet or source of orders: its wire format becomes an order of [`crate::act`], and an outcome is
+//! converted into its format. Each gives its own word for every [`crate::act::say::Term`].
 
 pub mod assisted;
 pub mod inspector;

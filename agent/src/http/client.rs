@@ -91,8 +91,8 @@ impl Client {
         })
     }
 
-    /// How much of `--give-up-after` is left; `None` without a limit. One clock runs over the whole job, so that a VIM
-    /// that answers now and then does not restart it.
+    /// Returns the time left of `--give-up-after`; `None` without a limit. One clock runs over the whole job, so that a
+    /// VIM that answers now and then does not restart it.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let spent = self.clock.now().saturating_duration_since(self.started);
@@ -105,13 +105,13 @@ impl Client {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What ends its waits.
+    /// Returns the flag that ends its waits.
     #[must_use]
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// How long an image may send nothing until that is reported.
+    /// Returns the time for which an image may send nothing until that is reported.
     #[must_use]
     pub fn stall_notice(&self) -> Duration {
         self.timeouts.stall_notice

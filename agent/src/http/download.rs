@@ -20,9 +20,9 @@ use super::url::Url;
 /// The least that must arrive within each [`Timeouts::stall`](super::transport::Timeouts::stall): a server that sends
 /// a byte now and then has stalled too.
 const LEAST_BYTES: u64 = 64 * 1024;
-/// How often a server may end the file early at the same byte before that counts as its end.
+/// Number of times that a server may end the file early at the same byte before that counts as its end.
 const MAX_EARLY_ENDS: u32 = 3;
-/// How often a server may refuse to continue (404 and the like).
+/// Number of times that a server may refuse to continue (404 and the like).
 const MAX_REFUSED: u32 = 2;
 
 /// Why a download ended early.
@@ -47,9 +47,9 @@ pub enum Cause {
 pub struct Broken {
     /// Why.
     pub cause: Cause,
-    /// What happened, in one line.
+    /// A one-line description of the failure.
     pub message: String,
-    /// Whether a new download from the first byte may succeed.
+    /// True if a new download from the first byte may succeed.
     pub is_transient: bool,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Broken {
 /// The headers of a download and its body, which is still to be read.
 pub(super) struct Started {
     pub(super) status: u16,
-    /// Where the body begins in the file, if the server sends only a part.
+    /// Position of the body in the file, if the server sends only a part.
     pub(super) first_byte: Option<u64>,
     pub(super) total_bytes: Option<u64>,
     /// The entity tag, or the time of the last change.
@@ -74,16 +74,16 @@ pub(super) struct Started {
 pub struct Download<'a> {
     client: &'a Client,
     url: Url,
-    /// Whether the whole file is verified at its end, so that it may be resumed without `If-Range`.
+    /// True if the whole file is verified at its end, so that it may be resumed without `If-Range`.
     is_verified: bool,
-    /// Whether nobody needs the file any more.
+    /// True if the file is no longer needed.
     is_cancelled: &'a dyn Fn() -> bool,
     body: Option<Box<dyn Read>>,
     n_bytes: u64,
     total_bytes: Option<u64>,
     validator: Option<String>,
     pace: Pace,
-    /// Where the connection broke the last time, how often in a row it broke there, and since when.
+    /// Position of the last broken connection, how often in a row it broke there, and since when.
     broke: Breaks,
 }
 
@@ -352,7 +352,7 @@ fn first_byte(content_range: &str) -> Option<u64> {
     content_range.trim().strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()
 }
 
-/// Whether a time limit of the client has passed.
+/// True if a time limit of the client has passed.
 fn is_timeout(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
     matches!(cause, Some(ureq::Error::Timeout(_))) || error.kind() == std::io::ErrorKind::TimedOut
@@ -375,7 +375,7 @@ impl Pace {
     /// Counts `n` more bytes.
     ///
     /// # Errors
-    /// In words, if too few arrived in the current interval.
+    /// A message if too few arrived in the current interval.
     fn count(&mut self, n: usize) -> Result<(), String> {
         self.n_bytes += n as u64;
         if self.spent < self.stall {

@@ -1,4 +1,4 @@
-//! One request and its response, with limited sizes; failures are described with what to do next.
+//! One request and its response, with limited sizes; failures are described with advice.
 
 use std::io::Read as _;
 use std::sync::PoisonError;
@@ -20,14 +20,14 @@ use super::token::{Token, TokenHeader};
 use super::url::Url;
 use crate::api::IGNITION_MEDIA_TYPE;
 
-/// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
+/// Time limit for a request that was sent after a signal; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
 /// The same for the result, without which the VIM does not know how the job ended. All requests after a signal and the
 /// remaining events fit into the five seconds in which the agent ends.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// How often a request that is under way is checked for a signal.
+/// Interval at which a request that is under way is checked for a signal.
 const POLL: Duration = Duration::from_millis(50);
-/// Stack of the thread of a request; TLS needs some of it.
+/// Stack of a request's thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
 /// A body is read in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -39,7 +39,7 @@ struct Raw {
     is_cut: bool,
 }
 
-/// Where a request broke off.
+/// The point at which a request broke off.
 enum Broken {
     NoResponse(ureq::Error),
     InBody(std::io::Error),
@@ -205,7 +205,7 @@ impl Client {
         }
     }
 
-    /// Records whether the clocks differ, and logs when they begin to.
+    /// Records a difference of the clocks, and logs its beginning.
     fn note_skew(&self, ours: SystemTime, theirs: SystemTime) {
         let found = clock_skew(ours, theirs);
         let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);

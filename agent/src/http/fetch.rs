@@ -1,4 +1,4 @@
-//! Fetches what an instruction refers to: the Ignition config, and as much of the image as preflight needs.
+//! Fetches the sources of an instruction: the Ignition config, and as much of the image as preflight needs.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::request::Request;
 use super::retry::{Failed, Why};
 use super::url::Url;
 
-/// How much of an image is read before the disk is touched, in bytes.
+/// Length of an image's start that is read before the disk is touched, in bytes.
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
-/// How long to retry a source that fails.
+/// Time for which to retry a source that fails.
 pub(super) const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// How often to try a source that the server refuses (404 and the like).
+/// Maximum number of tries for a source that the server refuses (404 and the like).
 const MAX_REFUSED: u32 = 2;
 
 /// The start of an image.
@@ -28,7 +28,7 @@ impl Client {
     /// Fetches an Ignition config.
     ///
     /// # Errors
-    /// In words: the address is wrong, the server does not respond, or the config is too large.
+    /// A message if the address is wrong, the server does not respond, or the config is too large.
     pub fn fetch_ignition(&self, address: &str) -> Result<Vec<u8>, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         let reply = self.with_retries("fetching the Ignition config", || {
@@ -44,7 +44,7 @@ impl Client {
     /// Fetches the start of an image.
     ///
     /// # Errors
-    /// In words: the address is wrong or the server does not respond.
+    /// A message if the address is wrong or the server does not respond.
     pub fn fetch_image_head(&self, address: &str) -> Result<ImageHead, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         self.with_retries("reading the start of the image", || self.image_head(&url))
@@ -53,7 +53,7 @@ impl Client {
     /// Fetches a small file; `None` if the server has none at `address`.
     ///
     /// # Errors
-    /// In words: the address is wrong, the server does not respond, or the file is larger than `max_bytes`.
+    /// A message if the address is wrong, the server does not respond, or the file is larger than `max_bytes`.
     pub fn fetch_if_present(
         &self,
         what: &str,
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Retries for some minutes; what the server refuses is tried only twice.
+    /// Retries for some minutes; a source that the server refuses is tried only twice.
     fn with_retries<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! What an error status means, and what to do about it.
+//! Explains an error status, with advice.
 
 use super::request::Response;
 use super::retry::{Failed, Why, is_transient};
@@ -6,7 +6,7 @@ use super::url::Url;
 use crate::api::Problem;
 use crate::clean;
 
-/// The failure of a request with an error status, and what to do about it.
+/// The failure of a request with an error status, with advice.
 pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {
     let status = reply.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };

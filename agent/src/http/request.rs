@@ -81,12 +81,12 @@ pub struct Response {
     pub location: Option<String>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// Whether the body was longer than the limit.
+    /// True if the body was longer than the limit.
     pub is_cut: bool,
     /// Size of the whole file; the body may be a part of it.
     pub total_bytes: Option<u64>,
     /// The server's time of day.
     pub date: Option<SystemTime>,
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub retry_after: Option<RetryAfter>,
 }

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt: exponential back-off with full jitter, or `Retry-After`.
+//! Computes the wait before the next attempt: exponential back-off with full jitter, or `Retry-After`.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 /// The longest wait that a server may ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
-/// How long to wait for an instruction if the VIM does not say, or says 0.
+/// Time to wait for an instruction if the VIM does not specify it, or specifies 0.
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
 /// Nodes that were given the same date return over at least this time.
 const DATE_SPREAD: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ impl Why {
     }
 }
 
-/// Whether a status says that the server cannot respond now, and may respond later. 501 and 505 do not pass: the server
+/// True if a status says that the server cannot respond now, and may respond later. 501 and 505 do not pass: the server
 /// does not know the method, or the version of HTTP.
 #[must_use]
 pub fn is_transient(status: u16) -> bool {
@@ -47,15 +47,15 @@ pub fn is_transient(status: u16) -> bool {
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// What kind of failure.
+    /// The kind of failure.
     pub why: Why,
-    /// What happened and, if a person must act, what to do: one line.
+    /// A description and, if a person must act, advice: one line.
     pub message: String,
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub retry_after: Option<RetryAfter>,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Whether the server may have received the request, although there was no response.
+    /// True if the server may have received the request, although there was no response.
     pub may_have_arrived: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// How long to wait after another failure.
+    /// Returns the wait after another failure.
     ///
     /// At least as long as the server asked for, plus up to a tenth of that, so that a fleet does not return all at once.
     pub fn wait(&mut self, failed: &Failed, clock: &dyn Clock) -> Duration {
@@ -120,11 +120,11 @@ fn part(duration: Duration, random: u32) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// How long a server asks to wait.
+/// The wait that a server asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryAfter {
     wait: Duration,
-    /// Whether it gave a moment, which is the same for every node that it asked to wait.
+    /// True if it gave a moment, which is the same for every node that it asked to wait.
     is_date: bool,
 }
 
@@ -157,7 +157,7 @@ impl RetryAfter {
         self.wait + part(spread, clock.random())
     }
 
-    /// How long to wait before asking for the instruction again: "now" becomes `DEFAULT_POLL`.
+    /// Returns the wait before the next request for the instruction: "now" becomes `DEFAULT_POLL`.
     #[must_use]
     pub fn poll(asked: Option<Self>, clock: &dyn Clock) -> Duration {
         match asked.filter(|asked| !asked.wait.is_zero()) {

@@ -14,7 +14,7 @@ use ureq::http::StatusCode;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
-/// How often a server that waits for a connection checks whether it was closed.
+/// Interval at which a server that waits for a connection checks whether it was closed.
 const TICK_MS: u16 = 200;
 /// The wait after a connection that could not be accepted: out of descriptors, the next one may find some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ pub(crate) struct Head {
     pub(crate) path: String,
     /// Names and values of the query, decoded.
     pub(crate) query: Vec<(String, String)>,
-    /// Whether the client understands chunks: HTTP/1.1, not 1.0.
+    /// True if the client understands chunks: HTTP/1.1, not 1.0.
     pub(crate) is_1_1: bool,
     /// The length of the body; `None` if the request does not say.
     pub(crate) body_bytes: Option<usize>,
@@ -95,7 +95,7 @@ impl Head {
     }
 }
 
-/// Why a request is not read further: the status of the answer, and the reason in words.
+/// The reason why a request is not read further: the status of the answer, and a message.
 pub(crate) type Refused = (u16, &'static str);
 
 /// Reads the head of a request, and with it the beginning of its body.

@@ -1,4 +1,4 @@
-//! How requests are sent: TLS, certificates, name resolution, time limits.
+//! The transport of requests: TLS, certificates, name resolution, time limits.
 //!
 //! The CAs of the live system's bundle and of the configured file are trusted. Plain HTTP is refused unless the
 //! configuration allows it explicitly.
@@ -23,7 +23,7 @@ use super::url::{Zones, check_proxy};
 use crate::bounded;
 use crate::secret::{self, Secret};
 
-/// Where distributions keep the CAs that they trust; the first file that exists is read.
+/// Files in which distributions keep the CAs that they trust; the first one that exists is read.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -33,13 +33,13 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 /// Largest PEM file, in bytes.
 const MAX_PEM_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How the VIM is reached.
+/// Connection settings of the VIM.
 #[derive(Debug, Clone)]
 pub struct VimSettings {
     /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`; `None` for an install without
     /// a VIM, which only fetches files.
     pub url: Option<String>,
-    /// Whether `http` addresses are allowed.
+    /// True if `http` addresses are allowed.
     pub allow_plain_http: bool,
     /// File with the token.
     pub token_file: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct VimSettings {
     pub client_key_file: Option<PathBuf>,
     /// Address of the proxy, and the hosts that are reached without it.
     pub proxy: Option<ProxySettings>,
-    /// How long to retry while the VIM does not respond; `None` for no limit.
+    /// Time for which to retry while the VIM does not respond; `None` for no limit.
     pub deadline: Option<Duration>,
     /// Time limits of one request.
     pub timeouts: Timeouts,
@@ -206,7 +206,7 @@ impl Default for Timeouts {
 /// Makes the agent that sends every request, and reads the token.
 ///
 /// # Errors
-/// A file of the settings cannot be read or does not hold what it should.
+/// A file of the settings cannot be read or has unexpected content.
 pub(super) fn agent(
     settings: &VimSettings,
     zones: &Zones,

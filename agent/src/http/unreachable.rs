@@ -1,4 +1,4 @@
-//! Why a server could not be reached, in one sentence with what to do next.
+//! Explains in one sentence why a server could not be reached, with advice.
 //!
 //! ureq returns a failed TLS handshake as `Error::Io` around an `io::Error` around a `rustls::Error`, and an error of
 //! its own that passed through `Read` as `io::Error` around `ureq::Error`. [`explain`] looks through all of these. No
@@ -19,17 +19,17 @@ use super::client::Client;
 use super::retry::{Failed, Why};
 use super::url::Url;
 
-/// What the explanation needs to know of the request.
+/// Facts of the request for the explanation.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     /// Host of the address, without brackets and port.
     host: &'a str,
     is_https: bool,
-    /// Whether a client certificate is configured.
+    /// True if a client certificate is configured.
     has_client_cert: bool,
 }
 
-/// What went wrong and what to do about it, and whether trying again soon can help.
+/// A failure's kind, which decides whether trying again soon can help, and its description with advice.
 type Explanation = (Why, String);
 
 impl Client {
@@ -112,7 +112,7 @@ fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
     (Why::Network, text)
 }
 
-/// Whether a request that got no response may have arrived: not if there never was a connection.
+/// True if a request that got no response may have arrived: not if there never was a connection.
 fn may_have_arrived(error: &ureq::Error) -> bool {
     use std::io::ErrorKind as Kind;
     use ureq::Timeout as T;

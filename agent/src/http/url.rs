@@ -14,8 +14,8 @@ use ureq::http::uri::{Authority, Scheme};
 /// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Refuses the address of a proxy whose user or password contains what ends a host. Most programs would then connect to a
-/// part of the password, and look up its name.
+/// Refuses the address of a proxy whose user or password contains a character that ends a host. Most programs would
+/// then connect to a part of the password, and look up its name.
 ///
 /// # Errors
 /// The user or password of `url` contains `/`, `?`, `#` or `@`.
@@ -109,7 +109,7 @@ impl Url {
         Uri::try_from(self.to_string()).is_ok()
     }
 
-    /// Whether it is `https`.
+    /// True if it is `https`.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
@@ -139,7 +139,7 @@ impl Url {
         url.is_same_origin(self).then_some(url)
     }
 
-    /// Whether scheme, host and port are the same.
+    /// True if scheme, host and port are the same.
     #[must_use]
     pub fn is_same_origin(&self, other: &Self) -> bool {
         self.scheme == other.scheme && self.authority == other.authority
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Url {
     }
 }
 
-/// Whether the port of an address can exist. An address without a port, or of another form, passes.
+/// True if the port of an address can exist. An address without a port, or of another form, passes.
 #[must_use]
 pub fn has_possible_port(address: &str) -> bool {
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
@@ -179,7 +179,7 @@ pub fn has_possible_port(address: &str) -> bool {
 /// Removes the zone from an IPv6 literal; other hosts are unchanged.
 ///
 /// # Errors
-/// In words that follow "the address has".
+/// A message that follows "the address has".
 fn without_zone(authority: &str, zones: &Zones) -> Result<String, String> {
     let Some(rest) = authority.strip_prefix('[') else {
         return Ok(authority.to_owned());

@@ -1,4 +1,4 @@
-//! What a blocked node shows on its console: the faulty part and its place in letters that are readable from the rack's
+//! The console banner of a blocked node: the faulty part and its place in letters that are readable from the rack's
 //! aisle, and below them the details. 80 columns, plain ASCII: a kernel console shows nothing else reliably.
 
 use std::fs::OpenOptions;
@@ -103,7 +103,7 @@ pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
     text + &rule + "\n"
 }
 
-/// What writes to the console, at most one text at a time: somebody may have stopped the terminal's output to read it.
+/// Writes to the console, at most one text at a time: an operator may have stopped the terminal's output to read it.
 #[derive(Debug, Default)]
 pub(super) struct Display {
     writing: Option<Receiver<Result<(), guard::Panic>>>,
@@ -155,7 +155,7 @@ fn too_small() -> String {
     "the QR code of --console-qr does not fit this console\n".to_owned()
 }
 
-/// Where the part is: the bay of a disk, otherwise the name of the part.
+/// Returns the place of the part: the bay of a disk, otherwise the name of the part.
 fn place(finding: &Finding) -> String {
     let part = finding.locator.as_ref();
     part.map(|part| part.bay().map_or(part.name.clone(), Detail::to_string)).unwrap_or_default()
@@ -197,7 +197,7 @@ fn blocks(row: u8) -> String {
     (0..6).rev().map(|bit| if row << 1 >> bit & 1 == 1 { '#' } else { ' ' }).collect()
 }
 
-/// Lines of at most `columns` characters, of what may come from firmware.
+/// Splits text that may come from firmware into lines of at most `columns` characters.
 pub(super) fn wrapped(text: &str, columns: usize) -> String {
     let text = clean::text(text, MAX_DETAIL_CHARS);
     let mut lines = vec![String::new()];

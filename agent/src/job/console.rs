@@ -1,4 +1,4 @@
-//! What a person at the console of a waiting node reads: which node it is, its addresses, what it waits for, since when.
+//! Console lines of a waiting node: its identity, its addresses, the reason for the wait, and its start.
 //!
 //! One line when the wait has lasted some seconds, and one each minute after it.
 
@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 /// Shorter waits are not worth a line.
 const FIRST_LINE: Duration = Duration::from_secs(3);
-/// How often a line follows.
+/// Interval between further lines.
 const INTERVAL: Duration = Duration::from_mins(1);
 /// One line in this number is a warning, so that a node that waits for hours does not look hung with `--log-level warn`.
 const LINES_PER_WARNING: u32 = 5;
@@ -40,7 +40,7 @@ struct State {
     is_ending: bool,
 }
 
-/// What the node waits for.
+/// A wait of the node.
 #[derive(Debug, Clone)]
 struct Wait {
     what: String,
@@ -82,7 +82,7 @@ impl Console {
         Self { shared }
     }
 
-    /// Sets what the node waits for. The same again does not restart the wait.
+    /// Sets the reason for the wait. The same again does not restart it.
     pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
         let mut state = self.shared.lock();
         match &mut state.wait {

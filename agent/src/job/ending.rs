@@ -1,4 +1,4 @@
-//! The end of the job: what is logged, posted and returned as exit status.
+//! The end of the job: its log lines, its posts and its exit status.
 
 use tracing::{error, info, warn};
 
@@ -87,7 +87,7 @@ impl Job<'_> {
         Ended { exit_status, result: Some(Box::new(result)) }
     }
 
-    /// Adds what every result contains in the end.
+    /// Adds the final fields of every result.
     fn complete(&mut self, result: &mut JobResult) {
         result.warnings = std::mem::take(&mut self.warnings);
         result.warnings.truncate(MAX_WARNINGS);
@@ -102,7 +102,7 @@ impl Job<'_> {
         Ended::with(ExitStatus::Done)
     }
 
-    /// Says what happens to the machine because the VIM asks for it; a dry run leaves the machine as it is.
+    /// Announces the action on the machine that the VIM asks for; a dry run leaves the machine as it is.
     fn announce(&mut self, what: &str) {
         let message = format!("{what} as the VIM asks");
         let dry = if self.settings.is_dry_run { "dry run, so not " } else { "" };

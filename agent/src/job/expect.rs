@@ -1,4 +1,4 @@
-//! What the instruction expects of the machine, compared with the last report.
+//! Compares the instruction's expectations of the machine with the last report.
 
 use std::cmp::Reverse;
 
@@ -15,13 +15,13 @@ use crate::api::Finding;
 use crate::expect;
 
 impl Job<'_> {
-    /// Remembers what an instruction expects of the machine.
+    /// Remembers an instruction's expectations of the machine.
     pub(super) fn expect(&mut self, expected: Option<&Map<String, Value>>) {
         // The parser of instructions has refused expectations that mean nothing.
         self.expectations = expected.and_then(|keys| Expectations::parse_keys(keys).ok());
     }
 
-    /// How the machine, as it is now, deviates from what is expected.
+    /// Lists the deviations of the machine, as it is now, from the expectations.
     fn deviations(&self) -> Vec<Finding> {
         let Some(expectations) = &self.expectations else { return Vec::new() };
         match serde_json::from_slice::<Value>(&self.collected.report) {
@@ -36,12 +36,12 @@ impl Job<'_> {
         }
     }
 
-    /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
+    /// Lists the faults of the machine and its deviations from the expectations; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
         self.findings_with(self.sampled.as_ref())
     }
 
-    /// The same with what was found when the chosen disk was read.
+    /// The same with the result of reading the chosen disk.
     pub(super) fn findings_with(&self, sampled: Option<&Unreadable>) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
         self.settings.load.add_findings(&mut findings);

@@ -1,4 +1,4 @@
-//! The action `install`: what the job knows goes into the install, and its outcome becomes the result.
+//! The action `install`: passes the job's data to the install and makes its outcome the result.
 
 use probes::block::Disk;
 use tracing::{info, warn};
@@ -87,7 +87,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the node differs from what it was when an install was refused. If its disks cannot be read now, it does
+    /// True if the node differs from its state when an install was refused. If its disks cannot be read now, it does
     /// not.
     pub(super) fn has_changed_since(&self, seen: &Seen) -> bool {
         let disks = match self.settings.site.system.disks() {

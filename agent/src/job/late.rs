@@ -1,4 +1,4 @@
-//! What changes after the report was posted: disks appear, links come up.
+//! Handles changes after the report was posted: disks appear, links come up.
 //!
 //! The report waits for neither. Once they are known, the VIM gets another report, and its response counts. An
 //! install waits for the disks before the choice.
@@ -13,9 +13,9 @@ use super::sequence::Job;
 use crate::act::settle::{self, Watch};
 use crate::act::{System, can_be_written};
 
-/// How often a wait checks whether the disks have settled.
+/// Interval at which a wait checks whether the disks have settled.
 const TICK: Duration = Duration::from_secs(1);
-/// How often an install looks for a disk that has not appeared yet.
+/// Interval at which an install looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
 /// A disk that comes and goes must not make the node report for ever.
 const MAX_REPORTS: u32 = 8;
@@ -23,7 +23,7 @@ const MAX_REPORTS: u32 = 8;
 /// Name, sequence number and number of sectors of each disk.
 type Disks = BTreeSet<(String, Option<u64>, Option<u64>)>;
 
-/// What the last report was based on.
+/// The basis of the last report.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     /// The disks when the hardware was read; `None` if they could not be listed.
@@ -32,7 +32,7 @@ pub(super) struct Late {
     n_reports: u32,
 }
 
-/// Whether the last report is up to date.
+/// State of the last report: up to date or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Freshness {
     Current,
@@ -48,7 +48,7 @@ impl Late {
         self.reported = disks(system);
     }
 
-    /// Whether the disks are others than those of the last report.
+    /// True if the disks differ from those of the last report.
     fn has_other_disks(&self, system: &System) -> bool {
         let changed = |reported: &Disks| disks(system).is_some_and(|found| found != *reported);
         self.n_reports < MAX_REPORTS && self.reported.as_ref().is_some_and(changed)
@@ -100,7 +100,7 @@ impl Job<'_> {
         }
     }
 
-    /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns whether
+    /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns true if
     /// the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
         self.withdraw_load();

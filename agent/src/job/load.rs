@@ -12,8 +12,8 @@ use crate::api::Finding;
 use crate::check::load::{Load, Verdict};
 use crate::report::Report;
 
-/// The load, and what all loads since the start of the agent have found. The job starts it, and what reads the hardware ends
-/// it, so that the report contains the findings.
+/// The load, and the findings of all loads since the start of the agent. The job starts it, and any reader of the
+/// hardware ends it, so that the report contains the findings.
 #[derive(Debug, Clone, Default)]
 pub struct WaitingLoad {
     shared: Arc<Mutex<State>>,
@@ -23,8 +23,8 @@ pub struct WaitingLoad {
 struct State {
     /// With the time at which it is over.
     running: Option<(Load, Instant)>,
-    /// Whether one has run since the last report: one that finds nothing is not repeated until the VIM asks for a report, or
-    /// withdraws its permission and gives it again.
+    /// True if one has run since the last report: one that finds nothing is not repeated until the VIM asks for a
+    /// report, or withdraws its permission and gives it again.
     has_run: bool,
     /// The event of a load that has ended, until it is posted.
     ended: Option<(EventState, String)>,
@@ -66,7 +66,8 @@ pub(super) fn add(findings: &mut Vec<Finding>, more: Vec<Finding>) {
 }
 
 impl WaitingLoad {
-    /// Ends a load that runs, and adds what it and earlier ones found to the report of the hardware that was read meanwhile.
+    /// Ends a load that runs, and adds its findings and earlier ones to the report of the hardware that was read
+    /// meanwhile.
     pub fn end_into(&self, report: &mut Report) {
         let mut state = self.lock();
         state.end();
@@ -75,7 +76,7 @@ impl WaitingLoad {
         }
     }
 
-    /// Adds what was found to `findings`, which may contain it.
+    /// Adds the load's findings to `findings`, which may contain them.
     pub(super) fn add_findings(&self, findings: &mut Vec<Finding>) {
         add(findings, self.lock().verdict.findings.clone());
     }
@@ -122,14 +123,15 @@ impl Job<'_> {
         self.end_load();
     }
 
-    /// Ends the load because the VIM no longer allows it; a later permission is a new one. Returns whether it found a fault.
+    /// Ends the load because the VIM no longer allows it; a later permission is a new one. Returns true if it found a
+    /// fault.
     pub(super) fn withdraw_load(&mut self) -> bool {
         self.settings.load.lock().has_run = false;
         self.end_load()
     }
 
-    /// Ends the load and posts what it found; returns whether it found a fault. The result contains the findings, and they
-    /// may block an install.
+    /// Ends the load and posts its findings; returns true if it found a fault. The result contains the findings, and
+    /// they may block an install.
     fn end_load(&mut self) -> bool {
         let mut state = self.settings.load.lock();
         state.end();

@@ -60,25 +60,25 @@ const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
 /// Settings of the job.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
-    /// How the VIM and other servers are reached.
+    /// Connection settings of the VIM and other servers.
     pub vim: VimSettings,
-    /// What to install without a VIM; then `vim` has no address.
+    /// The install without a VIM; then `vim` has no address.
     pub offline: Option<Offline>,
-    /// What the parts of an order are called where its results are read.
+    /// Names for the parts of an order where its results are read.
     pub words: Words,
     /// The live system, and the policy of the node.
     pub site: Site,
-    /// Whether to stop before anything is changed; then no events and no result are posted.
+    /// True to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
     /// The terminal on which a blocked node names the faulty part in large letters.
     pub screen: Option<PathBuf>,
-    /// Whether a blocked node, or one whose install has failed, also shows the reason there as a QR code.
+    /// True if a blocked node, or one whose install has failed, also shows the reason there as a QR code.
     pub shows_qr: bool,
-    /// What to do after a refusal if the instruction does not say.
+    /// The action after a refusal if the instruction does not say.
     pub on_refusal: OnRefusal,
-    /// How long an install waits for a disk that can be written.
+    /// Time for which an install waits for a disk that can be written.
     pub wait_for_disk: Duration,
-    /// How long to try to post the result of a failed job.
+    /// Time for which to try to post the result of a failed job.
     pub failure_limit: Duration,
     /// Brings up links and listens for LLDP neighbours while the job goes on; one that was not started finds none.
     pub listener: Listener,
@@ -88,7 +88,7 @@ pub struct JobSettings {
     pub poweroff: Vec<String>,
     /// Is called for each event of the job, also where no events are posted.
     pub observer: Option<Observer>,
-    /// Reports that the process of the job crashed, if the server is no VIM.
+    /// Reports that the process of the job crashed, if the server is not a VIM.
     pub crash_reporter: Option<CrashReporter>,
 }
 
@@ -130,7 +130,7 @@ impl std::fmt::Debug for CrashReporter {
     }
 }
 
-/// What the job needs of the collected hardware.
+/// The collected hardware, as the job needs it.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
     /// The whole report as JSON; these bytes are posted.
@@ -139,17 +139,17 @@ pub struct Collected {
     pub node_id: String,
     /// Every disk, in the order of the report.
     pub disks: Vec<Disk>,
-    /// What is wrong with the machine.
+    /// The faults of the machine.
     pub findings: Vec<Finding>,
     /// The findings joined into faults.
     pub faults: Vec<Fault>,
     /// Vendor, product and serial number, as far as they are known; `None` until the hardware is read.
     pub machine: Option<String>,
-    /// What could not be read, as collector, a blank and path.
+    /// Items that could not be read, as collector, a blank and path.
     pub unread: Vec<String>,
 }
 
-/// How the job ended.
+/// The outcome of the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// Exit status of the program.

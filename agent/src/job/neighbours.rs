@@ -18,11 +18,11 @@ use crate::signals::Stop;
 
 /// Stack of the thread that listens, and of the one that posts.
 const STACK_BYTES: usize = 2 << 20;
-/// How often a wait checks whether the listening is over.
+/// Interval at which a wait checks for the end of the listening.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a wait for the end of the listening may last: twice what listening and raising ports take.
+/// Time limit for awaiting the end of the listening: twice the time for listening and raising ports.
 const LONGEST_WAIT: Duration = Duration::from_mins(2);
-/// How often the supplement is posted before it is left to the result.
+/// Maximum number of times that the supplement is posted before it is left to the result.
 const MAX_TRIES: u32 = 5;
 
 /// Listens for neighbours while the job goes on.
@@ -35,11 +35,11 @@ pub struct Listener {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether ports are being brought up.
+    /// True while ports are being brought up.
     is_raising: AtomicBool,
-    /// Whether ports have been brought up since the last report.
+    /// True if ports have been brought up since the last report.
     has_new_links: AtomicBool,
-    /// Whether reports must contain the neighbours.
+    /// True if reports must contain the neighbours.
     is_required: AtomicBool,
 }
 
@@ -74,13 +74,13 @@ impl Listener {
         self.shared.is_raising.store(true, Ordering::SeqCst);
     }
 
-    /// Says that this is done, and whether there are new links.
+    /// Marks this as done; `has_new` is true if there are new links.
     pub fn end_links(&self, has_new: bool) {
         self.shared.has_new_links.store(has_new, Ordering::SeqCst);
         self.shared.is_raising.store(false, Ordering::SeqCst);
     }
 
-    /// Whether it listens now.
+    /// True while it listens.
     #[must_use]
     pub fn is_listening(&self) -> bool {
         matches!(*self.lock(), State::Listening)
@@ -91,18 +91,18 @@ impl Listener {
         self.shared.is_required.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a report must contain the neighbours, so that it listens for them itself.
+    /// True if a report must contain the neighbours, so that it listens for them itself.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.shared.is_required.load(Ordering::SeqCst)
     }
 
-    /// Whether ports are being brought up now.
+    /// True while ports are being brought up.
     pub(super) fn brings_links_up(&self) -> bool {
         self.is_listening() && self.shared.is_raising.load(Ordering::SeqCst)
     }
 
-    /// Whether ports have been brought up since this was last asked.
+    /// True if ports have been brought up since the last call.
     pub(super) fn take_new_links(&self) -> bool {
         self.shared.has_new_links.swap(false, Ordering::SeqCst)
     }
@@ -115,7 +115,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the neighbours; `None` if nobody listens.
+    /// Waits for the neighbours; `None` if it does not listen.
     fn wait(&self) -> Option<Neighbours> {
         let mut state = self.lock();
         loop {
@@ -139,13 +139,13 @@ impl Listener {
 }
 
 impl Job<'_> {
-    /// Whether the VIM gets another report before an install: with disks that have appeared, or with neighbours.
+    /// True if the VIM gets another report before an install: with disks that have appeared, or with neighbours.
     pub(super) fn needs_report(&mut self) -> bool {
         self.await_disks() || self.await_neighbours()
     }
 
-    /// Whether the instruction expects neighbours that the last report does not contain, so that the VIM gets another one
-    /// before the install. Each further report listens again: a cable may have been moved.
+    /// True if the instruction expects neighbours that the last report does not contain, so that the VIM gets another
+    /// one before the install. Each further report listens again: a cable may have been moved.
     fn await_neighbours(&self) -> bool {
         let is_expected = self.expectations.as_ref().is_some_and(Expectations::names_neighbours);
         if !is_expected || self.settings.listener.is_required() {

@@ -20,27 +20,27 @@ use crate::exit_status::ExitStatus;
 
 /// The `request_id` of its instruction.
 pub const REQUEST_ID: &str = "offline";
-/// How many of coreos-installer's last lines are shown after a failure. The result has more.
+/// Number of coreos-installer's last lines that are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
-/// The longest file that is read to see whether it is a result, in bytes.
+/// The longest file that is searched for a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// An install without a VIM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offline {
-    /// What to install.
+    /// The order.
     pub order: Order,
-    /// What events and the result name the order by.
+    /// The name of the order in events and the result.
     pub request_id: String,
     /// Why, for people.
     pub reason: &'static str,
     /// The file for the result.
     pub result: PathBuf,
-    /// What happens after the install.
+    /// The action after the install.
     pub after: After,
 }
 
-/// What happens after an install without a VIM. After a failure nothing does.
+/// The action after an install without a VIM. No action follows a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum After {
     /// Exit with status 0, after which the unit of the live image reboots
@@ -186,7 +186,7 @@ impl Job<'_> {
     }
 }
 
-/// Shows on the console what a VIM would show.
+/// Shows a VIM's view of the result on the console.
 fn show(result: &JobResult) {
     for warning in &result.warnings {
         warn!("{warning}");
@@ -196,7 +196,7 @@ fn show(result: &JobResult) {
     }
 }
 
-/// A result in words. What the log has already said is left out.
+/// Describes a result. Facts that are already in the log are left out.
 fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
     if result.outcome == Outcome::Installed {
@@ -242,7 +242,7 @@ const RESULT_KEYS: [&str; 9] = [
     "finished_at",
 ];
 
-/// Whether a file contains a result. Only its keys are looked at: a parser of the type would be 60 kB of the binary.
+/// True if a file contains a result. Only its keys are looked at: a parser of the type would be 60 kB of the binary.
 fn is_result(bytes: &[u8]) -> bool {
     let found = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
     RESULT_KEYS.iter().all(|key| found.get(key).is_some())

@@ -16,7 +16,7 @@ pub(super) struct Unposted {
     result: Box<JobResult>,
     /// The same for every post, so that a VIM that has the result already does not count it twice.
     key: String,
-    /// Whether a bare Ignition config led to it.
+    /// True if a bare Ignition config led to it.
     is_bare: bool,
 }
 
@@ -82,7 +82,7 @@ impl Job<'_> {
         }
     }
 
-    /// What a new result says of an earlier one that the VIM will not get any more.
+    /// Makes a new result mention an earlier one that the VIM will not get any more.
     pub(super) fn replace_unposted(&mut self) {
         let Some(Unposted { result, .. }) = self.unposted.take() else { return };
         let request = result.request_id.as_deref().unwrap_or("without a request_id");

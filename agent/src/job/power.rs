@@ -7,15 +7,15 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
-/// How long the machine may take to switch off.
+/// Time limit for the machine to switch off.
 pub(crate) const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
-/// How often the program is looked at.
+/// Interval between checks of the program.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Runs the program and waits for the signal.
 ///
 /// # Errors
-/// In words: the program failed, or no signal came within the limit.
+/// A message if the program failed, or no signal came within the limit.
 pub(crate) fn run_until_stopped(
     command: &[String],
     limit: Duration,
@@ -34,7 +34,7 @@ pub(crate) fn run_until_stopped(
 /// Runs the program to its end, or until the signal comes.
 ///
 /// # Errors
-/// In words: it failed, or did not end within the limit.
+/// A message if it failed, or did not end within the limit.
 pub(crate) fn run(
     command: &[String],
     limit: Duration,

@@ -15,11 +15,11 @@ use crate::terminal;
 
 /// Rows that are left to the lines that follow, on a screen that cannot be scrolled back.
 const ROWS_BELOW: usize = 5;
-/// The lowest such screen. What is lower is probably a serial line: its terminal keeps what has scrolled off.
+/// The lowest such screen. A lower one is probably a serial line: its terminal keeps what has scrolled off.
 const MIN_GRAPHICAL_ROWS: usize = 30;
 /// Characters in a line of the reason: below a usual machine, one such line fits the code of a usual terminal.
 const REASON_COLUMNS: usize = 40;
-/// How long the end of the job waits for the console.
+/// Time limit for the end of the job to wait for the console.
 const SHOW_LIMIT: Duration = Duration::from_secs(5);
 
 /// The screen of a console. The locale of a service describes no terminal, and the kernel's fonts contain the blocks.
@@ -31,7 +31,7 @@ pub(super) fn screen(console: &File) -> Screen {
 }
 
 impl Job<'_> {
-    /// What the code of a blocked node says; `None` unless codes are shown.
+    /// Returns the text for the code of a blocked node; `None` unless codes are shown.
     pub(super) fn summary_of_blocked(&self, blocking: &[&Finding]) -> Option<Summary> {
         self.summary("install blocked", &[], blocking)
     }

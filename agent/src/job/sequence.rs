@@ -1,4 +1,4 @@
-//! From the report to the instruction, and what each action does.
+//! From the report to the instruction, and the work of each action.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,7 +28,7 @@ use crate::secret::redact;
 use crate::signals::Stop;
 use crate::{checkpoint, clean, uuid};
 
-/// How long to wait if the action `wait` does not say.
+/// Time to wait if the action `wait` does not specify it.
 const DEFAULT_WAIT_S: u64 = 30;
 /// The longest reason that is shown, in characters.
 const MAX_REASON_CHARS: usize = 300;
@@ -51,28 +51,29 @@ pub(super) struct Job<'a> {
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
     pub(super) refusals: Refusals,
-    /// What this node looked like when the current instruction was refused, if another look may differ.
+    /// The state of this node when the current instruction was refused, if another look may differ.
     pub(super) seen: Option<Seen>,
     /// The result of the last refusal.
     pub(super) last_result: Option<Box<JobResult>>,
     /// A result that the VIM could not accept yet.
     pub(super) unposted: Option<Unposted>,
     pub(super) console: Console,
-    /// What the last report was based on.
+    /// The basis of the last report.
     pub(super) late: Late,
     /// The id under which the VIM gets, or has got, the neighbours.
     pub(super) supplemented: Option<String>,
-    /// Whether the next response answers the report: a 202 may give the node another id then, and nothing withdraws a load.
+    /// True if the next response answers the report: a 202 may give the node another id then, and nothing withdraws a
+    /// load.
     has_just_reported: bool,
     pub(super) blocked: Blocked,
     pub(super) display: Display,
     /// Set if the disk that the instruction leads to cannot be read.
     pub(super) sampled: Option<Unreadable>,
-    /// Whether a bare Ignition config is carried out, and no instruction.
+    /// True if a bare Ignition config is carried out, not an instruction.
     pub(super) is_bare: bool,
 }
 
-/// What to do after a response.
+/// The action after a response.
 pub(super) enum Next {
     Ask(Answer),
     Inspect,
@@ -366,7 +367,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether the VIM learns of the job's progress.
+    /// True if the VIM is informed of the job's progress.
     pub(super) fn posts(&self) -> bool {
         !self.settings.is_dry_run && self.settings.offline.is_none()
     }

@@ -31,17 +31,17 @@ use crate::uuid;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
-/// How often the parent looks after its child.
+/// Interval at which the parent checks its child.
 const POLL: Duration = Duration::from_millis(50);
-/// How often the parent reads how far the child is.
+/// Interval at which the parent reads the child's progress.
 const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
-/// How long a child may take until it catches signals.
+/// Time limit for a child to begin catching signals.
 const START_LIMIT: Duration = Duration::from_secs(1);
-/// How long a child that has done its job may take to end.
+/// Time limit for a child that has done its job to end.
 const HANGING_LIMIT: Duration = Duration::from_secs(10);
-/// How long to wait before a child that crashed is started again.
+/// Time to wait before a child that crashed is started again.
 const RESTART_PAUSE: Duration = Duration::from_secs(5);
-/// How long the processes of a child that died may take to end.
+/// Time limit for the processes of a child that died to end.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
 /// In the child: writes checkpoints from now on, and returns true. In the parent: returns false.
@@ -68,7 +68,7 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     })
 }
 
-/// Starts the program again as a child, and once more whenever it crashes: the next one shows Ironic what was lost.
+/// Starts the program again as a child, and once more whenever it crashes: the next one reports the loss to Ironic.
 ///
 /// `None` if no child could be started; the caller does the job itself then.
 #[must_use]
@@ -86,7 +86,7 @@ pub fn keep_alive(_: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     }
 }
 
-/// Runs the child, and ends what it left running.
+/// Runs the child, and ends the processes that it left.
 fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
     let program = std::env::current_exe().ok()?;
     let path = checkpoint::create().ok()?;
@@ -174,7 +174,7 @@ fn wait(
     }
 }
 
-/// Kills what the child left running, above all coreos-installer, which would write on.
+/// Kills the processes that the child left, above all coreos-installer, which would write on.
 fn end_orphans() {
     let machine = Machine::new(Arc::new(Source::live()), "supervise");
     let me = std::process::id();
@@ -195,7 +195,7 @@ fn end_orphans() {
     warn!("a process of the job does not end");
 }
 
-/// What ended the child, in words.
+/// Describes the cause of the child's end.
 fn cause(found: &Checkpoint, ended: ProcessStatus) -> String {
     match (&found.panic, ended.signal().and_then(|number| Signal::try_from(number).ok())) {
         (Some(panic), _) => format!("a bug ended the agent: {panic}"),

@@ -23,16 +23,16 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 const BLOCKED_WAIT: Duration = Duration::from_mins(1);
 /// One wait in this number shows the faulty part on the console again, which other lines push off the screen.
 const WAITS_PER_BANNER: u32 = 5;
-/// How many refused instructions are remembered.
+/// Maximum number of refused instructions that are remembered.
 const MAX_REFUSED: usize = 64;
 
-/// Codes of faults outside of the instruction, which pass by themselves, in addition to statuses of a server that do
+/// Codes of faults outside the instruction, which pass by themselves, in addition to statuses of a server that do
 /// ([`is_transient`]). The same instruction is tried again after these, because a VIM that has nothing to correct sends
 /// nothing else.
 const PASSING: [Code; 4] =
     [Code::IgnitionFetch, Code::ImageFetch, Code::ImageStalled, Code::ImageTruncated];
 
-/// Whether what a code stands for may pass by itself.
+/// True if the fault that a code names may pass by itself.
 fn is_passing(code: &str) -> bool {
     let status = code.strip_prefix("HTTP_").and_then(|status| status.parse().ok());
     status.is_some_and(is_transient) || PASSING.iter().any(|passing| passing.to_string() == code)
@@ -63,21 +63,21 @@ pub(super) struct Refused {
 /// A node whose findings prevent the install.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
-    /// What the console shows meanwhile.
+    /// The text on the console meanwhile.
     pub(super) banner: Option<String>,
-    /// What its QR code says, if one is shown.
+    /// The content of its QR code, if one is shown.
     pub(super) summary: Option<Summary>,
     n_waits: u32,
 }
 
 impl Refused {
-    /// Whether findings prevented the install.
+    /// True if findings prevented the install.
     fn is_blocked(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| !seen.blocking.is_empty())
     }
 }
 
-/// The instructions that were refused. None of them is tried again, unless what prevented it may have passed.
+/// The instructions that were refused. None of them is tried again, unless the obstacle may have passed.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     refused: Vec<Refused>,
@@ -105,7 +105,7 @@ impl Refusals {
 }
 
 impl Job<'_> {
-    /// What to do after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
+    /// Returns the action after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
     pub(super) fn after(&mut self, ended: Ended, on_refusal: Option<OnRefusal>) -> Next {
         let policy = on_refusal.unwrap_or(self.settings.on_refusal);
         let Some(result) = ended.result.as_deref() else { return Next::End(ended) };
@@ -200,7 +200,7 @@ impl Job<'_> {
         self.blocked.summary.is_some() || self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
-    /// Waits and asks for the instruction. `then` says what follows the wait.
+    /// Waits and asks for the instruction. `then` describes the action after the wait.
     pub(super) fn wait_and_ask(
         &mut self,
         wait: Duration,
@@ -229,14 +229,14 @@ impl Job<'_> {
         }
     }
 
-    /// How long a wait may last. The VIM is asked once more when `--give-up-after` passes.
+    /// Returns the time limit for a wait. The VIM is asked once more when `--give-up-after` passes.
     fn granted(&self, wait: Duration) -> Duration {
         // An hour and its jitter.
         let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
         self.client.time_left().map_or(wait, |left| wait.min(left))
     }
 
-    /// Waits without regard to what changes meanwhile.
+    /// Waits without regard to changes meanwhile.
     pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), Ended> {
         self.wait_with(wait, then, |job, wait| job.clock.sleep(wait, &job.stop))
     }

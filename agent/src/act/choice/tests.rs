@@ -1,4 +1,4 @@
-//! Which disk is written, and which never.
+//! Tests which disk is written, and which never is.
 
 use probes::block::{ContentAbove, Filesystem, Partition, UnlistedPartition};
 use serde_json::{Value, json};

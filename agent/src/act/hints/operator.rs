@@ -21,7 +21,7 @@ const OPERATORS: [&str; 17] = [
     ">",
 ];
 
-/// How a value is compared with the wanted one.
+/// The comparison of a value with the wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,

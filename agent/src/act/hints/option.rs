@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::strict_json;
 
-/// The hints of all values of the option together.
+/// Combines the hints from all values of the option.
 ///
 /// A source that cannot repeat an option gives several pairs in one value, separated by commas. A comma that no
 /// `KEY=` follows is a part of the value, as in `model=a,b`.
 ///
 /// # Errors
-/// In words: no pair and no JSON object, or the same key twice.
+/// A message if a text is neither a pair nor a JSON object, or if a key occurs twice.
 pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {

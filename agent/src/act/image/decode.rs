@@ -13,12 +13,12 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 const MAX_XZ_KIB: u32 = 80 << 10;
 /// The largest window of a zstd image, in bytes: zstd accepts no more unless asked (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
 const MAX_ZSTD_WINDOW_BYTES: u64 = 128 << 20;
-/// How much of an xz image is decoded at once, in bytes.
+/// Size of the pieces in which an xz image is decoded, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// How many bytes are needed to recognise a format.
+/// Number of bytes needed to recognise a format.
 const MAGIC_BYTES: usize = 6;
 
-/// How an image is stored.
+/// The storage format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// As it is written to the disk.
@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// The ending of the name of such a file.
+    /// The file name extension of this format.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl<R: Read> Read for XzReader<R> {
     }
 }
 
-/// The first `max_bytes` of an image that begins with `packed`, or what can be decompressed of them.
+/// The first `max_bytes` of an image that begins with `packed`, or as many as can be decompressed.
 #[must_use]
 pub(in crate::act) fn first_bytes(packed: &[u8], max_bytes: usize) -> Vec<u8> {
     let mut unpacked = Vec::new();

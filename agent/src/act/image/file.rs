@@ -53,7 +53,7 @@ pub(super) fn head(path: &Path, disk: &Disk, system: &System) -> Result<Head, Fa
     Ok(Head::new(bytes, Some(size_bytes)))
 }
 
-/// Whether a file or device lies on `disk`.
+/// True if a file or device lies on `disk`.
 fn is_on(metadata: &Metadata, disk: &Disk, system: &System) -> Result<bool, String> {
     let is_device = metadata.file_type().is_block_device();
     let number = if is_device { metadata.rdev() } else { metadata.dev() };
@@ -66,7 +66,7 @@ fn is_on(metadata: &Metadata, disk: &Disk, system: &System) -> Result<bool, Stri
 /// A small file; `None` if there is none.
 ///
 /// # Errors
-/// In words: it cannot be read or is larger than `max_bytes`.
+/// A message if it cannot be read or is larger than `max_bytes`.
 pub(super) fn if_present(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     match path.try_exists() {
         Ok(false) => Ok(None),

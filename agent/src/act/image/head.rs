@@ -1,4 +1,4 @@
-//! What the beginning of an image reveals: its format, and by its partition table its size and sector size.
+//! Reads the beginning of an image: its format, and by its partition table its size and sector size.
 
 use formats::gpt::{Header, Partition};
 
@@ -6,8 +6,8 @@ use super::decode::{Format, first_bytes};
 
 /// The sector sizes that disks have, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
-/// How much of the decompressed image is kept, in bytes: the primary partition table needs at most 34 sectors of 4096
-/// bytes.
+/// Length of the decompressed image that is kept, in bytes: the primary partition table needs at most 34 sectors of
+/// 4096 bytes.
 const UNPACKED_BYTES: usize = 256 * 1024;
 
 /// The beginning of an image.
@@ -17,7 +17,7 @@ pub struct Head {
     pub packed: Vec<u8>,
     /// Size of the stored image in bytes, if the source reports it.
     pub total_bytes: Option<u64>,
-    /// How the image is stored.
+    /// The storage format of the image.
     pub format: Format,
     /// The first bytes of the decompressed image.
     pub unpacked: Vec<u8>,
@@ -58,7 +58,7 @@ impl Head {
         self.table_bytes.filter(|_| self.format == Format::Raw)
     }
 
-    /// Whether the agent can decompress it; coreos-installer may accept more than that, such as a larger dictionary.
+    /// True if the agent can decompress it; coreos-installer may accept more than that, such as a larger dictionary.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.format == Format::Raw || !self.unpacked.is_empty()

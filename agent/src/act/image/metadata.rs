@@ -71,7 +71,7 @@ pub(super) fn fetch(
 /// Finds the image in the metadata.
 ///
 /// # Errors
-/// In words that follow the address.
+/// A message that follows the address.
 fn find(bytes: &[u8], stream: &StreamSource, sector_bytes: Option<u64>) -> Result<Found, String> {
     let document: Document = serde_json::from_slice(bytes)
         .map_err(|_| "is not stream metadata, expected JSON with architectures".to_owned())?;

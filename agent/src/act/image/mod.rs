@@ -26,7 +26,7 @@ pub use head::Head;
 /// The largest signature, in bytes; GPG's have less than 1 KiB.
 const MAX_SIGNATURE_BYTES: u64 = 64 * 1024;
 
-/// Where the bytes of an image are.
+/// The location of an image's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// On a server.
@@ -49,20 +49,20 @@ impl Source {
 /// An image that passed preflight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Where it is.
+    /// Its location.
     pub source: Source,
     /// Its detached GPG signature, which coreos-installer verifies.
     pub signature: Option<Vec<u8>>,
     /// Digests that its stored bytes must have.
     pub digests: Vec<String>,
-    /// Whether it may be installed without a signature.
+    /// True if it may be installed without a signature.
     pub is_insecure: bool,
     /// Its beginning. The bytes that are written must begin with the same ones.
     pub head: Head,
 }
 
 impl Image {
-    /// Whether its content is verified at its end, by a digest or by its signature.
+    /// True if its content is verified at its end, by a digest or by its signature.
     #[must_use]
     pub fn is_verified(&self) -> bool {
         !self.digests.is_empty() || (self.signature.is_some() && !self.is_insecure)

@@ -15,14 +15,14 @@ use super::super::image::decoder;
 use super::{Facts, MAX_BYTES, Source, files, header};
 use crate::act::stream_facts::{Sample, StreamFacts};
 
-/// How much is unpacked at most; the boot file system of `CoreOS` begins at 129 MiB.
+/// Maximum length that is unpacked; the boot file system of `CoreOS` begins at 129 MiB.
 const MAX_START_BYTES: u64 = 512 << 20;
-/// How much of the image is kept: more than a partition table.
+/// Length of the image that is kept: more than a partition table.
 const HEAD_BYTES: usize = 64 << 10;
 /// Block of a sample, in bytes.
 const SAMPLE_BYTES: usize = 64 << 10;
 
-/// What is known of the image that coreos-installer writes to this disk; `None` if that is not certain.
+/// Returns the known facts of the image that coreos-installer writes to this disk; `None` if that is not certain.
 #[must_use]
 pub fn known(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
     let sector_bytes = u64::from(disk.logical_block_bytes?);

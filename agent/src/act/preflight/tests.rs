@@ -1,4 +1,4 @@
-//! What is refused before the disk is touched.
+//! Tests the refusals before the disk is touched.
 
 use super::*;
 

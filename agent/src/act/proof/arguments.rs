@@ -1,14 +1,14 @@
 //! Checks of the boot loader entries: kernel arguments and Ignition platform, in every entry.
 //!
-//! coreos-installer changes the last entry in the order of names (`src/io/bls.rs`); what another entry boots
-//! lacks what was asked for.
+//! coreos-installer changes the last entry in the order of names (`src/io/bls.rs`); a boot of another entry lacks the
+//! requested arguments.
 
 use formats::command_line::{arguments, last_value};
 
 use super::boot::Entry;
 use crate::act::{Check, CheckName, Order};
 
-/// What was read from the boot file system.
+/// The entries read from the boot file system.
 #[derive(Debug)]
 pub(super) struct Entries<'a> {
     /// The entries, or why they could not be read.
@@ -18,7 +18,7 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// What is wrong with the entries; each entry with its name if there are several.
+    /// Lists the faults of the entries; each entry with its name if there are several.
     fn wrong(&self, wrong: impl Fn(&str) -> Vec<String>) -> Vec<String> {
         let entries = match self.entries {
             Ok(entries) if entries.is_empty() => return vec!["no boot loader entry".into()],
@@ -95,8 +95,8 @@ fn wrong_arguments(order: &Order, asked: &[&str], options: &str) -> Vec<String> 
     wrong
 }
 
-/// A serial console as coreos-installer writes it, which adds what was left out: `ttyS0` becomes
-/// `ttyS0,9600n8` (`src/cmdline/console.rs`).
+/// A serial console as coreos-installer writes it, which adds the omitted parts: `ttyS0` becomes `ttyS0,9600n8`
+/// (`src/cmdline/console.rs`).
 fn spelt_out(console: &str) -> Option<String> {
     let (port, settings) = console.split_once(',').unwrap_or((console, ""));
     let number = port.strip_prefix("ttyS").or_else(|| port.strip_prefix("ttyAMA"))?;

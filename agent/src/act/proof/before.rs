@@ -1,4 +1,4 @@
-//! What is read before the disk is written, so that it can be compared afterwards.
+//! Reads facts before the disk is written, for comparison afterwards.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::network::{self, Profiles};
 use super::saved::{self, Saved};
 use crate::act::Order;
 
-/// What must be on the disk after the write because it was there, or on the live system, before.
+/// Content that must be on the disk after the write because it was there, or on the live system, before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Before {
     /// The partitions to keep.

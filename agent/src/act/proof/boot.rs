@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use super::disk::Window;
 use super::fat::Fat;
 
-/// Where the boot loader entries lie.
+/// Directory of the boot loader entries.
 const ENTRIES: &str = "/loader/entries";
 
 /// The largest boot loader entry in bytes.

@@ -1,5 +1,5 @@
-//! The image's own table and blocks, against what is on the disk. The digests were taken while the image was streamed
-//! to coreos-installer, or are those of the beginning of the live image's own image.
+//! The image's own table and blocks, compared with the disk. The digests were taken while the image was streamed to
+//! coreos-installer, or are those of the beginning of the live image's own image.
 //!
 //! coreos-installer copies an image byte by byte and then changes the boot file system: Ignition config, boot loader
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
@@ -21,7 +21,7 @@ use crate::act::stream_facts::StreamFacts;
 const MAX_NAMED: usize = 8;
 /// The length of a boot record, a header and 128 entries, rounded up: what a new table changes at either end.
 const TABLE_BYTES: u64 = 32 << 10;
-/// What `zipl` may change on s390x.
+/// Number of bytes that `zipl` may change on s390x.
 const ZIPL_BYTES: u64 = 1 << 20;
 
 /// Checks that the table is the image's, and lists saved partitions in addition. `None` if the image has no table.
@@ -83,7 +83,7 @@ pub(super) fn changed(
 /// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ.
 ///
 /// # Errors
-/// In words: blocks that differ, or why nothing was compared.
+/// A message with the blocks that differ, or with the reason why nothing was compared.
 pub(super) fn blocks(
     disk: &mut Disk,
     facts: Option<&StreamFacts>,

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
-/// How many bytes may be read from one disk.
+/// Maximum number of bytes read from one disk.
 const BUDGET_BYTES: u64 = 2 << 30;
-/// How many reads may be made on one disk; structures that refer to each other in a circle end here.
+/// Maximum number of reads on one disk; structures that refer to each other in a circle end here.
 const BUDGET_READS: u64 = 2_000_000;
 
-/// How much is read at a time, in bytes.
+/// Length of one read, in bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// How many chunks are kept.
+/// Maximum number of chunks that are kept.
 const MAX_CHUNKS: usize = 64;
 /// The largest block of a disk, in bytes.
 const ALIGNMENT: usize = 4096;
@@ -60,7 +60,7 @@ impl Disk {
     /// Opens a disk that was not written, for reading. Nothing of its page cache is written or dropped.
     ///
     /// # Errors
-    /// In words: it cannot be opened.
+    /// A message if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let file =
             File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
@@ -92,7 +92,7 @@ impl Disk {
         Self { bytes_left, ..self }
     }
 
-    /// What `fstat(2)` says of it.
+    /// Returns its `fstat(2)` metadata.
     ///
     /// # Errors
     /// As the kernel answers.
@@ -103,7 +103,7 @@ impl Disk {
     /// The size of the disk in bytes.
     ///
     /// # Errors
-    /// In words: the kernel does not say.
+    /// A message if the kernel does not report it.
     pub fn size(&self) -> Result<u64, String> {
         // The metadata of a block device has no size.
         (&*self.file).seek(SeekFrom::End(0)).map_err(|error| format!("seeking to the end: {error}"))

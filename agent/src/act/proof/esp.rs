@@ -1,4 +1,4 @@
-//! The EFI system partition: whether it contains a boot loader (UEFI Specification 2.10, §13.3.1.3).
+//! Checks that the EFI system partition contains a boot loader (UEFI Specification 2.10, §13.3.1.3).
 
 use formats::gpt::{ESP_TYPE, Partition};
 
@@ -11,7 +11,7 @@ const MAX_NAMES: usize = 1024;
 /// The EFI system partition of a disk and the boot loaders in it.
 ///
 /// # Errors
-/// In words, as [`loaders`], or the disk cannot be read.
+/// As for [`loaders`], or a message if the disk cannot be read.
 pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
     let table = super::gpt::read(&mut disk, sector_bytes)?.partitions;
     let loaders = loaders(&disk, &table)?;
@@ -22,7 +22,7 @@ pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>
 /// The boot loaders in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.
 ///
 /// # Errors
-/// In words: no such partition, one that cannot be read, or no loader.
+/// A message if the partition is missing or cannot be read, or has no loader.
 pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> {
     let part =
         table.iter().find(|part| part.type_guid == ESP_TYPE).ok_or("no EFI system partition")?;

@@ -1,7 +1,7 @@
 //! FAT file systems (Microsoft's FAT specification 1.03), read without being mounted.
 //!
-//! The library believes what a disk says: damaged sizes and cluster numbers overflow in it. So each question is asked on a
-//! thread of its own for a limited time, and a panic there is an answer in words.
+//! The library believes what a disk says: damaged sizes and cluster numbers overflow in it. So each question is asked
+//! on a thread of its own for a limited time, and a panic there becomes a message.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::disk::Window;
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
-/// How long a question may take; the largest file that is read has some hundred MiB.
+/// Time limit for a question; the largest file that is read has some hundred MiB.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The root directory of a file system.
@@ -24,7 +24,7 @@ impl Fat {
     /// Reads the boot sector.
     ///
     /// # Errors
-    /// In words: there is no such file system.
+    /// A message if there is no such file system.
     pub(super) fn open(window: Window) -> Result<Self, String> {
         let fat = Self(window);
         fat.ask(|_| Ok(()))?;
@@ -34,7 +34,7 @@ impl Fat {
     /// Asks a question, from the root directory on.
     ///
     /// # Errors
-    /// In words: that of the question, or why there is no answer.
+    /// The message of the question, or one that explains the missing answer.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Root<'_>) -> io::Result<T> + Send + 'static,

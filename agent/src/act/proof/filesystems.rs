@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
     /// Opens the file system labelled `boot`, and describes it.
     ///
     /// # Errors
-    /// In words: there is none or several, it is incomplete, or it cannot be read.
+    /// A message if there is none or several, it is incomplete, or it cannot be read.
     pub(super) fn boot(&self, disk: &Disk) -> Result<(BootFiles, String), String> {
         let (part, found) = self.labelled("boot")?;
         let description = checked(disk, part, found)?;
@@ -53,7 +53,7 @@ impl<'a> Found<'a> {
     /// Describes the file system labelled `root`.
     ///
     /// # Errors
-    /// In words: there is none or several, or it is incomplete.
+    /// A message if there is none or several, or it is incomplete.
     pub(super) fn root(&self, disk: &Disk) -> Result<String, String> {
         let is_encrypted = |(part, found): &&(&Partition, Superblock)| {
             found.kind == "crypto_LUKS" && part.name == LUKS_ROOT

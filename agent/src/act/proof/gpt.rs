@@ -7,7 +7,7 @@ use super::disk::{Disk, ReadAt};
 /// A partition table with the header that describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Where the table and its backup lie.
+    /// The header, with the positions of the table and its backup.
     pub header: Header,
     /// The partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,
@@ -16,7 +16,7 @@ pub struct Table {
 /// Reads the table at the start of a disk or image.
 ///
 /// # Errors
-/// In words: the disk cannot be read, no valid header, entries of an odd size, or a wrong checksum.
+/// A message if the disk cannot be read, the header is invalid, entries have an odd size, or a checksum is wrong.
 pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Table, String> {
     read_at(source, sector_bytes, 1)
 }
@@ -24,7 +24,7 @@ pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Table, String>
 /// Reads the table, or its backup in the last block; `None` if the disk has neither.
 ///
 /// # Errors
-/// In words: the disk cannot be read, or what is there is damaged.
+/// A message if the disk cannot be read, or if its table is damaged.
 pub fn read_any(disk: &mut Disk, sector_bytes: u64) -> Result<Option<Table>, String> {
     let failed = match read(disk, sector_bytes) {
         Ok(table) => return Ok(Some(table)),
@@ -59,7 +59,7 @@ fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table
 /// (`src/download.rs`, `image_copy_default`).
 ///
 /// # Errors
-/// In words: it cannot be read, is damaged, lies elsewhere, or differs from the table.
+/// A message if it cannot be read, is damaged, lies elsewhere, or differs from the table.
 pub fn check_backup(
     source: &mut dyn ReadAt,
     sector_bytes: u64,

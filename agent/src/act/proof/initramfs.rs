@@ -27,10 +27,10 @@ const TRAILER: &str = "TRAILER!!!";
 /// Reads a part of a file: offset and length.
 pub(super) type Read<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>, String> + 'a;
 
-/// The regular files of the archive at the end of a file of `n_bytes`, by path.
+/// Returns the regular files of the archive at the end of a file with `n_bytes`, by path.
 ///
 /// # Errors
-/// In words: no such archive, or a damaged one.
+/// A message if the archive is missing or damaged.
 pub(super) fn appended(n_bytes: u64, read: &Read<'_>) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let none = || "no archive was appended".to_owned();
     let length = stream_bytes(n_bytes, read)?.ok_or_else(none)?;
@@ -46,7 +46,7 @@ pub(super) fn appended(n_bytes: u64, read: &Read<'_>) -> Result<BTreeMap<String,
     files(&archive).ok_or_else(|| "the appended archive is damaged".to_owned())
 }
 
-/// How long the xz stream at the end of the file is; `None` if there is none.
+/// Returns the length of the xz stream at the end of the file; `None` if there is none.
 pub(super) fn stream_bytes(n_bytes: u64, read: &Read<'_>) -> Result<Option<u64>, String> {
     let Some(footer_at) = n_bytes.checked_sub(FRAME_BYTES) else { return Ok(None) };
     let footer = read(footer_at, FRAME_BYTES)?;
@@ -124,8 +124,8 @@ fn files(archive: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// What `coreos-installer pxe network wrap` of 0.27.0 writes for two files, with the code that appends them to
-    /// an initramfs.
+    /// The output of `coreos-installer pxe network wrap` of 0.27.0 for two files, with the code that appends them to an
+    /// initramfs.
     const APPENDED: &[u8] = include_bytes!("testdata/network.img");
 
     fn read_of(bytes: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> {

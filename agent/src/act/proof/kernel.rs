@@ -10,7 +10,7 @@ use formats::digest::{Algorithm, Hasher};
 use super::boot::{BootFiles, Entry};
 use super::initramfs::stream_bytes;
 
-/// How much is read at a time, in bytes.
+/// Length of one read, in bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// A kernel or an initramfs that is larger is not plausible, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -22,7 +22,7 @@ const ALIGNMENT: u64 = 4;
 /// Checks the files of every entry that names such a directory; `None` if none does.
 ///
 /// # Errors
-/// In words: a file that differs or cannot be read.
+/// A message with a file that differs or cannot be read.
 pub(super) fn check(
     files: &BootFiles,
     entries: &[Entry],
@@ -60,7 +60,7 @@ fn named(entry: &Entry) -> Option<(&str, &str, &str)> {
     (is_digest && is_same_directory).then_some((kernel, initrd, digest))
 }
 
-/// Whether the kernel's directory contains files, such as a devicetree, that the digest may include.
+/// True if the kernel's directory contains files, such as a devicetree, that the digest may include.
 fn has_other_files(files: &BootFiles, kernel: &str) -> Result<bool, String> {
     let directory = kernel.rsplit_once('/').map_or(kernel, |(directory, _)| directory);
     let is_known = |name: &String| {

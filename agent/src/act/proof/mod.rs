@@ -1,4 +1,4 @@
-//! Reads back what was written to the disk, without mounting anything.
+//! Reads the written disk back, without mounting anything.
 //!
 //! The partition table and its backup, the file systems labelled `boot` and `root`, the Ignition config and the
 //! boot loader entries, the EFI system partition, and the labels of all other disks. A corrupt disk can neither hang nor crash
@@ -40,17 +40,17 @@ use disk::Disk;
 use gpt::Table;
 use made::Made;
 
-/// How long the checks of the disk may take, besides the comparison with the image.
+/// Time limit for the checks of the disk, besides the comparison with the image.
 const LIMIT: Duration = Duration::from_mins(2);
-/// How fast any disk can be read, in bytes a second.
+/// Minimum read speed of any disk, in bytes a second.
 const SLOWEST_BYTES_S: u64 = 8 << 20;
 /// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
 const STAMP: &str = "/ignition.firstboot";
 
-/// What the disk must contain.
+/// The expected content of the disk.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// Whether the agent is to end.
+    /// Set if the agent is to end.
     pub stop: Stop,
     /// The disk that was written, open since before the write.
     pub disk: Arc<File>,
@@ -60,22 +60,22 @@ pub struct Expected {
     pub ignition_digest: String,
     /// The instruction.
     pub order: Order,
-    /// Whether this machine was booted by UEFI, so that the disk must have a loader for it.
+    /// True if this machine was booted by UEFI, so that the disk must have a loader for it.
     pub is_uefi: bool,
     /// All other disks.
     pub others: Vec<probes::block::Disk>,
-    /// What was read before the write.
+    /// The facts read before the write.
     pub before: Before,
-    /// What is known of the image; `None` if nothing is.
+    /// The facts of the image; `None` if none are known.
     pub image: Option<StreamFacts>,
 }
 
-/// What reading a disk back has shown.
+/// The results of reading a disk back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proved {
     /// The checks that were made.
     pub proof: Proof,
-    /// Whether a signal ended it before every check was made.
+    /// True if a signal ended it before every check was made.
     pub is_interrupted: bool,
 }
 

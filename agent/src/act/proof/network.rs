@@ -12,9 +12,9 @@ use super::boot::{BootFiles, Entry};
 use super::initramfs;
 use crate::bounded;
 
-/// Where profiles lie in the boot file system.
+/// Directory of the profiles in the boot file system.
 const IN_BOOT: &str = "/coreos-firstboot-network";
-/// Where they lie in the initramfs.
+/// Directory of the profiles in the initramfs.
 const IN_INITRAMFS: &str = "etc/coreos-firstboot-network/";
 /// The largest profile in bytes.
 const MAX_PROFILE_BYTES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ pub type Profiles = BTreeMap<String, String>;
 /// The profiles in `dir`, as coreos-installer selects them: every file, also where a link leads to one.
 ///
 /// # Errors
-/// In words: the directory or a file in it cannot be read.
+/// A message if the directory or a file in it cannot be read.
 pub(super) fn profiles(dir: &Path) -> Result<Profiles, String> {
     let failed = |error: std::io::Error| format!("reading {}: {error}", dir.display());
     let mut profiles = Profiles::new();
@@ -44,10 +44,10 @@ pub(super) fn profiles(dir: &Path) -> Result<Profiles, String> {
     Ok(profiles)
 }
 
-/// Checks that the installed system has these profiles with these digests. Returns where they lie.
+/// Checks that the installed system has these profiles with these digests. Returns their location.
 ///
 /// # Errors
-/// In words: what is missing or differs.
+/// A message with the missing and differing profiles.
 pub(super) fn check(
     expected: &Profiles,
     files: &BootFiles,
@@ -81,7 +81,7 @@ pub(super) fn check(
     }
 }
 
-/// The profiles that are missing or differ, with what is wrong with each.
+/// The profiles that are missing or differ, each with its fault.
 fn wrong(expected: &Profiles, read: impl Fn(&str) -> Result<Vec<u8>, String>) -> Vec<String> {
     let of = |(name, digest): (&String, &String)| match read(name) {
         Ok(bytes) if sha256(&bytes) == *digest => None,

@@ -15,7 +15,7 @@ use crate::act::{Check, CheckName};
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
-/// How long all of them may take, and one of them. A disk that is dying can block each read for minutes.
+/// Time limit for all of them, and for one of them. A disk that is dying can block each read for minutes.
 const LIMIT: Duration = Duration::from_secs(30);
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 /// The most other disks that are read.
@@ -23,7 +23,7 @@ const MAX_DISKS: usize = 256;
 /// The most findings that are named.
 const MAX_NAMED: usize = 16;
 
-/// The check of all other disks. It does not prevent the reboot, and what cannot be read is named.
+/// The check of all other disks. It does not prevent the reboot, and it names the disks that cannot be read.
 pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &Stop) -> Check {
     let wanted =
         "no file system labelled boot, and none of this disk's partitions, on another disk";
@@ -35,7 +35,7 @@ pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &St
 /// this disk's, as a clone has. Names the disks that cannot be read.
 ///
 /// # Errors
-/// In words: what was found, or which disks did not respond.
+/// A message with the findings, or with the disks that did not respond.
 fn boot_labels(
     others: &[probes::block::Disk],
     own: &[Partition],
@@ -89,7 +89,7 @@ fn open(disk: &probes::block::Disk) -> Option<Disk> {
     (!is_other).then_some(opened)
 }
 
-/// What one disk has.
+/// Lists the boot file systems and cloned EFI system partitions on one disk.
 fn on_disk(
     other: &probes::block::Disk,
     mut disk: Disk,

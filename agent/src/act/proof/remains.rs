@@ -1,4 +1,4 @@
-//! Whether anything makes the written disk, or one of its partitions, a member of an array or pool.
+//! Checks that nothing makes the written disk, or one of its partitions, a member of an array or pool.
 
 use probes::block::foreign_content;
 
@@ -11,7 +11,7 @@ use crate::act::array_metadata::{covered, describe, find, gaps};
 /// members.
 ///
 /// # Errors
-/// In words: what was found, or what cannot be read.
+/// A message with the findings, or with the parts that cannot be read.
 pub(super) fn check(
     disk: &Disk,
     sector_bytes: u64,

@@ -13,9 +13,9 @@ use crate::act::Order;
 
 /// The size of one piece that is compared.
 const PIECE_BYTES: u64 = 64 << 10;
-/// How many pieces are read of all partitions together.
+/// Maximum number of pieces read, over all partitions.
 const MAX_PIECES: u64 = 2048;
-/// How many pieces of a partition are read at least: also the first and the last one.
+/// Minimum number of pieces per partition: also the first and the last one.
 const MIN_PIECES: u64 = 16;
 
 /// A partition to keep.
@@ -38,7 +38,7 @@ struct Piece {
 /// Reads the partitions that the instruction asks to keep. A disk without a GUID partition table has none.
 ///
 /// # Errors
-/// In words: the disk cannot be read, or the instruction has no valid pattern.
+/// A message if the disk cannot be read, or the instruction has no valid pattern.
 pub(super) fn sample(
     disk: &mut Disk,
     sector_bytes: u64,
@@ -62,10 +62,10 @@ pub(super) fn sample(
         .collect()
 }
 
-/// Checks that each partition is in the table as before, and that its content is what it was.
+/// Checks that each partition is in the table as before, and that its content is unchanged.
 ///
 /// # Errors
-/// In words: what is missing or differs.
+/// A message with the missing and differing partitions.
 pub(super) fn check(
     disk: &mut Disk,
     table: &[Partition],
@@ -95,13 +95,13 @@ pub(super) fn check(
     if wrong.is_empty() { Ok(found.join(", ")) } else { Err(wrong.join("; ")) }
 }
 
-/// Whether two entries describe the same partition; its number may have changed.
+/// True if two entries describe the same partition; its number may have changed.
 pub(super) fn is_same(one: &Partition, other: &Partition) -> bool {
     Partition { number: other.number, ..one.clone() } == *other
 }
 
-/// Where the pieces of a partition lie: all of a small one, otherwise the first, the last, and others at equal
-/// distances.
+/// Returns the positions of a partition's pieces: all of a small one, otherwise the first, the last, and others at
+/// equal distances.
 fn places(size_bytes: u64, n_pieces: u64) -> Vec<(u64, u64)> {
     let n_whole = size_bytes.div_ceil(PIECE_BYTES);
     let n_pieces = n_pieces.min(n_whole);

@@ -25,7 +25,7 @@ pub fn of(source: &mut dyn ReadAt) -> Option<Superblock> {
 /// file system whose end was not written lacks them.
 ///
 /// # Errors
-/// In words: what is missing.
+/// A message with the missing parts.
 pub fn check(
     found: &Superblock,
     source: &mut dyn ReadAt,
@@ -49,7 +49,7 @@ pub fn check(
     Ok(())
 }
 
-/// The file system in words: `xfs "root", UUID 910678ff-…, 2147483648 bytes`.
+/// Describes the file system: `xfs "root", UUID 910678ff-…, 2147483648 bytes`.
 #[must_use]
 pub fn describe(found: &Superblock) -> String {
     let label = found.label.as_ref().map(|label| format!(" {label:?}")).unwrap_or_default();
@@ -83,7 +83,7 @@ mod tests {
         check(&found(bytes).unwrap(), &mut &bytes[..], bytes.len() as u64)
     }
 
-    /// XFS of four groups of 64 blocks of 4 KiB.
+    /// XFS with four groups, each with 64 blocks of 4 KiB.
     fn xfs_volume(n_written: usize) -> Vec<u8> {
         let mut bytes = vec![0_u8; 4 * 64 * 4096];
         for group in 0..n_written {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(checked(&nameless).unwrap_err(), "without a UUID");
     }
 
-    /// An ext4 superblock of blocks of 1 KiB in groups of 64.
+    /// An ext4 superblock with 1 KiB blocks in groups of 64.
     fn ext_superblock(n_blocks: u32, compat: u32, ro_compat: u32) -> Vec<u8> {
         let mut sb = vec![0_u8; 1024];
         sb[4..8].copy_from_slice(&n_blocks.to_le_bytes());

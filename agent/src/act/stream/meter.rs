@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often progress is reported at most.
+/// Minimum interval between reports of progress.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The time over which the rate is measured.
 const WINDOW: usize = 10;
-/// How often a source that still sends nothing is reported again.
+/// Interval between further reports of a source that still sends nothing.
 const STALL_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Counts the bytes of a stream. One thread writes, another one reads.
 #[derive(Debug)]
 pub(super) struct Meter(Mutex<Counts>);
 
-/// What the meter shows at one moment.
+/// The meter's readings at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
     n_bytes: u64,
@@ -61,18 +61,18 @@ impl Meter {
         self.lock().waits_since = None;
     }
 
-    /// Whether the source is being waited for.
+    /// True while the source is being waited for.
     pub(super) fn waits(&self) -> bool {
         self.lock().waits_since.is_some()
     }
 }
 
-/// What is worth reporting.
+/// A change that is worth reporting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Update {
     /// More bytes arrived.
     Progress {
-        /// How much of the image, if its size is known.
+        /// Percentage of the image, if its size is known.
         percent: Option<u8>,
         /// Bytes, rate and estimate.
         message: String,
@@ -100,7 +100,7 @@ impl Reading {
         Self { window: VecDeque::new(), last: None, stall_notice, stall_reported: None }
     }
 
-    /// What is new at `now`; call it often.
+    /// Returns the change at `now`; call it often.
     pub(super) fn update(&mut self, meter: &Meter, now: Instant) -> Option<Update> {
         let counts = *meter.lock();
         if let Some(since) = counts.waits_since {

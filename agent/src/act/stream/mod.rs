@@ -34,10 +34,10 @@ pub use self::source::Fault;
 
 /// Stack of the serving thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
-/// How long to wait for the rest of a sample once the image is written; it is nearly done then.
+/// Time limit for the rest of a sample once the image is written; it is nearly done then.
 pub(super) const RECORD_LIMIT: Duration = Duration::from_mins(1);
 
-/// The image on a loopback port, for the runs of coreos-installer of one install.
+/// The image on a loopback port, for the coreos-installer runs of one install.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
@@ -45,7 +45,7 @@ pub struct Stream {
     reading: Mutex<Reading>,
 }
 
-/// What the thread and the install share.
+/// The state that the thread and the install share.
 #[derive(Debug)]
 struct Shared {
     /// `/random/image.raw.xz`: other programs of the live system cannot guess it.
@@ -84,7 +84,7 @@ impl Shared {
         generation
     }
 
-    /// Whether the run of coreos-installer is over.
+    /// True if the run of coreos-installer is over.
     fn is_over(&self, generation: u64) -> bool {
         let state = self.lock();
         state.is_closed || state.generation != generation
@@ -170,13 +170,13 @@ impl Stream {
         self.shared.lock().fault.clone()
     }
 
-    /// Whether the whole image was passed on, and was the right one.
+    /// True if the whole image was passed on, and was the right one.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.shared.lock().whole.is_some()
     }
 
-    /// Whether more bytes are expected from the source now.
+    /// True if more bytes are expected from the source now.
     #[must_use]
     pub fn waits_for_source(&self) -> bool {
         self.shared.meter.waits()
@@ -188,7 +188,7 @@ impl Stream {
         reading.update(&self.shared.meter, Instant::now())
     }
 
-    /// What was learned of the image; `None` unless the whole image was passed on.
+    /// Returns the facts learned of the image; `None` unless the whole image was passed on.
     #[must_use]
     pub fn facts(&self) -> Option<StreamFacts> {
         let (whole, tee) = {

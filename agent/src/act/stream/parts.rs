@@ -20,11 +20,11 @@ pub(super) const SAMPLE_BYTES: usize = 64 << 10;
 const BLOCK_PARTS: u64 = 48;
 /// At most one part in this many of any other image is.
 const MAX_BEGINNING_PARTS: u64 = 4;
-/// How much of an image of unknown size is, in bytes.
+/// Assumed size of an image whose size is unknown, in bytes.
 const UNKNOWN_BYTES: u64 = 256 << 20;
 /// The smallest part, in bytes: small blocks take turns.
 const MIN_PART_BYTES: u64 = 256 << 10;
-/// How many blocks are sampled, about.
+/// Approximate number of blocks that are sampled.
 const N_SAMPLES: u64 = 1024;
 /// Most blocks that are sampled, whatever the image says about its size.
 const MAX_SAMPLES: usize = 1 << 16;
@@ -39,7 +39,7 @@ struct Sampler<'a> {
 /// Decompresses parts of an image that begins with `head`, and digests blocks of them.
 ///
 /// # Errors
-/// The image breaks off or is damaged; what was sampled before is in the record.
+/// The image breaks off or is damaged; the record contains the earlier samples.
 pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record) -> io::Result<()> {
     let beginning_bytes = beginning_bytes(head);
     let in_blocks = head.size_bytes.filter(|_| head.format == Format::Xz);
@@ -56,8 +56,8 @@ pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record)
     Ok(())
 }
 
-/// How much is decompressed if only the beginning can be reached. The largest file system, that of the root, is the last
-/// one.
+/// Returns the length that is decompressed if only the beginning can be reached. The largest file system, that of the
+/// root, is the last one.
 fn beginning_bytes(head: &Head) -> u64 {
     let Some(size_bytes) = head.size_bytes else { return UNKNOWN_BYTES };
     let last = head.partitions().into_iter().map(|part| part.start_bytes).max().unwrap_or(0);
@@ -151,7 +151,7 @@ mod tests {
         output.stdout
     }
 
-    /// Counts what is read.
+    /// Counts the bytes that are read.
     struct Counted<'a>(&'a [u8], &'a mut usize);
 
     impl Read for Counted<'_> {

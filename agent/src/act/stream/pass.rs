@@ -14,10 +14,10 @@ use super::tee::Tee;
 use crate::act::Code;
 use crate::signals::Stop;
 
-/// How much is passed on at once, in bytes; as much is held back.
+/// Number of bytes passed on at once; as many are held back.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Where the bytes go.
+/// The destination of the bytes.
 pub(super) trait Sink {
     /// Passes on more bytes.
     ///
@@ -30,7 +30,7 @@ pub(super) trait Sink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// How a pass ended.
+/// The outcome of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
     /// All bytes were passed on and are the right ones; the digest of all of them.

@@ -13,9 +13,9 @@ use super::tee::Tee;
 use crate::act::Code;
 use crate::http::server::{Timed, read_head, send_head};
 
-/// How long a client may take to send its request.
+/// Time limit for a client to send its request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
-/// How often a write that waits for coreos-installer checks whether the run has ended.
+/// Interval at which a write that waits for coreos-installer checks for the end of the run.
 const WRITE_TICK: Duration = Duration::from_secs(1);
 
 /// Type of the image and its signature.

@@ -1,4 +1,4 @@
-//! The bytes of an image, from a server or from a file, and what it means if they end early.
+//! Reads the bytes of an image, from a server or from a file, and classifies an early end.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,12 +11,12 @@ use crate::act::Code;
 use crate::http::Client;
 use crate::http::download::{Broken, Cause, Download};
 
-/// Why a stream broke, and whether reading the image once more may help.
+/// The cause of a broken stream, and whether reading the image once more may help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The failure as the result reports it.
     pub failure: Failure,
-    /// Whether another try can help.
+    /// True if another try can help.
     pub is_transient: bool,
 }
 

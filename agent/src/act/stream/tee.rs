@@ -23,18 +23,18 @@ use crate::signals::Stop;
 
 /// Block of a full record, in bytes.
 const FULL_BYTES: usize = 1 << 20;
-/// How many blocks are sampled, in addition to the beginning of each partition.
+/// Number of blocks that are sampled, in addition to the beginning of each partition.
 const N_SAMPLES: u64 = 256;
-/// Distance of the samples of an image whose size is unknown, in bytes.
+/// Distance between the samples of an image whose size is unknown, in bytes.
 const UNKNOWN_STRIDE_BYTES: u64 = 16 << 20;
 /// The most blocks that are recorded: an image of 1 TiB in full.
 const MAX_SAMPLES: usize = 1 << 20;
-/// How many pieces of the stream may wait for the thread.
+/// Maximum number of stream pieces that wait for the thread.
 const QUEUE: usize = 64;
 /// Stack of the thread.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Which blocks are to be digested.
+/// The blocks to digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plan {
     block_bytes: usize,
@@ -85,13 +85,13 @@ impl Plan {
     }
 }
 
-/// What the thread found.
+/// The thread's results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) samples: Vec<Sample>,
     /// Size of the whole decompressed image; `None` if its end was not reached.
     pub(super) image_bytes: Option<u64>,
-    /// Whether every block that was to be sampled was.
+    /// True if every planned block was sampled.
     pub(super) is_complete: bool,
 }
 
@@ -162,7 +162,7 @@ impl Tee {
         }
     }
 
-    /// Whether a full record, if one is needed, reaches the end of the image. The stream must have ended.
+    /// True if a full record, if one is needed, reaches the end of the image. The stream must have ended.
     pub(super) fn has_what_is_needed(&mut self, limit: Duration, stop: &Stop) -> bool {
         if !self.waits {
             return true;
@@ -174,7 +174,7 @@ impl Tee {
         is_whole
     }
 
-    /// What was found, once the thread has finished; waits for at most `limit`.
+    /// Returns the thread's results once it has finished; waits for at most `limit`.
     pub(super) fn record(&mut self, limit: Duration, stop: &Stop) -> Record {
         if let Some(record) = self.kept.take() {
             return record;

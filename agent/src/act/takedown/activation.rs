@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Where the running system's rules are replaced.
+/// Directory in which the running system's rules are replaced.
 const RULES: &str = "/run/udev/rules.d";
 /// The rules of mdadm and LVM, as Fedora, RHEL and Debian name them.
 const NAMES: [&str; 5] = [

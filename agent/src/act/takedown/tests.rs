@@ -1,4 +1,4 @@
-//! Taking down what is active on a disk, on simulated kernels.
+//! Tests taking down everything active on a disk, on simulated kernels.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::signals::Stop;
 struct Folder {
     root: PathBuf,
     steps: Mutex<Vec<Step>>,
-    /// How many tries fail because the device is busy.
+    /// Number of tries that fail because the device is busy.
     n_busy: Mutex<u32>,
     /// After how many steps one fails, and after how many one hangs.
     fails_after: usize,
     hangs_after: usize,
-    /// How often udev was kept from starting anything.
+    /// Number of times that udev was kept from starting anything.
     n_kept: Mutex<u32>,
-    /// How long udev takes to notice that nothing is to be started.
+    /// Time that udev takes to notice that nothing is to be started.
     delay: Duration,
-    /// Whether a busy device is gone after the first try, and another disk has its name.
+    /// True if a busy device is gone after the first try, and another disk has its name.
     is_replaced: bool,
 }
 

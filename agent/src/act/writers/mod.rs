@@ -1,5 +1,5 @@
-//! Programs that write an image to a disk. Each has a folder of its own: what it demands, how it runs, how its output is
-//! read.
+//! Programs that write an image to a disk. Each has its own folder: its requirements, its run, and the parser of its
+//! output.
 
 pub mod coreos_installer;
 
@@ -14,20 +14,20 @@ pub trait Writer {
     fn run(&mut self, device: &str) -> Ran;
 }
 
-/// How one run went.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// Whether it succeeded, or why not.
+    /// Success, or the reason for its failure.
     pub outcome: Result<(), Failure>,
-    /// Whether another run can help.
+    /// True if another run can help.
     pub is_transient: bool,
-    /// How it ended.
+    /// Its end.
     pub end: End,
     /// Its last lines.
     pub log_tail: Vec<String>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// It could not be started.

@@ -11,14 +11,14 @@ use nix::sys::socket::SockaddrStorage;
 pub(super) struct Address {
     pub(super) nic: String,
     pub(super) ip: IpAddr,
-    /// Length of the prefix of its network, in bits.
+    /// Prefix length of its network, in bits.
     pub(super) prefix: u32,
-    /// Whether the port has a carrier, as far as its driver reports (`IFF_RUNNING`).
+    /// True if the port has a carrier, as far as its driver reports (`IFF_RUNNING`).
     pub(super) has_carrier: bool,
 }
 
 impl Address {
-    /// Whether `ip` is in the same network.
+    /// True if `ip` is in the same network.
     pub(super) fn has_neighbour(&self, ip: IpAddr) -> bool {
         network(self.ip, self.prefix).is_some_and(|own| network(ip, self.prefix) == Some(own))
             && self.ip.is_ipv4() == ip.is_ipv4()
@@ -58,7 +58,7 @@ fn prefix_of(mask: IpAddr) -> u32 {
     }
 }
 
-/// The bits of the network of an address; `None` if the prefix is too long.
+/// The network bits of an address; `None` if the prefix is too long.
 fn network(ip: IpAddr, prefix: u32) -> Option<u128> {
     let (bits, n_bits) = match ip {
         IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32),

@@ -1,5 +1,5 @@
 //! The requests of assisted-service's agent API (`swagger.yaml` of openshift/assisted-service, base path
-//! `/api/assisted-install`, version 2), and what its refusals mean.
+//! `/api/assisted-install`, version 2), and the meaning of its refusals.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -25,7 +25,7 @@ const MAX_INFO_CHARS: usize = 1000;
 pub(super) struct Reply {
     /// 0 if the step was done.
     pub(super) exit_code: i64,
-    /// What the step asked for: JSON.
+    /// The output that the step asked for: JSON.
     pub(super) output: String,
     /// Why it was not done.
     pub(super) error: String,
@@ -125,7 +125,7 @@ impl Api {
         })
     }
 
-    /// What the service knows of the host.
+    /// Fetches the service's data on the host.
     pub(super) fn host(&self) -> Result<Value, Failed> {
         self.call(&self.of_host(""), Request::get())
     }
@@ -178,7 +178,7 @@ fn cut(text: &str) -> &str {
     }
 }
 
-/// The failure of a request with an error status, and what to do about it.
+/// The failure of a request with an error status, with advice.
 fn refusal(response: &Response, address: &str) -> Failed {
     let status = response.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };

@@ -1,5 +1,5 @@
-//! Which IPv4 neighbours respond to ARP. A datagram to each makes the kernel ask for its MAC, and `/proc/net/arp`
-//! (`net/ipv4/arp.c`) has what it learned; no socket for raw frames is needed.
+//! Finds the IPv4 neighbours that respond to ARP. A datagram to each makes the kernel ask for its MAC, and
+//! `/proc/net/arp` (`net/ipv4/arp.c`) has the results; no socket for raw frames is needed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ pub(super) type Answers = BTreeMap<Neighbour, Option<String>>;
 /// asked for without a response. A neighbour that the kernel did not ask for is absent: nothing is known of it.
 ///
 /// # Errors
-/// In words: the kernel's table cannot be read.
+/// A message if the kernel's table cannot be read.
 pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> Result<Answers, String> {
     let mut sockets: BTreeMap<&str, UdpSocket> = BTreeMap::new();
     for (nic, ip) in neighbours {

@@ -1,6 +1,7 @@
-//! The step `connectivity-check`: which other hosts respond, to ARP in the same network (layer 2) and to pings (layer 3).
+//! The step `connectivity-check`: finds the other hosts that respond, to ARP in the same network (layer 2) and to pings
+//! (layer 3).
 //!
-//! IPv6 neighbours are checked by pings only, because no file lists what the kernel learned of them. The MTU of the path
+//! IPv6 neighbours are checked by pings only, because no file lists the kernel's entries for them. The MTU of the path
 //! is not measured.
 
 use std::net::IpAddr;
@@ -16,7 +17,7 @@ use super::{arp, ping};
 /// Most hosts of a step, and most pairs of a port and an address.
 const MAX_HOSTS: usize = 256;
 const MAX_PAIRS: usize = 1024;
-/// How long to wait for ARP. The kernel takes as long to notice that a neighbour that it knew is gone: five seconds until
+/// Time to wait for ARP. The kernel takes as long to notice that a neighbour that it knew is gone: five seconds until
 /// it asks again, and three questions a second apart.
 const WAIT: Duration = Duration::from_millis(9400);
 
@@ -80,7 +81,7 @@ fn remote(value: &Value) -> Option<Remote> {
     })
 }
 
-/// What is known of the way to a host. A layer is absent if nothing is known of it.
+/// Reports the known facts of the way to a host. A layer is absent if nothing is known of it.
 fn report(
     host: &Remote,
     neighbours: &[(&Address, IpAddr)],

@@ -1,8 +1,8 @@
 //! The step `installation-disk-speed-check`, without a write: reads of 4 KiB at random places, each followed by
 //! `fdatasync(2)`, which makes the drive flush its cache.
 //!
-//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before anybody has confirmed
-//! which disk that is. This agent never does, so what it measures is a lower bound of what an etcd member would see.
+//! assisted-installer-agent writes 22 MiB to the disk instead (fio with `--fdatasync=1`), before the choice of disk is
+//! confirmed. This agent never does, so its measurement is a lower bound of an etcd member's.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -17,13 +17,13 @@ use super::tasks::Around;
 use crate::clean;
 use crate::clock::{Clock as _, RealClock};
 
-/// Bytes of a read, and what direct reads must be aligned to.
+/// Bytes of a read, and the alignment of direct reads.
 const READ_BYTES: usize = 4096;
 /// Most samples; 99 % of them are the percentile that is reported.
 const MAX_SAMPLES: usize = 200;
 /// Fewer samples have no 99th percentile.
 const MIN_SAMPLES: usize = 20;
-/// How long to measure.
+/// Duration of the measurement.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Measures the disk that the step names, if the service knows it from the inventory.

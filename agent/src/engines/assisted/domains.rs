@@ -13,7 +13,7 @@ use super::tasks::Around;
 /// Most names of one step, and the longest one in bytes (RFC 1035 §2.3.4).
 const MAX_NAMES: usize = 64;
 const MAX_NAME_BYTES: usize = 253;
-/// How long all look-ups together may take.
+/// Time limit for all look-ups together.
 const LIMIT: Duration = Duration::from_secs(40);
 /// Stack of the threads.
 const STACK_BYTES: usize = 256 << 10;

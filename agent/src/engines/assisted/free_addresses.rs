@@ -1,4 +1,4 @@
-//! The step `free-network-addresses`: which addresses of a network nobody responds for.
+//! The step `free-network-addresses`: finds the addresses of a network for which no host responds.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::clean;
 
 /// The shortest prefix of a network that is searched; the service asks for no larger network.
 const MIN_PREFIX: u32 = 22;
-/// Most addresses of all networks of one step.
+/// Maximum number of addresses in all networks of one step.
 const MAX_ADDRESSES: usize = 2048;
-/// How many addresses are asked for at once: the kernel begins to forget entries when it has more (`gc_thresh1`).
+/// Number of addresses that are asked for at once: the kernel begins to forget entries when it has more (`gc_thresh1`).
 const BATCH: usize = 120;
 /// The kernel asks three times, a second apart.
 const WAIT: Duration = Duration::from_millis(3400);

@@ -22,7 +22,7 @@ pub(super) fn host_id(identity: &[Identifier], node_id: &str) -> String {
         .unwrap_or_else(crate::uuid::random)
 }
 
-/// The MD5 of a text in the form of a UUID.
+/// The MD5 of a text in UUID form.
 fn of_text(text: &str) -> String {
     guid::uuid(&Md5::digest(text))
 }

@@ -29,14 +29,14 @@ const MEDIUM_LOST: i64 = 256;
 /// The exit code of an install that failed.
 const FAILED: i64 = 1;
 
-/// What the service asks for.
+/// The service's request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
     pub(super) cluster_id: String,
     pub(super) install: Order,
     /// Another directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
-    /// What of the request is not done, in words.
+    /// Notes on the parts of the request that are not done.
     pub(super) notes: Vec<String>,
     id: String,
 }
@@ -44,7 +44,7 @@ pub(super) struct Request {
 /// Reads and checks the request.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result<Request, String> {
     let request = step.json(0)?;
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     })
 }
 
-/// What the request asks for and this agent does not do.
+/// Lists the parts of the request that this agent does not carry out.
 fn notes(request: &Value) -> Vec<String> {
     let disks = request.get("disks_to_format").and_then(Value::as_array);
     let disks: Vec<&str> = disks.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -146,7 +146,7 @@ pub(super) fn find<'d>(disks: &'d [Disk], path: &str) -> Option<&'d Disk> {
     })
 }
 
-/// How an install ended.
+/// The outcome of an install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finished {
     pub(super) exit_status: ExitStatus,

@@ -1,8 +1,8 @@
 //! `installer_args`: arguments for coreos-installer that the service passes on, a JSON list in a text.
 //!
 //! The service checks them against the same list of options and characters (assisted-service,
-//! `internal/host/hostutil`), but a host that obeys without checking lets anybody who can change one field of a host
-//! run coreos-installer with any option.
+//! `internal/host/hostutil`), but a host that obeys without checking lets anyone who can change one field of a host run
+//! coreos-installer with any option.
 
 use serde_json::Value;
 
@@ -15,17 +15,17 @@ const MAX_ARG_BYTES: usize = 2048;
 /// Characters of an argument besides letters and digits.
 const ALLOWED: &str = "@!#$%*()_+,-./:;<=\"'{}[]";
 
-/// What the arguments ask for besides what [`Order`] has.
+/// Requests of the arguments that [`Order`] has no field for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
     /// The directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
 }
 
-/// Adds what the arguments ask for to `install`.
+/// Adds the requests of the arguments to `install`.
 ///
 /// # Errors
-/// In words: the text is no list of texts, or an argument is not allowed.
+/// A message if the text is not a list of texts, or an argument is not allowed.
 pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
     let mut extra = Extra::default();
     if text.is_empty() {

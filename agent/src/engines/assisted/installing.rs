@@ -1,4 +1,4 @@
-//! The install of a session: its start, its progress, and what is reported at its end.
+//! The install of a session: its start, its progress, and the report at its end.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -21,11 +21,11 @@ use crate::http::retry::{Failed, is_transient};
 use crate::job::Collected;
 use crate::signals::Stop;
 
-/// How long an interrupted install may take to end: coreos-installer is killed, and the disk is looked at.
+/// Time limit for an interrupted install to end: coreos-installer is killed, and the disk is looked at.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
-/// Stack of the thread of the install.
+/// Stack of the install thread.
 const STACK_BYTES: usize = 8 << 20;
-/// How long to wait before a report of progress is sent again.
+/// Time to wait before a report of progress is sent again.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(5);
 
 /// A running install.
@@ -204,7 +204,7 @@ impl Session<'_> {
     }
 }
 
-/// Whether the service will refuse the same again.
+/// True if the service will refuse the same again.
 fn is_refused(failed: &Failed) -> bool {
     failed.status.is_some_and(|status| !is_transient(status))
 }

@@ -16,7 +16,7 @@ use crate::{bounded, clean, uuid};
 /// Largest file of the archive.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// What the archive is made of.
+/// The sources of the archive.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sources {
     /// The report as JSON.
@@ -45,7 +45,7 @@ pub(super) fn gather(step: &Step, around: &Around) -> Result<Value, String> {
 /// Uploads the logs and reports that it does.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn upload(api: &Api, cluster_id: &str, sources: &Sources) -> Result<(), String> {
     if formats::guid::parse(cluster_id).is_none() {
         return Err(format!(

@@ -2,7 +2,7 @@
 //!
 //! The agent registers the host, asks for steps, and answers each. The step `install` runs the same job as an
 //! instruction of a VIM. It never gives up on the service: assisted-installer-agent freezes when the service refuses a
-//! host, this agent asks again, slowly, and says on the console what it waits for.
+//! host, this agent asks again, slowly, and names the reason on the console.
 //!
 //! Written from the published API (`swagger.yaml` of openshift/assisted-service) and the behaviour of
 //! assisted-installer-agent and assisted-installer; it has not yet met a real service.
@@ -64,7 +64,7 @@ impl Settings {
         Self { infra_env_id: infra_env_id.into(), unit_dirs: dirs.map(PathBuf::from).to_vec() }
     }
 
-    /// Whether Ironic's agent runs on this host too (the converged flow). Then Ironic controls the power of the host,
+    /// True if Ironic's agent runs on this host too (the converged flow). Then Ironic controls the power of the host,
     /// and it must not be rebooted here.
     fn is_converged(&self) -> bool {
         self.unit_dirs.iter().any(|dir| dir.join("ironic-agent.service").exists())
@@ -74,7 +74,7 @@ impl Settings {
 /// The hardware, as the job and the service need it.
 #[derive(Debug, Clone)]
 pub struct Surveyed {
-    /// What the job needs.
+    /// The data for the job.
     pub collected: Collected,
     /// The id of the host.
     pub host_id: String,
@@ -83,7 +83,7 @@ pub struct Surveyed {
 }
 
 impl Surveyed {
-    /// What the service needs of a report.
+    /// Collects the data that the service needs from a report.
     #[must_use]
     pub fn new(report: &Report, collected: Collected) -> Self {
         let host_id = host_id::host_id(&report.identity, &report.node_id);

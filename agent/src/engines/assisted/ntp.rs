@@ -17,10 +17,10 @@ const PORT: u16 = 123;
 /// Most sources, and most addresses of one.
 const MAX_SOURCES: usize = 32;
 const MAX_ADDRESSES: usize = 4;
-/// How long a server may take, and how often it is asked.
+/// Time limit for a server, and number of times it is asked.
 const LIMIT: Duration = Duration::from_secs(2);
 const TRIES: u32 = 3;
-/// How long all sources together may take.
+/// Time limit for all sources together.
 const ALL_LIMIT: Duration = Duration::from_mins(1);
 /// Bytes of a message without extensions.
 const MESSAGE_BYTES: usize = 48;
@@ -31,7 +31,7 @@ const MAX_OFFSET_S: f64 = 0.5;
 /// Stack of the threads.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a server responded.
+/// The response of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Answer {
     /// It knows the time; the clock of this host differs from it by this number of seconds.
@@ -40,7 +40,7 @@ enum Answer {
     Unsynchronized,
 }
 
-/// Asks the sources of the step and those of the configuration of chronyd.
+/// Asks the sources of the step and those in chronyd's configuration.
 pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let asked = request.get("ntp_source").and_then(Value::as_str).unwrap_or_default();

@@ -12,19 +12,19 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
 
-/// How often each address is asked.
+/// Number of times each address is asked.
 const ROUNDS: u16 = 5;
-/// How long to wait after each round, and after the last one.
+/// Time to wait after each round, and after the last one.
 const PAUSE: Duration = Duration::from_millis(400);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// Bytes of the header of a request, before the cookie.
+/// Bytes of a request's header, before the cookie.
 const HEADER_BYTES: usize = 8;
 const COOKIE_BYTES: usize = 16;
 
 /// A port and an address to reach through it.
 pub(super) type Target = (String, IpAddr);
 
-/// How an address responded.
+/// The responses of an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Echo {
     pub(super) n_received: u16,
@@ -44,7 +44,7 @@ impl Echo {
     }
 }
 
-/// The socket of a port and a family, and what it asks.
+/// The socket of a port for one address family.
 struct Pinger {
     socket: UdpSocket,
     nic: String,
@@ -156,7 +156,7 @@ fn next(
     }
 }
 
-/// Whether a packet is the response to a request of this round. Raw sockets of IPv4 put the IP header before it.
+/// True if a packet is the response to a request of this round. Raw sockets of IPv4 put the IP header before it.
 fn is_response(packet: &[u8], round: u16, cookie: [u8; COOKIE_BYTES]) -> bool {
     let packet = match packet.first() {
         Some(first) if first >> 4 == 4 => packet.get(usize::from(first & 0xf) * 4..),

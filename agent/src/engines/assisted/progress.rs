@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) info: String,
 }
 
-/// What is to be reported, oldest first.
+/// The reports to send, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     state: Mutex<Queue>,

@@ -1,7 +1,7 @@
 //! The loop of the agent: register, ask for steps, answer them, until the host is installed.
 //!
-//! One thread sends every request, so the service never gets two at once from a host. Steps and the install run on other
-//! threads, and the loop looks for what they finished.
+//! One thread sends every request, so the service never gets two at once from a host. Steps and the install run on
+//! other threads, and the loop collects their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use crate::job::console::Console;
 use crate::job::{Ended, JobSettings};
 use crate::signals::Stop;
 
-/// How often the loop looks for finished steps and for a signal.
+/// Interval at which the loop looks for finished steps and for a signal.
 const TICK: Duration = Duration::from_millis(250);
 /// When to ask again if the service does not say.
 const DEFAULT_WAIT_S: u64 = 60;
 /// The shortest and the longest wait that the service may ask for.
 const WAITS_S: (u64, u64) = (1, 3600);
-/// How long a survey of the hardware is good: the service asks for the inventory every minute.
+/// Maximum age of a survey of the hardware: the service asks for the inventory every minute.
 const SURVEY_LIMIT: Duration = Duration::from_mins(5);
 
 /// The agent of one host.
@@ -52,7 +52,7 @@ pub(super) struct Session<'a> {
     again: Backoff,
 }
 
-/// What follows a round of the loop.
+/// The action after a round of the loop.
 enum Next {
     Ask(Duration),
     Register,
@@ -277,7 +277,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sends a reply, unless the service has an equal one. Returns whether the service has it now.
+    /// Sends a reply, unless the service has an equal one. Returns true if the service has it now.
     pub(super) fn reply(&mut self, step: &Step, reply: &Reply) -> bool {
         let now = self.clock.now();
         if self.cache.contains(&step.kind, reply, now) {

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::api::Reply;
 use crate::clean;
 
-/// How long the service keeps a reply, so that an equal one need not be sent again.
+/// Time for which the service keeps a reply, so that an equal one need not be sent again.
 const CACHE_LIMIT: Duration = Duration::from_hours(1);
 /// Most steps of one response that are carried out.
 const MAX_STEPS: usize = 64;
@@ -41,13 +41,13 @@ impl Step {
     }
 }
 
-/// What the service answered to a request for steps.
+/// The service's answer to a request for steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     pub(super) list: Vec<Step>,
     /// When to ask again.
     pub(super) wait_s: Option<u64>,
-    /// Whether the host must register again.
+    /// True if the host must register again.
     pub(super) is_exit: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Whether the service has an equal reply to a step of this type.
+    /// True if the service has an equal reply to a step of this type.
     pub(super) fn contains(&self, kind: &str, reply: &Reply, now: Instant) -> bool {
         let known = self.replies.get(kind).filter(|_| reply.exit_code == 0);
         known.is_some_and(|(known, at)| {
@@ -106,7 +106,7 @@ impl Cache {
         self.replies.insert(kind.to_owned(), (digest_of(reply), now));
     }
 
-    /// The service may have lost what it knew.
+    /// Forgets all replies, as the service may have lost them.
     pub(super) fn clear(&mut self) {
         self.replies.clear();
     }

@@ -13,14 +13,14 @@ use super::api::{Api, Reply};
 use super::step::Step;
 use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp};
 
-/// How long a step may take.
+/// Time limit for a step.
 const LIMIT: Duration = Duration::from_mins(2);
 /// Stack of the threads.
 const STACK_BYTES: usize = 1 << 20;
 /// The exit code of a step that was not done.
 const NOT_DONE: i64 = -1;
 
-/// What steps may need.
+/// The resources that steps may need.
 #[derive(Debug, Clone)]
 pub(super) struct Around {
     pub(super) api: Api,
@@ -49,7 +49,7 @@ struct Task {
     step: Step,
     answer: Receiver<Result<Result<Value, String>, guard::Panic>>,
     started: Instant,
-    /// Whether its time limit has passed; its thread may still run.
+    /// True if its time limit has passed; its thread may still run.
     is_given_up: bool,
 }
 

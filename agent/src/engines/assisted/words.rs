@@ -1,4 +1,4 @@
-//! What assisted-service calls the parts of an order: keys of the step `install` and its `installer_args`.
+//! assisted-service's names for the parts of an order: keys of the step `install` and its `installer_args`.
 
 use crate::act::say::{Term, plain};
 

@@ -38,7 +38,7 @@ pub fn document(report: &Report) -> Value {
     document
 }
 
-/// Whether any port has an address.
+/// True if any port has an address.
 pub(super) fn has_address(document: &Value) -> bool {
     interfaces(document).any(|port| {
         ["ipv4_address", "ipv6_address"]
@@ -47,7 +47,7 @@ pub(super) fn has_address(document: &Value) -> bool {
     })
 }
 
-/// By what the inspector finds the node, in words.
+/// Describes the properties by which the inspector finds the node.
 pub(super) fn identity(document: &Value) -> String {
     let macs: Vec<&str> =
         interfaces(document).filter_map(|port| port["mac_address"].as_str()).collect();

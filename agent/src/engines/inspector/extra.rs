@@ -18,7 +18,7 @@ const MHZ: u64 = 1_000_000;
 struct Items(Vec<Value>);
 
 impl Items {
-    /// Adds what is known of a part.
+    /// Adds the known facts of a part.
     fn add<const N: usize>(&mut self, category: &str, part: &str, facts: [(&str, Value); N]) {
         let known = facts.into_iter().filter(|(_, value)| !value.is_null());
         self.0.extend(known.map(|(name, value)| {

@@ -26,15 +26,15 @@ use crate::http::{Client, Request, Response, VimSettings};
 use crate::job::JobSettings;
 use crate::signals::Stop;
 
-/// What is done, for messages.
+/// Name of the action, for messages.
 const WHAT: &str = "posting the data to ironic-inspector";
-/// Where the data are posted.
+/// Path to which the data are posted.
 const PATH: &str = "/v1/continue";
 /// The longest text of the inspector that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;
-/// How long to wait for a port with an address, as ironic-python-agent does.
+/// Time to wait for a port with an address, as ironic-python-agent does.
 const ADDRESS_LIMIT: Duration = Duration::from_mins(1);
-/// How long to wait before the ports are read again.
+/// Time to wait before the ports are read again.
 const ADDRESS_POLL: Duration = Duration::from_secs(5);
 
 /// Posts the machine's data and waits until the inspector powers the machine off. `survey` reads the machine and makes
@@ -167,7 +167,7 @@ fn fault(body: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The refusal in words: what the inspector said, and what to do.
+/// Describes the refusal: the inspector's text, and advice.
 fn refusal(response: &Response, document: &Value, earlier: Option<&str>) -> String {
     let fault = fault(&response.body).unwrap_or_default();
     let is_unknown = fault.contains("Could not find") || fault.contains("state 'finished'");

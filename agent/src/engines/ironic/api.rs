@@ -1,4 +1,4 @@
-//! Requests to Ironic's API, at the first of several addresses that responds, and what its refusals mean.
+//! Requests to Ironic's API, at the first of several addresses that responds, and the meaning of its refusals.
 //!
 //! Ironic's documentation of `continue_inspection`, `lookup` and `heartbeat` (API reference, "Ramdisk"); the forms of its
 //! errors were measured with Ironic 39.
@@ -18,7 +18,7 @@ use crate::signals::Stop;
 
 /// The longest text of Ironic that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;
-/// What people append to the address of the API.
+/// Paths that people append to the address of the API.
 const SUFFIXES: [&str; 3] = ["/v1/continue_inspection", "/v1/continue", "/v1"];
 
 /// The API of one Ironic, which may have several addresses.
@@ -112,8 +112,8 @@ fn without_suffix(address: &str) -> &str {
     SUFFIXES.iter().fold(address, |address, suffix| address.strip_suffix(suffix).unwrap_or(address))
 }
 
-/// A request that Ironic refused, in words, and whether trying again soon can help. `advice` says what to do; it gets the
-/// status and Ironic's text.
+/// Describes a request that Ironic refused, and decides whether trying again soon can help. `advice` gets the status
+/// and Ironic's text.
 pub(super) fn refused(
     what: &str,
     response: &Response,

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde::{Deserialize, Serialize};
 
-/// How long before now the certificate is valid: the clocks of conductors differ.
+/// Time before now from which the certificate is valid: the clocks of conductors differ.
 const BACKDATED: Duration = Duration::from_hours(24);
-/// How long it is valid from now. No boot of a live image lasts longer.
+/// Time for which it is valid from now. No boot of a live image lasts longer.
 const VALID: Duration = Duration::from_hours(30 * 24);
 /// The last moment that the form has (RFC 5280, 4.1.2.5), in seconds since 1970: a server's clock may be wrong by any number
 /// of years.
@@ -35,7 +35,7 @@ impl Certificate {
     /// Makes a key and a certificate for the host of a callback URL, an address or a name.
     ///
     /// # Errors
-    /// In words: the kernel gives no random numbers, or the host is no name of a certificate.
+    /// A message if the kernel gives no random numbers, or the host cannot be a certificate's name.
     pub fn new(host: &str, now: SystemTime) -> Result<Self, String> {
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_S);
         let made = CertificateParams::new([host.to_owned()]).and_then(|mut params| {
@@ -71,7 +71,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 31_556_952)
     }
 
-    /// Whether a client that trusts the certificate accepts it for this server at this time.
+    /// True if a client that trusts the certificate accepts it for this server at this time.
     fn is_accepted(certificate: &Certificate, host: &str, at: SystemTime) -> bool {
         let der = CertificateDer::from_pem_slice(certificate.pem.as_bytes()).unwrap();
         let mut roots = RootCertStore::empty();

@@ -22,9 +22,9 @@ use crate::signals::Stop;
 use crate::strict_json;
 use crate::uuid;
 
-/// How long a request that waits for a long command is held; Ironic gives up after a minute.
+/// Time for which a request that waits for a long command is held; Ironic gives up after a minute.
 const WAIT_LIMIT: Duration = Duration::from_secs(50);
-/// How long writing all caches to the disks may take.
+/// Time limit for writing all caches to the disks.
 const SYNC_LIMIT: Duration = Duration::from_secs(50);
 /// A larger body is read only if no command runs, and only one at a time.
 const LARGE_BODY_BYTES: usize = 64 * 1024;
@@ -40,7 +40,7 @@ pub(super) enum Work {
     Lockdown,
 }
 
-/// What a command does.
+/// The action of a command.
 enum Task {
     Steps(Kind),
     Sync,
@@ -264,7 +264,7 @@ impl Handler for Commands {
     }
 }
 
-/// What a command does.
+/// Returns the action of a command.
 ///
 /// # Errors
 /// 404 for an extension and 400 for a command that this agent does not have; 400 for missing parameters.
@@ -295,7 +295,7 @@ fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
     })
 }
 
-/// The error of a command that is no step.
+/// The error of a command that is not a step.
 pub(super) fn failure(why: &str) -> Value {
     let details = clean::text(why, MAX_DETAILS_CHARS);
     let message = "Command execution failed";

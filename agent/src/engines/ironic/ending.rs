@@ -1,5 +1,5 @@
-//! The end of the agent's work: Ironic's orders to power off or to switch the networks off, and what happens if they fail
-//! (ironic-python-agent's commands `standby.power_off` and `system.lockdown`).
+//! The end of the agent's work: Ironic's orders to power off or to switch the networks off, and the handling of their
+//! failure (ironic-python-agent's commands `standby.power_off` and `system.lockdown`).
 
 use serde_json::Value;
 use tracing::error;
@@ -8,8 +8,8 @@ use super::{ANSWER_TIME, Agent, commands};
 use crate::job::power::{self, POWEROFF_LIMIT};
 
 impl Agent<'_> {
-    /// Runs a program that ends what Ironic can reach. The command ends only after it: a success that was none would leave
-    /// a node on while Ironic counts it as off.
+    /// Runs a program that makes the node unreachable for Ironic. The command ends only after it: a false success would
+    /// leave a node on while Ironic counts it as off.
     fn is_run(&self, id: &str, program: &[String], advice: &str) -> bool {
         // Ironic does not wait for the end of these commands; the answer to its request leaves first.
         std::thread::sleep(ANSWER_TIME);
@@ -25,7 +25,8 @@ impl Agent<'_> {
         is_run
     }
 
-    /// Whether systemd ends this program after the machine was asked to power off. Otherwise further commands are served.
+    /// True if systemd ends this program after the machine was asked to power off. Otherwise further commands are
+    /// served.
     pub(super) fn is_switched_off(&self, id: &str) -> bool {
         const ADVICE: &str = "power the machine off by hand, or from Ironic";
         if !self.is_run(id, &self.job.poweroff, ADVICE) {
@@ -39,7 +40,7 @@ impl Agent<'_> {
         self.stop.is_stopped()
     }
 
-    /// Whether the networks were switched off. If they were not, Ironic must see that the agent still responds.
+    /// True if the networks were switched off. If they were not, Ironic must see that the agent still responds.
     pub(super) fn is_locked(&self, id: &str) -> bool {
         if !self.is_run(id, &self.settings.lockdown, "power the machine off by hand") {
             return false;

@@ -27,16 +27,16 @@ use crate::act::{Failure, System, describe, takedown};
 use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 
-/// How much is erased at both ends of a disk and of each of its partitions: the signatures of file systems, arrays and
-/// volumes lie there.
+/// Length erased at both ends of a disk and of each partition: the signatures of file systems, arrays and volumes lie
+/// there.
 const END_BYTES: u64 = 1 << 20;
-/// How long erasing one disk may take.
+/// Time limit for erasing one disk.
 const LIMIT: Duration = Duration::from_mins(5);
-/// How long the kernel may take to forget the partitions.
+/// Time limit for the kernel to forget the partitions.
 const FORGET_LIMIT: Duration = Duration::from_secs(15);
 const FORGET_POLL: Duration = Duration::from_millis(500);
 
-/// What erasing depends on, apart from the order.
+/// The inputs of an erasure, apart from the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings<'a> {
     pub(super) system: &'a System,

@@ -28,12 +28,12 @@ use crate::signals::Stop;
 const VERSION: &str = "1.68";
 /// When the next heartbeat follows, as parts of Ironic's time limit: it may lose one of them.
 const PARTS: (f64, f64) = (0.3, 0.6);
-/// How long to wait for a port or an address that is not there yet.
+/// Time to wait for a port or an address that is not there yet.
 const SETUP_RETRY: Duration = Duration::from_secs(10);
 /// A wait is cut into pieces of this length, to notice a signal.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// What the thread needs.
+/// The inputs of the thread.
 #[derive(Debug)]
 pub(super) struct Contact {
     pub(super) api: Arc<Api>,
@@ -80,7 +80,7 @@ impl Wake {
 enum Over {
     /// Ironic no longer accepts the token.
     TokenRejected {
-        /// Whether it accepted it before.
+        /// True if it accepted it before.
         was_accepted: bool,
     },
     Stopped,
@@ -274,7 +274,7 @@ impl Contact {
     }
 }
 
-/// Whether Ironic does not know the token, or the node.
+/// True if Ironic does not know the token, or the node.
 fn is_token_rejected(failed: &Failed) -> bool {
     failed.status == Some(404)
         || failed.status == Some(400) && failed.message.contains("agent token")

@@ -1,4 +1,4 @@
-//! Requests of Ironic: who may send a body and how large it may be, and answers in JSON.
+//! Requests of Ironic, with limits on the sender and size of a body, and answers in JSON.
 
 use std::io::{self, Read, Write};
 use std::sync::MutexGuard;
@@ -12,7 +12,7 @@ use crate::http::server::{Head, read_head, send_head};
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 /// The longest text of a fault, in characters.
 const MAX_FAULT_CHARS: usize = 1000;
-/// How much of a body that nobody wants is read, so that the response is not lost when the connection closes.
+/// Maximum length of an unwanted body that is read, so that the response is not lost when the connection closes.
 const MAX_SKIPPED_BYTES: u64 = 64 * 1024;
 
 /// A response.
@@ -41,18 +41,18 @@ pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 /// Head, body and permit of a request.
 type Request<'a> = (Head, Vec<u8>, Permit<'a>);
 
-/// What answers requests.
+/// A handler of requests.
 pub(super) trait Handler: Send + Sync {
-    /// Decides by its head whether a request is read further.
+    /// Decides by the head of a request whether it is read further.
     ///
     /// # Errors
-    /// The answer to a request that is not.
+    /// The answer to a request that is not read.
     fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer>;
 
     /// Answers a request.
     fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer;
 
-    /// Whether no further connection is accepted.
+    /// True if no further connection is accepted.
     fn is_closed(&self) -> bool;
 }
 

@@ -1,7 +1,8 @@
-//! Inspection: posts what Ironic's hooks read to `POST /v1/continue_inspection`, as ironic-python-agent does.
+//! Inspection: posts the input of Ironic's hooks to `POST /v1/continue_inspection`, as ironic-python-agent does.
 //!
-//! 202 means only that the document is well formed and a node is waiting for it: the hooks run later, and what they
-//! reject is in the node's `last_error`. The answer is never logged, since newer versions put the agent's token into it.
+//! 202 means only that the document is well formed and a node is waiting for it: the hooks run later, and their
+//! rejection is in the node's `last_error`. The answer is never logged, since newer versions put the agent's token into
+//! it.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::api::{Api, refused};
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 
-/// How an inspection ended.
+/// The outcome of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inspected {
     /// Ironic has the document; the node's UUID, if the answer names it.
@@ -63,7 +64,7 @@ pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
     })
 }
 
-/// What to do about a refused inspection.
+/// Returns advice on a refused inspection.
 fn advice(status: u16, fault: &str, macs: &str) -> Option<String> {
     let advice = match status {
         404 if fault.contains("API version") => {

@@ -16,14 +16,14 @@ use crate::strict_json;
 /// Host names that a live image has if it got none.
 const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
 
-/// What to install.
+/// The install that a step orders.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Instance {
     /// The order.
     pub(super) install: Order,
-    /// Whether the image needs no signature, because its digest is known.
+    /// True if the image needs no signature, because its digest is known.
     pub(super) is_digest_known: bool,
-    /// What is ignored, in words.
+    /// Notes on the parts that are ignored.
     pub(super) notes: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
 /// The root device hints of the instance or, if it has none, of the node.
 ///
 /// # Errors
-/// `INSTRUCTION_INVALID`: hints that are no object. They mean some disk, and that is not the other one.
+/// `INSTRUCTION_INVALID`: hints that are not an object. They mean some disk, and that is not the other one.
 pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
     for part in ["instance_info", "properties"] {
         match node.get(part).and_then(|part| part.get("root_device")) {

@@ -1,4 +1,5 @@
-//! What must survive a crash of the agent: the token of this boot, the certificate, and every command with its outcome.
+//! Keeps the state that must survive a crash of the agent: the token of this boot, the certificate, and every command
+//! with its outcome.
 //!
 //! Ironic reads the list of commands at each heartbeat. An empty list in the middle of a deployment means to it that the
 //! step is done, and it boots a disk that holds half an image. So the list lies in a file in `/run`, a command is in it

@@ -15,13 +15,13 @@ use crate::signals::Stop;
 
 /// The most of the journal that is read, in bytes.
 const MAX_JOURNAL_BYTES: u64 = 4 << 20;
-/// How long reading it may take; Ironic waits a minute for the answer.
+/// Time limit for reading it; Ironic waits a minute for the answer.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
 
 /// The archive. `journalctl` is the program that prints the journal, with its arguments.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub(super) fn collect(journalctl: &[String]) -> Result<String, String> {
     let own = clean::recent_log();
     let journal = journal(journalctl)

@@ -24,7 +24,7 @@ const TIMEOUT_S: (u64, u64) = (10, 24 * 3600);
 /// Ironic's default of `[api] ramdisk_heartbeat_timeout`.
 const DEFAULT_TIMEOUT_S: u64 = 300;
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) node_uuid: String,
@@ -93,7 +93,7 @@ fn advice(status: u16, macs: &[String]) -> Option<String> {
     })
 }
 
-/// What an answer says. The node must be `asked`, if that is known.
+/// Parses an answer. The node must be `asked`, if that is known.
 fn parse(body: &[u8], asked: Option<&str>, known: Option<&Secret>) -> Result<Found, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| format!("the answer to the lookup is not JSON: {error}"))?;

@@ -4,9 +4,9 @@
 //! ```text
 //! inspection → lookup → command server and heartbeats → steps → power off or reboot, both by systemd
 //! ```
-//! Two dangers shape it. Ironic believes what the agent shows: an empty list of commands in the middle of a step means to
-//! it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with FAILED and
-//! nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
+//! Two dangers shape it. Ironic believes the agent's answers: an empty list of commands in the middle of a step means
+//! to it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with
+//! FAILED and nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
 
 pub mod api;
 pub mod certificate;
@@ -53,9 +53,9 @@ use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
 
-/// How often the main thread checks for a signal.
+/// Interval at which the main thread checks for a signal.
 const POLL: Duration = Duration::from_millis(100);
-/// How long an answer may take to leave before the machine is switched off.
+/// Time for an answer to leave before the machine is switched off.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Stack of the thread that keeps in touch with Ironic; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
@@ -65,9 +65,9 @@ pub const PORT: u16 = 9999;
 /// Settings of the agent, apart from those of the job.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How Ironic is reached; the address may be a list, separated by commas.
+    /// Connection settings of Ironic; the address may be a list, separated by commas.
     pub ironic: VimSettings,
-    /// Whether to stay after the inspection as the node's agent.
+    /// True to stay after the inspection as the node's agent.
     pub is_agent: bool,
     /// The token that the configuration gives, for virtual media that carry one.
     pub token: Option<Secret>,
@@ -107,10 +107,10 @@ impl Settings {
     }
 }
 
-/// What is known of the machine.
+/// The known facts of the machine.
 #[derive(Debug, Clone)]
 pub struct Surveyed {
-    /// What the job needs.
+    /// The data for the job.
     pub collected: Collected,
     /// The document for Ironic's inspection.
     pub document: Value,
@@ -127,11 +127,11 @@ struct Agent<'a> {
     erasures: Erasures,
     clock: Arc<dyn Clock>,
     stop: Stop,
-    /// What is known of the disks at the end.
+    /// The known state of the disks at the end.
     exit_status: ExitStatus,
 }
 
-/// Inspects, and then does what Ironic orders until it powers the machine off.
+/// Inspects, and then carries out Ironic's orders until it powers the machine off.
 pub fn run(
     settings: &Settings,
     job: &JobSettings,
@@ -249,7 +249,7 @@ fn wait_for_the_end(
 }
 
 impl Agent<'_> {
-    /// Does what is ordered until a signal arrives or the order is to end.
+    /// Carries out orders until a signal or an order to end arrives.
     fn work(
         &mut self,
         work: &Receiver<(String, Work)>,
@@ -311,7 +311,7 @@ impl Agent<'_> {
         std::thread::sleep(ANSWER_TIME);
     }
 
-    /// Carries out a step. The error is what Ironic shows.
+    /// Carries out a step. Ironic shows the error.
     fn step(&mut self, order: &StepOrder) -> Result<Value, String> {
         if let Some(why) = &order.mismatch {
             return Err(format!("{}: {why}", Code::InstructionInvalid));

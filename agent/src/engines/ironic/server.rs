@@ -1,8 +1,8 @@
 //! The HTTPS server to which Ironic sends its commands. TLS 1.3, and 1.2 for older conductors.
 //!
-//! A connection carries one request. There are few connections at once, each with a time limit for its whole request, and
-//! a new one replaces the one that has waited longest for its request: a client that sends a byte now and then
-//! keeps nobody out.
+//! A connection carries one request. There are few connections at once, each with a time limit for its whole request,
+//! and a new one replaces the one that has waited longest for its request: a client that sends a byte now and then does
+//! not block others.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,11 +21,11 @@ use crate::http::server::{Timed, accept};
 
 /// Most connections at once.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a client may take for the handshake and its request.
+/// Time limit for a client's handshake and request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// How long it may take to receive the answer.
+/// Time limit for a client to receive the answer.
 const ANSWER_LIMIT: Duration = Duration::from_mins(1);
-/// Stack of the thread of a connection.
+/// Stack of a connection's thread.
 const STACK_BYTES: usize = 512 << 10;
 
 /// A connection.
@@ -56,7 +56,7 @@ pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
 /// Serves requests on threads of its own until the handler is closed or the process ends.
 ///
 /// # Errors
-/// In words: the certificate cannot be used, or there is no thread.
+/// A message if the certificate cannot be used, or no thread can be started.
 pub(super) fn start(
     listener: TcpListener,
     certificate: &Certificate,

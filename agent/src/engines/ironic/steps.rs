@@ -38,7 +38,7 @@ pub(super) const ARGUMENTS: [(&str, &str); 11] = [
     ("console", "consoles of the installed system"),
 ];
 
-/// What a step belongs to.
+/// The kind of operation that a step belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Deploy,
@@ -80,7 +80,7 @@ impl StepOrder {
     /// The order in the parameters of a command.
     ///
     /// # Errors
-    /// In words: a parameter is missing.
+    /// A message if a parameter is missing.
     pub(super) fn parse(kind: Kind, mut params: Value) -> Result<Self, String> {
         let mismatch = check_version(kind, &params).err();
         let mut object = |key: &str| {
@@ -102,7 +102,7 @@ impl StepOrder {
     /// The arguments of the step.
     ///
     /// # Errors
-    /// In words: they are no object.
+    /// A message if they are not an object.
     pub(super) fn arguments(&self) -> Result<Map<String, Value>, String> {
         match self.step.get("args") {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -125,7 +125,7 @@ impl StepOrder {
 
 /// The answer to `get_deploy_steps` and its like.
 ///
-/// Without a clean step Ironic would make a node available that nobody has cleaned, so there always is one.
+/// Without a clean step Ironic would make an uncleaned node available, so there always is one.
 pub(super) fn offered(kind: Kind) -> Value {
     let step = |name: &str, priority: u8, arguments: &[(&str, &str)]| {
         let arguments: Map<String, Value> = arguments
@@ -154,7 +154,7 @@ pub(super) fn offered(kind: Kind) -> Value {
 /// ironic-python-agent has for it, Ironic responds with the next step.
 ///
 /// # Errors
-/// In words.
+/// A message with the mismatch.
 fn check_version(kind: Kind, params: &Value) -> Result<(), String> {
     let key = format!("{}_version", kind.as_str());
     match params.get(&key) {

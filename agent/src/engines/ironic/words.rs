@@ -1,4 +1,4 @@
-//! What Ironic calls the parts of an order: keys of the node, of its config drive, and arguments of the step.
+//! Ironic's names for the parts of an order: keys of the node, of its config drive, and arguments of the step.
 
 use crate::act::say::{Term, plain};
 

@@ -37,7 +37,7 @@ const OF_A_VIM: [&str; 8] = [
     "clean-disk",
 ];
 
-/// What to install without a VIM; `None` if there is a VIM. `settings` are the options with their sources.
+/// Returns the install without a VIM; `None` if there is a VIM. `settings` are the options with their sources.
 ///
 /// # Errors
 /// If options contradict each other, or the Ignition config cannot be read.
@@ -219,7 +219,7 @@ fn image(options: &InstallOptions) -> anyhow::Result<Option<ImageSource>> {
     Ok(Some(source))
 }
 
-/// Whether an address is that of stream metadata, as `…/streams/stable.json`.
+/// True if an address is that of stream metadata, as `…/streams/stable.json`.
 fn is_metadata(address: &str) -> bool {
     let path = address.split(['?', '#']).next().map(Path::new);
     path.and_then(Path::extension).is_some_and(|extension| extension == "json")
@@ -241,7 +241,7 @@ pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice
 /// Checks the value of `--disk` before anything is read.
 ///
 /// # Errors
-/// If it is no path of a device.
+/// If it is not the path of a device.
 pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
     if device.starts_with("/dev/") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a configuration calls the parts of an order: the options of `install` without a VIM.
+//! A configuration's names for the parts of an order: the options of `install` without a VIM.
 
 use crate::act::say::Term;
 

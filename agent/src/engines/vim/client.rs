@@ -34,9 +34,9 @@ pub enum Answer {
     NotYet {
         /// The VIM's id for the node, if it sent one.
         node_id: Option<String>,
-        /// How long to wait, with jitter.
+        /// Time to wait, with jitter.
         wait: Duration,
-        /// Where to ask next, if it said so.
+        /// Address to ask next, if it gave one.
         location: Option<Url>,
     },
     /// 404: the VIM does not know the node.
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// Whether a body is JSON with a key of an instruction, so that the VIM wrote it and learns what is wrong with it.
+/// True if a body is JSON with a key of an instruction, so that the VIM wrote it and learns its fault.
 fn resembles_instruction(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Keys {
@@ -200,13 +200,13 @@ pub(super) fn report_request(report: &[u8]) -> Request {
 /// A result as it is posted.
 ///
 /// # Errors
-/// In words.
+/// A message with the fault.
 pub fn result_as_json(result: &JobResult) -> Result<Vec<u8>, String> {
     json(result, "the result").map_err(|failed| failed.message)
 }
 
-/// `value` as JSON, cleaned: it may repeat what servers, disks and programs said. A value that cannot be serialised is a
-/// failure, never an empty body.
+/// `value` as JSON, cleaned: it may repeat text from servers, disks and programs. A value that cannot be serialised is
+/// a failure, never an empty body.
 pub(super) fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
     let bytes = serde_json::to_value(value).and_then(|mut value| {
         clean::json(&mut value);

@@ -1,4 +1,4 @@
-//! How a result reaches the VIM, also one that was restarted without its database and has forgotten the node.
+//! Delivers a result to the VIM, also to one that was restarted without its database and has forgotten the node.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 use crate::http::{Client, Request};
 
-/// How often to post a result that the VIM refuses.
+/// Maximum number of times that a refused result is posted.
 const MAX_REFUSED_RESULTS: u32 = 8;
 /// The same for a bare VIM without that path.
 const MAX_BARE_RESULTS: u32 = 2;
@@ -26,7 +26,7 @@ pub struct Delivery<'a> {
     pub key: &'a str,
     /// The report, for a VIM that has forgotten the node; `None` if there is none, or if the VIM is a bare one.
     pub report: Option<&'a [u8]>,
-    /// Whether the VIM only serves an Ignition config, and need not accept results.
+    /// True if the VIM only serves an Ignition config, and need not accept results.
     pub is_bare: bool,
 }
 

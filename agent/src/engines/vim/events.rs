@@ -190,7 +190,7 @@ impl Events {
     }
 }
 
-/// The posting thread: posts what is queued until the queue is closed and empty.
+/// The posting thread: posts queued events until the queue is closed and empty.
 fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
     let mut backoff = Backoff::default();
     loop {

@@ -1,4 +1,4 @@
-//! What a VIM calls the parts of an order: the keys of VIM API v1.
+//! A VIM's names for the parts of an order: the keys of VIM API v1.
 
 use crate::act::say::{Term, plain};
 

@@ -1,4 +1,4 @@
-//! coreos-installer: what it demands, how it runs, what its end means.
+//! coreos-installer: its requirements, its run, and the meaning of its end.
 //!
 //! Nothing outside of this folder knows its options or its output.
 
@@ -32,7 +32,7 @@ use crate::signals::Stop;
 /// The name of the program.
 pub const NAME: &str = "coreos-installer";
 
-/// coreos-installer, and what it writes.
+/// coreos-installer, and the content that it writes.
 pub struct CoreosInstaller<'a> {
     /// The program.
     pub program: &'a Path,
@@ -50,13 +50,13 @@ pub struct CoreosInstaller<'a> {
     pub ignition: &'a [u8],
     /// Serves the image; `None` for the live image's own.
     pub stream: Option<&'a Stream>,
-    /// How long one run may take.
+    /// The time limit for one run.
     pub limit: Duration,
-    /// How long each step of a stall may last.
+    /// Time limits for the steps of a stall.
     pub patience: Patience,
-    /// Whether the agent is to end.
+    /// Set if the agent is to end.
     pub stop: &'a Stop,
-    /// What is called with each line, and its percentage if it has one.
+    /// Callback for each line, with its percentage if it has one.
     pub progress: &'a mut dyn FnMut(Option<u8>, &str),
 }
 
@@ -164,7 +164,7 @@ impl CoreosInstaller<'_> {
         Ran { outcome, is_transient, end, log_tail }
     }
 
-    /// What the end of a run means, and whether another run can help.
+    /// Returns the result of an ended run, and whether another run can help.
     fn outcome(&self, ended: &Ended, lines: &[String]) -> (Result<(), Failure>, bool) {
         let hung = |what: String| {
             let failure = Failure::new(Code::TargetHung, what).advise(advice(Code::TargetHung));

@@ -1,4 +1,4 @@
-//! coreos-installer: whether it exists and is new enough, and its options as a config file or as arguments.
+//! Checks that coreos-installer exists and is new enough, and passes its options as a config file or as arguments.
 //!
 //! Options are the keys of `coreos-installer install --config-file`, which 0.12 brought; older ones, and those
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
@@ -23,9 +23,9 @@ const OLDEST: Version = Version(0, 10, 1);
 const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
 /// The first version that honours `--firstboot-args` together with a config file.
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
-/// How long `--version` may take.
+/// Time limit for `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// How long its output is waited for once it has ended.
+/// Time for which its output is still read once it has ended.
 const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
 /// The most output that is read.
 const MAX_VERSION_BYTES: usize = 4096;
@@ -75,7 +75,7 @@ pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
     Ok(version)
 }
 
-/// What `--version` prints first. The program may hang, print without end, or leave something running that
+/// Returns the first output of `--version`. The program may hang, print without end, or leave something running that
 /// keeps its output open; none of these blocks the agent.
 fn output_of_version(program: &Path, stop: &Stop) -> Result<Vec<u8>, String> {
     let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
@@ -131,7 +131,7 @@ pub(super) struct Options {
     firstboot_args: Option<String>,
 }
 
-/// Where things are for one run.
+/// The paths for one run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places<'a> {
     /// Device file of the disk.
@@ -182,7 +182,7 @@ impl Options {
         Self { settings, firstboot_args: order.firstboot_args.clone() }
     }
 
-    /// Whether this version takes the options from a file.
+    /// True if this version takes the options from a file.
     #[must_use]
     pub(super) fn fit_a_file(&self, version: Version) -> bool {
         version >= CONFIG_FILE_SINCE
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// What is made of a program with this content.
+    /// Returns the version read from a program with this content.
     fn version_of(name: &str, body: &str) -> Result<Version, Code> {
         let dir = std::env::temp_dir().join(format!("rci-version-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();

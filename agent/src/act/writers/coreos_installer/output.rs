@@ -1,16 +1,16 @@
-//! What a failure of coreos-installer means: its exit status has no classes, so its words decide.
+//! Classifies a failure of coreos-installer: its exit status has no classes, so its words decide.
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
 use crate::act::Code;
 use crate::http::retry::is_transient;
 
-/// What a failed run means.
+/// The class of a failed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meaning {
     /// Stable code.
     pub(super) code: Code,
-    /// Whether another try can help.
+    /// True if another try can help.
     pub(super) is_transient: bool,
 }
 
@@ -62,7 +62,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
     (&["corrupt"], Code::ImageFetch, true),
 ];
 
-/// Determines what the last lines of a failed run mean.
+/// Determines the meaning of a failed run's last lines.
 #[must_use]
 pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
@@ -79,7 +79,7 @@ pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     Meaning { code: Code::InstallerFailed, is_transient: !is_usage && exit_status.is_none() }
 }
 
-/// The error chain in lower case: what follows the first `Error:`, or the last lines.
+/// The error chain in lower case: the text after the first `Error:`, or the last lines.
 fn error_text(lines: &[String]) -> String {
     let first = lines
         .iter()
