@@ -1,4 +1,4 @@
-//! Kernel arguments of the live image, and what boot loaders read to pass them: iPXE, PXELINUX, GRUB.
+//! Kernel arguments of the live image, and the files that pass them to it: iPXE, PXELINUX, GRUB.
 //!
 //! Sources: kernel `Documentation/admin-guide/kernel-parameters.rst` (double quotes keep spaces);
 //! Ignition `docs/operator-notes.md`; dracut module 35coreos-live for `coreos.live.rootfs_url`; iPXE

@@ -43,14 +43,14 @@ pub enum LiveError {
     Setting {
         /// Name of the setting, as in [`Settings`].
         setting: &'static str,
-        /// What it contains, quoted; never a secret.
+        /// The content found, quoted; never a secret.
         found: String,
-        /// What is expected, in words.
+        /// Description of the expected content.
         expected: String,
     },
     /// Each setting is valid, but Ignition would refuse the result, e.g. two files with one path.
     Refused(Refusal),
-    /// Ignition would accept the result, but not do what its author meant.
+    /// Ignition would accept the result, but not do as its author intended.
     Warned(Warning),
     /// Ignition would refuse the config that the live image installs.
     Target(Refusal),
