@@ -1,7 +1,7 @@
-//! What most machines of a model have, and which machines depart from it.
+//! The norm of a model, shared by most of its machines, and the machines that depart from it.
 //!
-//! Machines are alike if maker and model are equal. For each place the majority is the norm: whether a part is there,
-//! and each of its values. Without a majority there is no norm.
+//! Machines are alike if maker and model are equal. For each place the majority is the norm: for the presence of a
+//! part, and for each of its values. Without a majority there is no norm.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,17 +40,17 @@ impl Member {
 pub struct Model<'a> {
     /// Maker and model; `None` for the machines that are not compared because one of these is not known.
     pub title: Option<String>,
-    /// How many machines there are.
+    /// Number of machines.
     pub n_machines: usize,
-    /// Which machine departs from the norm in which part.
+    /// Departures from the norm, by machine and part.
     pub departures: Vec<Departure<'a>>,
-    /// What has no norm.
+    /// Places without a norm.
     pub varied: Vec<Varied>,
     /// The machines whose reports lack a kind of parts that most reports have, with these kinds.
     pub not_compared: BTreeMap<String, Vec<&'static str>>,
 }
 
-/// How one machine departs from the norm.
+/// A departure of one machine from the norm.
 #[derive(Debug)]
 pub struct Departure<'a> {
     /// The machine.
@@ -61,13 +61,13 @@ pub struct Departure<'a> {
     pub part: String,
     /// The attribute; `None` if the part is missing, or more than the norm.
     pub attribute: Option<&'static Attribute>,
-    /// What was found; null for a part that is missing or a value that is not known.
+    /// The value found; null for a part that is missing or a value that is not known.
     pub found: Value,
     /// The norm; null for a part that the norm lacks.
     pub norm: Value,
-    /// How many machines have the norm.
+    /// Number of machines that have the norm.
     pub n_norm: usize,
-    /// How many machines were compared.
+    /// Number of machines compared.
     pub n_compared: usize,
 }
 
@@ -157,7 +157,7 @@ fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'
     parts
 }
 
-/// What most of these parts are, and how many are that.
+/// The most frequent value of these parts, and the number of parts that have it.
 fn most_frequent(parts: &[(&Member, &Part)]) -> (String, usize) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, part) in parts {
@@ -252,7 +252,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether the model is known and has enough machines for a norm.
+    /// True if the model is known and has enough machines for a norm.
     #[must_use]
     pub fn has_norm(&self) -> bool {
         self.title.is_some() && self.n_machines >= LEAST
@@ -317,7 +317,7 @@ impl<'a> Model<'a> {
 }
 
 impl Departure<'_> {
-    /// What is other than the norm, in a line.
+    /// Describes the departure in a line.
     #[must_use]
     pub fn what(&self) -> String {
         let count = format!("{} of {}", self.n_norm, self.n_compared);
@@ -381,7 +381,7 @@ mod tests {
         (0..n).map(member).collect()
     }
 
-    /// What is changed in the report of the machine with this number.
+    /// A change to the report of the machine with this number.
     type Changed = fn(u64, &mut Value);
 
     /// Checks that the text about a number of machines, each changed in its way, contains these pieces.

@@ -1,4 +1,4 @@
-//! What an expectation demands of one attribute: a value, a pattern, a minimum, a range, or any of several.
+//! The condition that an expectation sets for one attribute: a value, a pattern, a minimum, a range, or any of several.
 
 use formats::pattern::matches_any_case;
 use serde_json::Value;
@@ -22,7 +22,7 @@ enum Test {
     Range(Range),
 }
 
-/// Whether a part does what is demanded.
+/// Result of checking a part against a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Met,
@@ -47,10 +47,10 @@ const MAX_TEXT_BYTES: usize = 1024;
 const MAX_ALTERNATIVES: usize = 100;
 
 impl Condition {
-    /// Parses what the file has for an attribute.
+    /// Parses the condition that the file sets for an attribute.
     ///
     /// # Errors
-    /// In words that follow the key: what was found and what was expected.
+    /// A text that follows the key: the value found and the form expected.
     pub(crate) fn parse(attribute: &'static Attribute, value: &Value) -> Result<Self, String> {
         let alternatives = match value {
             Value::Array(list) if list.is_empty() => {
@@ -200,7 +200,7 @@ impl Quantity {
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    /// What an exact value fits. A size is rounded to its last digit, but by no more than the tolerance.
+    /// The range that an exact value fits. A size is rounded to its last digit, but by no more than the tolerance.
     fn range(&self, unit: Unit) -> Range {
         if !matches!(unit, Unit::Bytes | Unit::DiskBytes) {
             return Range { least: self.ceiling(), most: self.floor() };

@@ -1,7 +1,7 @@
-//! What differs between two reports: parts that were added, are gone, were replaced, moved or changed.
+//! Differences between two reports: parts that were added, are gone, were replaced, moved or changed.
 //!
-//! Parts are matched by what identifies them, the best first, and those that are left by where they are fitted. A value
-//! that occurs twice in one report matches nothing.
+//! Parts are matched by their identity, the best key first, and the remaining ones by the place where they are fitted.
+//! A value that occurs twice in one report matches nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::kinds::{Attribute, Kind, NEIGHBOURS, Nature, kinds};
 use crate::line;
 use crate::machine::{Machine, Part};
 
-/// Which differences count.
+/// Choice of the differences that count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scope {
-    /// Whether values that vary between two reads of one machine are compared too.
+    /// True if values that vary between two reads of one machine are compared too.
     pub with_volatile: bool,
-    /// Whether only the place matters: for two machines that ought to be alike.
+    /// True if only the place matters: for two machines that ought to be alike.
     pub without_serials: bool,
 }
 
-/// How a part differs.
+/// A kind of difference between two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Only the second report has it.
@@ -52,7 +52,7 @@ impl Change {
 /// A part that differs.
 #[derive(Debug)]
 pub struct Difference<'a> {
-    /// How it differs.
+    /// Kind of the difference.
     pub change: Change,
     /// The part in the first report.
     pub a: Option<&'a Part>,
@@ -62,7 +62,7 @@ pub struct Difference<'a> {
     pub attributes: Vec<(&'static Attribute, &'a Value, &'a Value)>,
 }
 
-/// What differs between two machines.
+/// Differences between two machines.
 #[derive(Debug)]
 pub struct Differences<'a> {
     a: &'a Machine,
@@ -204,13 +204,13 @@ fn pair<'a>(
     Some(Difference { change, a: Some(a), b: Some(b), attributes })
 }
 
-/// Whether the best key that both parts have differs.
+/// True if the best key that both parts have differs.
 fn differ(a: &[Option<String>], b: &[Option<String>]) -> bool {
     let mut both = a.iter().zip(b).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
     both.next().is_some_and(|(a, b)| a != b)
 }
 
-/// Whether two parts are in different places. The last slot is the kernel's name, which may change without a move.
+/// True if two parts are in different places. The last slot is the kernel's name, which may change without a move.
 fn is_elsewhere(a: &Part, b: &Part) -> bool {
     match (a.slots.split_last(), b.slots.split_last()) {
         (Some((_, a)), Some((_, b))) => differ(a, b),
@@ -218,7 +218,7 @@ fn is_elsewhere(a: &Part, b: &Part) -> bool {
     }
 }
 
-/// Where a part was, and where it is unless its name says so.
+/// The old place of a part, and its new one unless the part is named after it.
 fn movement(a: &Part, b: &Part) -> String {
     if a.id != b.id {
         return format!("from {}", a.id);
@@ -234,7 +234,7 @@ impl Difference<'_> {
         self.b.or(self.a).map(Part::name).unwrap_or_default()
     }
 
-    /// What differs, in a line.
+    /// Describes the difference in a line.
     #[must_use]
     pub fn details(&self) -> String {
         match (self.change, self.a, self.b) {
@@ -261,7 +261,7 @@ impl Difference<'_> {
 }
 
 impl Differences<'_> {
-    /// Whether nothing differs in what could be compared.
+    /// True if everything that could be compared is equal.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -324,7 +324,7 @@ impl Difference<'_> {
 }
 
 impl Part {
-    /// The part for programs: its place and what is known of it.
+    /// The part for programs: its place and its known attributes.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut object = Map::new();
@@ -367,7 +367,7 @@ mod tests {
         differences(&a, &b, scope).text()
     }
 
-    /// What differs in the second report.
+    /// A change to the second report.
     type Changed = fn(&mut Value);
 
     #[test]

@@ -9,7 +9,7 @@ use crate::line;
 use crate::machine::{Machine, Part};
 use crate::quantity::Unit;
 
-/// How many places a comment names.
+/// Maximum number of places that a comment names.
 const MAX_PLACES: usize = 16;
 
 const NOTES: &str = "\
@@ -25,7 +25,7 @@ const NOTES: &str = "\
 # others: report        # also report parts that no entry fits
 ";
 
-/// What a machine must have to be like this one.
+/// Drafts the expectations that a machine like this one meets.
 #[must_use]
 pub fn draft(machine: &Machine) -> String {
     let mut text = line(&format!("# What a machine like this one must have: {}", machine.title()));
@@ -60,7 +60,7 @@ pub fn draft(machine: &Machine) -> String {
     text
 }
 
-/// Kinds that a draft leaves out because the report has no data of them.
+/// Kinds that a draft leaves out because the report has no data on them.
 #[must_use]
 pub fn without_data(machine: &Machine) -> Vec<&'static str> {
     drafted_kinds().filter(|kind| !machine.knows(kind)).map(Kind::name).collect()

@@ -1,4 +1,4 @@
-//! What a machine is expected to have: parsed from a file or an instruction, and compared with a report.
+//! Expectations of a machine: parsed from a file or an instruction, and compared with a report.
 //!
 //! An expectation takes a number of parts of one kind that meet all its conditions. Each part fulfils at most one
 //! expectation, and as many expectations as possible are fulfilled.
@@ -12,7 +12,7 @@ use crate::machine::{Machine, Part};
 use crate::matching::Matching;
 use crate::quantity::Unit;
 
-/// How bad every deviation is.
+/// Severity of every deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Needs attention, but does not stop an install.
@@ -21,13 +21,13 @@ pub enum Level {
     Critical,
 }
 
-/// What a machine is expected to have.
+/// Expectations of a machine.
 #[derive(Debug, Default)]
 pub struct Expectations {
     all: Vec<Expectation>,
-    /// How bad deviations are; `None` for what the table of findings says.
+    /// Severity of deviations; `None` to use the table of findings.
     pub level: Option<Level>,
-    /// Whether a part that no expectation fits is a deviation, in the kinds that have expectations.
+    /// True if a part that no expectation fits is a deviation, in the kinds that have expectations.
     are_others_reported: bool,
 }
 
@@ -38,7 +38,7 @@ struct Expectation {
     conditions: Vec<Condition>,
 }
 
-/// How a machine deviates.
+/// A kind of deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// There are fewer parts than expected.
@@ -64,14 +64,14 @@ impl Deviation {
     }
 }
 
-/// A way in which a machine is not what was expected.
+/// A deviation of a machine from an expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deviating {
-    /// How it deviates.
+    /// Kind of the deviation.
     pub deviation: Deviation,
     /// The part, named by its kind and its place, e.g. `DIMM A3`.
     pub part: PartId,
-    /// What was found and what was expected.
+    /// The values found and expected.
     pub evidence: String,
 }
 
@@ -79,14 +79,15 @@ pub struct Deviating {
 const MAX_EXPECTATIONS: usize = 64;
 /// Largest number of parts that an expectation can demand.
 const MAX_COUNT: u64 = 4096;
-/// How similar two keys must be for one to be suggested for the other: `sise` for `size`.
+/// Least similarity of two keys for one to be suggested for the other: `sise` for `size`.
 const LEAST_SIMILARITY: f64 = 0.5;
 
 impl Expectations {
     /// Parses expectations: a key for each kind of part, with one expectation or a list of them.
     ///
     /// # Errors
-    /// In a sentence that begins with the key at fault: it is unknown, or its value is not what the key needs.
+    /// A sentence that begins with the key at fault: it is unknown, or its value does not have the form that the key
+    /// needs.
     pub fn parse(value: &Value) -> Result<Expectations, String> {
         let Value::Object(keys) = value else {
             return Err(format!("it is {}, expected a key for each kind of part", form(value)));
@@ -131,14 +132,14 @@ impl Expectations {
         Ok(expectations)
     }
 
-    /// Whether a port must be wired to a certain switch port. Only a report made while listening for LLDP says that.
+    /// True if a port must be wired to a certain switch port. Only a report made while listening for LLDP shows that.
     #[must_use]
     pub fn names_neighbours(&self) -> bool {
         let mut conditions = self.all.iter().flat_map(|one| &one.conditions);
         conditions.any(|condition| condition.attribute.path == NEIGHBOURS)
     }
 
-    /// How the machine deviates from what is expected, by kind.
+    /// Lists the deviations of the machine from the expectations, by kind.
     #[must_use]
     pub fn deviations(&self, machine: &Machine) -> Vec<Deviating> {
         let mut found = Vec::new();
@@ -289,7 +290,7 @@ fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> 
     format!("{place}{key:?} is not a known key, {hint}")
 }
 
-/// What a value is, in words.
+/// Name of the value's type.
 fn form(value: &Value) -> &'static str {
     match value {
         Value::Null => "empty",
@@ -304,7 +305,7 @@ impl Expectation {
         self.outcomes(part).all(|(_, outcome)| outcome == Outcome::Met)
     }
 
-    /// Whether nothing that is known of the part speaks against it, but something is not known.
+    /// True if the known attributes of the part fit, but some attribute is not known.
     fn may_be(&self, part: &Part) -> bool {
         let outcomes: Vec<Outcome> = self.outcomes(part).map(|(_, outcome)| outcome).collect();
         !outcomes.contains(&Outcome::Unmet) && outcomes.contains(&Outcome::Unknown)
@@ -372,7 +373,7 @@ impl Expectation {
         PartId::new(self.kind.part, key).named(name.trim_end())
     }
 
-    /// What is expected, e.g. `16 with size 32 GiB`.
+    /// Describes the expectation, e.g. `16 with size 32 GiB`.
     fn demand(&self) -> String {
         let Range { least, most } = self.count;
         let count = match (least, most) {

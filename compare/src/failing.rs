@@ -1,4 +1,4 @@
-//! Which part numbers have findings, across machines.
+//! Part numbers with findings, across machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::{counted, line};
 /// A locator has fewer words, and a part's name fewer still.
 const LIMIT_WORDS: usize = 64;
 const LIMIT_WORDS_OF_NAME: usize = 16;
-/// What more parts of a machine are called is the name of none of them.
+/// Maximum number of a machine's parts that may share a name; a name shared by more parts identifies none of them.
 const LIMIT_SHARED: usize = 64;
 
 /// A part number that has findings.
@@ -24,11 +24,11 @@ pub struct Failing {
     pub kind: &'static Kind,
     /// Part number or model.
     pub part_number: String,
-    /// How many such parts have a finding.
+    /// Number of such parts with a finding.
     pub n_failing: usize,
-    /// How many such parts there are.
+    /// Number of such parts.
     pub n_parts: usize,
-    /// How many machines have one with a finding.
+    /// Number of machines that have one with a finding.
     pub n_machines: usize,
     /// The codes of the findings.
     pub codes: BTreeSet<String>,
@@ -88,7 +88,7 @@ fn part_number(part: &Part) -> Option<&str> {
     names.iter().find_map(|name| part.value(name).as_str())
 }
 
-/// How many parts of each kind and part number the machines have.
+/// Counts the machines' parts by kind and part number.
 fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     let mut n_parts = BTreeMap::new();
     for part in members.iter().flat_map(|member| &member.machine.parts) {
@@ -99,12 +99,12 @@ fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
     n_parts
 }
 
-/// What a locator may call a part.
+/// A name that a locator may use for a part.
 struct Name<'a> {
-    /// Whether it is the place instead of the serial number.
+    /// True if it is the place instead of the serial number.
     is_place: bool,
     text: &'a str,
-    /// Where the part is among those of the machine.
+    /// Index of the part among those of the machine.
     at: usize,
 }
 
@@ -147,7 +147,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name without what is no letter or digit at its ends: so it is one of the phrases of a text that contains it.
+/// A name without the characters at its ends other than letters and digits, so that it is a phrase of a text that
+/// contains it.
 fn words_of_name(name: &str) -> &str {
     name.trim_matches(|c: char| !c.is_alphanumeric())
 }

@@ -1,8 +1,8 @@
-//! The kinds of parts: where the report lists them, what identifies a part, where it is fitted, what is compared.
+//! The kinds of parts: their lists in the report, identity, place and compared attributes.
 //!
 //! Paths are keys of the report, separated by `/`, from the part on. `pci:` starts at the PCI device of the part
 //! instead; `@id` and `@neighbours` are derived, see [`crate::machine`]. Left out on purpose, because they differ
-//! between two reads of one machine or are no hardware: USB devices, sensors, addresses, partitions, the operating
+//! between two reads of one machine or are not hardware: USB devices, sensors, addresses, partitions, the operating
 //! system, times.
 
 /// The kinds of one file as `KINDS`, in the order in which differences are listed: kind, list, witness, then the rest.
@@ -23,7 +23,7 @@ use formats::part::PartKind;
 
 use crate::quantity::Unit;
 
-/// How the values of an attribute vary.
+/// Variability of an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
     /// The same on like machines, and usually required of a machine.
@@ -32,20 +32,20 @@ pub enum Nature {
     Model,
     /// Different on every machine, such as a serial number.
     Own,
-    /// May differ between two reads of one machine: counters, and what power saving changes.
+    /// May differ between two reads of one machine: counters, and values that power saving changes.
     Volatile,
 }
 
-/// What is known of a part of some kind.
+/// An attribute of the parts of a kind.
 #[derive(Debug)]
 pub struct Attribute {
     /// The name in expectations and in text, e.g. `size`.
     pub name: &'static str,
     /// The path in the report, e.g. `size_bytes`.
     pub path: &'static str,
-    /// What the values are.
+    /// Unit of the values.
     pub unit: Unit,
-    /// How they vary.
+    /// Variability of the values.
     pub nature: Nature,
 }
 
@@ -67,15 +67,15 @@ pub struct Kind {
     pub list: &'static str,
     /// A key that is present only if the parts were read.
     pub witness: &'static str,
-    /// Paths of a part that is listed but is no part of the machine, with the value it has then.
+    /// Paths of a part that is listed but does not belong to the machine, with the value it has then.
     pub skip: &'static [(&'static str, &'static str)],
-    /// What identifies a part wherever it is fitted; the best first. The first path of each must be known.
+    /// Keys that identify a part wherever it is fitted; the best first. The first path of each must be known.
     pub identities: &'static [&'static [&'static str]],
-    /// Where a part is fitted; the best first. The first path of each must be known.
+    /// Keys of the place where a part is fitted; the best first. The first path of each must be known.
     pub slots: &'static [&'static [&'static str]],
-    /// How people find the part: words and paths.
+    /// Description of the place for people: words and paths.
     pub place: &'static [(&'static str, &'static str)],
-    /// What is compared.
+    /// Attributes that are compared.
     pub attributes: &'static [Attribute],
 }
 
@@ -92,13 +92,13 @@ impl Kind {
         self.part.title()
     }
 
-    /// Whether a machine has at most one part of this kind.
+    /// True if a machine has at most one part of this kind.
     #[must_use]
     pub fn is_single(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether the attribute says which part it is, such as the name of a port.
+    /// True if the attribute distinguishes the part from others, such as the name of a port.
     #[must_use]
     pub fn is_place(&self, attribute: &Attribute) -> bool {
         let slots = self.slots.iter().filter_map(|slot| slot.first());

@@ -1,5 +1,5 @@
-//! Compares reports: [`difference`] of two, [`expectation`] of what a machine must have and its [`draft`] from a good
-//! machine, [`cohort`] of like machines, [`failing`] part numbers.
+//! Compares reports: [`difference`] between two, [`expectation`] of a machine and its [`draft`] from a good one,
+//! [`cohort`] of like machines, [`failing`] part numbers.
 //!
 //! A report is a JSON value; [`machine`] takes the parts out of it by the table of [`kinds`]. Nothing here reads or
 //! writes anything, so the agent and the lab VIM share it.

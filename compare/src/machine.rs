@@ -28,7 +28,7 @@ pub struct Part {
     pub pci_address: Option<String>,
 }
 
-/// What a report says of a machine.
+/// A machine as its report describes it.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// The name under which the agent reports the node.
@@ -95,7 +95,7 @@ impl Machine {
         self.parts.iter().filter(move |part| part.id.kind == kind.part)
     }
 
-    /// Whether the report says anything of a kind.
+    /// True if the report contains data on a kind.
     #[must_use]
     pub fn knows(&self, kind: &Kind) -> bool {
         !self.unknown_kinds.contains(&kind.name())
@@ -113,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Whether another kind lists the PCI device `part` too, with more detail.
+    /// True if another kind lists the PCI device `part` too, with more detail.
     #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
         let address = part.pci_address.as_ref().filter(|_| part.id.kind == PartKind::Pci);
@@ -146,13 +146,14 @@ impl Part {
         self.id.clone().named(self.name())
     }
 
-    /// What the part is, in a line: what is required of such parts, the maker, the model and the serial number.
+    /// Summary of the part in a line: the attributes required of such parts, the maker, the model and the serial
+    /// number.
     #[must_use]
     pub fn summary(&self) -> String {
         self.words(true)
     }
 
-    /// The same without the serial number: what a like part has too.
+    /// The same without the serial number, as a like part has it too.
     #[must_use]
     pub fn likeness(&self) -> String {
         self.words(false)
@@ -181,11 +182,11 @@ impl Part {
     }
 }
 
-/// Attributes that say what a part is.
+/// Attributes that describe a part.
 const SUMMARY: &[&str] =
     &["vendor", "manufacturer", "model", "name", "product", "part_number", "firmware", "serial"];
 
-/// Whether the report knows the RAID controllers. No list means that there are none only if their collector answered.
+/// True if the report covers the RAID controllers. Without a list there are none only if their collector answered.
 fn has_raid(report: &Value) -> bool {
     let problems = at(report, "problems").and_then(Value::as_array).into_iter().flatten();
     let mut collectors = problems.filter_map(|problem| problem.get("collector")?.as_str());
@@ -339,7 +340,7 @@ fn known_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a serial number can identify a part: firmware fills unknown ones with one character or with words.
+/// True if a serial number can identify a part: firmware fills unknown ones with one character or with words.
 pub(crate) fn is_identity(text: &str) -> bool {
     let significant = || text.bytes().filter(u8::is_ascii_alphanumeric);
     let first = significant().next();

@@ -3,15 +3,15 @@
 //! Kuhn's algorithm: a part that finds no free expectation takes the place of another part that has an alternative. So
 //! an expectation stays unfulfilled only if no assignment at all could fulfil more of them.
 
-/// Which expectation each part fulfils.
+/// Assignment of parts to the expectations that they fulfil.
 #[derive(Debug)]
 pub(crate) struct Matching<'a> {
-    /// Whether the part of a row fits the expectation of a column.
+    /// True if the part of a row fits the expectation of a column.
     fits: &'a [Vec<bool>],
     /// The expectation of each part.
     pub(crate) chosen: Vec<Option<usize>>,
     capacities: Vec<usize>,
-    /// How many parts each expectation has.
+    /// Number of parts of each expectation.
     n_parts: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Matching<'a> {
         matching
     }
 
-    /// How many parts the expectation has.
+    /// Number of parts of the expectation.
     pub(crate) fn n_parts(&self, expectation: usize) -> usize {
         self.n_parts.get(expectation).copied().unwrap_or_default()
     }

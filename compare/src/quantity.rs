@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What the values of an attribute are.
+/// Unit of an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Text.
@@ -49,7 +49,7 @@ const BINARY: Sizes = &[
 ];
 
 impl Unit {
-    /// The units in which it is printed, those in which people write it too, and an example of what is expected.
+    /// The units in which it is printed, further units in which people write it, and an example of the expected form.
     fn row(self) -> (Sizes, Sizes, &'static str) {
         match self {
             Unit::Text => (&[], &[], "text, e.g. \"ABC*\""),
@@ -76,7 +76,7 @@ impl Unit {
         units.find(|(name, _)| name.eq_ignore_ascii_case(written)).map(|(_, size)| *size)
     }
 
-    /// A quantity to show what is expected.
+    /// A quantity as an example of the expected form.
     pub(crate) fn example(self) -> &'static str {
         let (.., example) = self.row();
         example
@@ -98,7 +98,7 @@ impl Unit {
         }
     }
 
-    /// In the largest unit that is no larger than the number, with three digits; `3.84 TB`, `960 GB`, `25 Gbit/s`.
+    /// In the largest unit that does not exceed the number, with three digits; `3.84 TB`, `960 GB`, `25 Gbit/s`.
     fn number(self, number: u64) -> String {
         let fits = |(_, size): &&(&str, u64)| number >= *size;
         let (printed, ..) = self.row();
