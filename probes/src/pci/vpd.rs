@@ -14,9 +14,9 @@ use super::PciDevice;
 use crate::guard;
 use crate::machine::{Machine, escape_non_utf8};
 
-/// How long one device may take.
+/// Time limit for one device.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long all devices may take; below the deadline of the collector.
+/// Time limit for all devices; below the deadline of the collector.
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// What a card reports about itself.

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 
 use super::{RaidVolume, naa};
 
-/// What the list alone says of a volume.
+/// A volume with the facts that the list alone contains.
 pub(super) fn of_list(machine: &Machine, path: &str, listed: ListedVolume) -> RaidVolume {
     RaidVolume { id: listed.id, state: state(machine, path, listed.state), ..RaidVolume::default() }
 }

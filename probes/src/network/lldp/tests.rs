@@ -39,7 +39,7 @@ fn mandatory(port: &str) -> Vec<Vec<u8>> {
 const DOT1: [u8; 3] = [0, 0x80, 0xc2];
 const DOT3: [u8; 3] = [0, 0x12, 0x0f];
 
-/// What a switch in a rack sends.
+/// Frame of a switch in a rack.
 fn switch() -> Vec<u8> {
     let ipv6 = [0xfd, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let mut parts = mandatory("Ethernet1/7");
