@@ -98,7 +98,7 @@ fn key(line: &str) -> Option<(&str, &str)> {
 const NOT_CLOSED: &str =
     "a quotation mark or bracket of its value is not closed, or text follows it";
 
-/// Why a line of YAML is probably wrong: it, its value if it has a key, and the line before it.
+/// Likely fault in a line of YAML, by the line, its value if it has a key, and the line before it.
 fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
     if line.trim_start_matches(' ').starts_with('\t') {

@@ -60,7 +60,7 @@ impl Code {
     }
 }
 
-/// Why a config is refused: a stable code and at least one problem.
+/// Refusal of a config: a stable code and at least one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Stable code.

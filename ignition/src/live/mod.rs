@@ -36,7 +36,7 @@ use crate::refusal::{Refusal, Warning};
 /// The unit that starts the agent, exactly as in the repository.
 pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
 
-/// Why no live configuration was made.
+/// Reason that no live configuration was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveError {
     /// A setting is invalid.
