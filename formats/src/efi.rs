@@ -127,7 +127,7 @@ pub fn splice(name: &str, content: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     Some(parts.concat())
 }
 
-/// Text of 16 bits a character at `span` without the NULs at its end; `None` if it is none.
+/// Text with 16 bits a character at `span` without the NULs at its end; `None` if it is not text.
 pub(crate) fn utf16_field(span: Range<usize>, data: &[u8], kind: Kind) -> Option<Field> {
     let text = utf16::decode(data.get(span.clone())?)?;
     let n_units = text.trim_end_matches('\0').encode_utf16().count();

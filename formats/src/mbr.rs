@@ -33,7 +33,7 @@ impl Entry {
     }
 }
 
-/// The four entries of the boot record at the start of `block`; `None` if it is none.
+/// The four entries of the boot record at the start of `block`; `None` if it is not a boot record.
 #[must_use]
 pub fn entries(block: &[u8]) -> Option<[Entry; 4]> {
     if block.get(510..RECORD_BYTES) != Some(&[0x55, 0xaa]) {

@@ -51,7 +51,7 @@ pub fn pack_six_bits(text: &str) -> Vec<u8> {
     packed
 }
 
-/// Two digits a byte; each value that is not a digit becomes a sign of its own.
+/// Two digits a byte; each value that is not a digit gets a distinct sign.
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);

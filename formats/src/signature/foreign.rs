@@ -1,8 +1,8 @@
 //! Content that other disks or other hosts may need, judged by the signature in a volume and by the type of its
 //! partition.
 //!
-//! Kinds are those of libblkid, and so of udev (`ID_FS_TYPE`): `libblkid/src/superblocks/*.c`. Types of partitions:
-//! UEFI 2.10 §5.3.3 and their owners' documentation.
+//! The kinds are those of libblkid and udev (`ID_FS_TYPE`): `libblkid/src/superblocks/*.c`. Types of partitions: UEFI
+//! 2.10 §5.3.3 and their owners' documentation.
 
 use crate::text::quote;
 

@@ -1,5 +1,5 @@
-//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads what
-//! their metadata say of the other parts.
+//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads their
+//! metadata about the other parts.
 
 use crate::bytes::{le16, le32, le64};
 use crate::guid::uuid;

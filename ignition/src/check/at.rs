@@ -42,7 +42,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// This text; empty if it is none.
+    /// This text; empty if it is not a text.
     pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }

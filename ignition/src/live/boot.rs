@@ -101,8 +101,8 @@ fn word(argument: &str) -> String {
 /// Makes the iPXE script that boots the live image with [`kernel_arguments`].
 ///
 /// # Errors
-/// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for what iPXE's language cannot
-/// express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
+/// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for text that iPXE's language
+/// cannot express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
 pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
     let boot = boot(settings)?;
     let arguments = kernel_arguments(settings)?;

@@ -127,8 +127,7 @@ fn raid_level(machine: &Machine, device: &BlockDevice, driver: Option<&str>) -> 
     }
 }
 
-/// The PCI device that has a PCI bus of a domain of its own below it
-/// (`drivers/pci/controller/vmd.c`).
+/// The PCI device below which there is a PCI bus in a separate domain (`drivers/pci/controller/vmd.c`).
 fn vmd_address(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_domain = |part: &str| {

@@ -40,7 +40,7 @@ pub struct CurrentDisk {
 pub struct CurrentUse {
     /// Description of each use, e.g. `sda1 is mounted at /boot`.
     pub uses: Vec<String>,
-    /// Partitions of a multipath device: mappings of their own, which hold it (kpartx(8)).
+    /// Partitions of a multipath device: separate mappings, which hold it (kpartx(8)).
     pub mapped_partitions: Vec<String>,
 }
 

@@ -82,8 +82,8 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
     }
 }
 
-/// Reads each disk with `read` on a thread of its own. A disk that does not answer in time keeps its
-/// thread; the kernel ends the read when it gives up on the disk.
+/// Reads each disk with `read` on its own thread. A disk that does not answer in time keeps its thread; the kernel ends
+/// the read when it gives up on the disk.
 fn read_with(
     machine: &Machine,
     listing: &Listing,
@@ -182,9 +182,9 @@ fn with_bays(requests: &BTreeMap<String, Request>, contents: &mut BTreeMap<Strin
 /// Time limits of the disks that have not finished.
 struct Waits {
     until: BTreeMap<String, Instant>,
-    /// Disks that were given up at the end of the time for all, not of their own.
+    /// Disks that were given up at the end of the time for all, not at their own limit.
     cut_off: BTreeSet<String>,
-    /// Disks that were given up at the end of their own time.
+    /// Disks that were given up at their own limit.
     late: BTreeSet<String>,
     patience: Patience,
     end: Instant,
@@ -219,7 +219,7 @@ impl Waits {
         }
     }
 
-    /// True if the disk was given up at the end of its own time.
+    /// True if the disk was given up at its own limit.
     fn is_late(&self, name: &str) -> bool {
         self.late.contains(name)
     }

@@ -8,7 +8,7 @@ use crate::udev::{self, UdevEntry};
 /// The kernel's lists of block devices; partitions are only in the second.
 const LISTS: [&str; 2] = ["sys/block", "sys/class/block"];
 
-/// Name prefixes of devices without hardware of their own, for trees whose entries are not links.
+/// Name prefixes of devices without their own hardware, for trees whose entries are not links.
 const VIRTUAL_PREFIXES: [&str; 14] = [
     "dm-", "md", "loop", "ram", "zram", "nbd", "drbd", "rbd", "bcache", "zd", "ublkb", "nullb",
     "zloop", "vdpa",
@@ -261,7 +261,7 @@ fn require_size(machine: &Machine, disk: &BlockDevice) {
     }
 }
 
-/// True if the device does not have hardware of its own. The head of an NVMe multipath namespace is below
+/// True if the device does not have its own hardware. The head of an NVMe multipath namespace is below
 /// `devices/virtual` too, but is a disk.
 fn is_virtual(name: &str, path: &str) -> bool {
     match path.strip_prefix("sys/devices/") {

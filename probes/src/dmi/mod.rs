@@ -170,7 +170,7 @@ impl Files<'_> {
         text.or_else(|| smbios::text(&read(entry?)))
     }
 
-    /// A release of two numbers; 255 means that there is none.
+    /// A release with two numbers; 255 means that it is not set.
     fn release(&self, file: &str, numbers: Option<(Option<u8>, Option<u8>)>) -> Option<String> {
         let in_table = || match numbers? {
             (Some(0xff), Some(0xff)) => None,

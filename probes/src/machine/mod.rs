@@ -5,8 +5,8 @@
 //! path of a live run. Nothing here can write: the only calls read a file, list a directory, read a
 //! symbolic link, or ask the kernel one of the read-only questions of [`crate::sys`].
 //!
-//! Absent facts are `None`. What is present but cannot be read or parsed is `None` too, and a [`Problem`]
-//! says what was found and what was expected.
+//! Absent facts are `None`. A fact that is present but cannot be read or parsed is `None` too, and a [`Problem`]
+//! contains the text found and the form expected.
 
 mod archive;
 mod directory;

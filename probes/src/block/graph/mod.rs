@@ -92,7 +92,7 @@ impl DeviceGraph {
     }
 
     /// The device with this number, or with this path below `/dev`. A file system on several devices (btrfs) has a
-    /// number of its own, so the path counts too.
+    /// separate number, so the path counts too.
     fn resolve(&self, number: Option<&str>, path: &str) -> Option<String> {
         let path = mounts::existing(path);
         let mut numbers = [number, path.strip_prefix("/dev/block/")].into_iter().flatten();

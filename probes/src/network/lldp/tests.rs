@@ -238,8 +238,8 @@ fn replay_distinguishes_silence_from_not_listened() {
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
-/// Runs the test called `name` again in a network namespace of its own, after `script`. Returns
-/// `false` if that is not permitted.
+/// Runs the test called `name` again in a separate network namespace, after `script`. Returns `false` if that is not
+/// permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
     let may = Command::new("unshare").args(["-n", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {

@@ -38,7 +38,7 @@ impl<'a> Memory<'a> {
         self.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES)
     }
 
-    /// The diagnostics of an SFP, which have an address of their own: thresholds first, values from byte 96.
+    /// The diagnostics of an SFP, which have a separate address: thresholds first, values from byte 96.
     pub(super) fn sfp_diagnostics(&self) -> Option<Vec<u8>> {
         self.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)
     }
