@@ -1,5 +1,5 @@
-//! What an ATA disk reports about itself: IDENTIFY DEVICE (ACS-4 §7.13), which the kernel keeps in VPD page
-//! 89h (`device/vpd_pg89`, SAT-4 §12.4.2, since Linux 5.5). No command is sent to the disk.
+//! Data that an ATA disk reports about itself: IDENTIFY DEVICE (ACS-4 §7.13), which the kernel keeps in VPD page 89h
+//! (`device/vpd_pg89`, SAT-4 §12.4.2, since Linux 5.5). No command is sent to the disk.
 //!
 //! It contains model, serial number and firmware in full; the kernel's own attributes truncate them.
 
@@ -35,15 +35,15 @@ impl<'a> Identify<'a> {
         Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
     }
 
-    /// Whether SMART is supported and on: bit 0 of words 82 and 85.
+    /// True if SMART is supported and on: bit 0 of words 82 and 85.
     #[must_use]
     pub fn has_smart(self) -> bool {
         let is_on = |index: usize| self.known_word(index).is_some_and(|word| word & 1 == 1);
         is_on(82) && is_on(85)
     }
 
-    /// Whether it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, whose
-    /// bits 15:14 mark it as valid.
+    /// True if it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, whose bits 15:14 mark it as
+    /// valid.
     #[must_use]
     pub fn has_wear_log(self) -> bool {
         self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
@@ -55,8 +55,8 @@ impl<'a> Identify<'a> {
         self.known_word(48).filter(|word| word >> 14 == 0b01).map(|word| word & 1 == 1)
     }
 
-    /// Whether it is a serial ATA disk: the transport in bits 15:12 of word 222, otherwise capabilities
-    /// in word 76 that only such a disk has; `None` if it reports neither.
+    /// True if it is a serial ATA disk: the transport in bits 15:12 of word 222, otherwise capabilities in word 76 that
+    /// only such a disk has; `None` if it reports neither.
     #[must_use]
     pub fn is_serial_ata(self) -> Option<bool> {
         match self.known_word(222).map(|word| word >> 12) {

@@ -1,7 +1,7 @@
 //! The kernel's command line: `Documentation/admin-guide/kernel-parameters.rst`, `dracut.cmdline(7)`.
 //!
-//! It is split into arguments here alone. [`without_secrets`] is what a report shows of it, [`fields`]
-//! what an anonymised capture replaces; which names and values are secret is declared once, for both.
+//! It is split into arguments here alone. [`without_secrets`] returns the line that a report shows, [`fields`] the
+//! parts that an anonymised capture replaces; which names and values are secret is declared once, for both.
 
 mod devices;
 mod redact;
@@ -20,9 +20,9 @@ pub struct Argument<'a> {
     pub written: &'a str,
     /// Its name, without quotes.
     pub name: &'a str,
-    /// What follows the first `=`, without quotes around it.
+    /// The text after the first `=`, without quotes around it.
     pub value: Option<&'a str>,
-    /// Where `written` lies in the line.
+    /// Place of `written` in the line.
     pub span: Range<usize>,
 }
 
@@ -54,7 +54,7 @@ pub fn last_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     arguments(line).filter(|argument| argument.name == name).last()?.value
 }
 
-/// Where the first word ends: double quotes hold blanks together.
+/// Returns the end of the first word: double quotes hold blanks together.
 fn end_of_word(text: &str) -> usize {
     let mut is_quoted = false;
     for (at, character) in text.char_indices() {

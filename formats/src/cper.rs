@@ -21,13 +21,13 @@ const PROCESSOR_X86: u32 = 0xdc3e_a0b0;
 pub struct Section {
     /// `recoverable`, `fatal`, `corrected` or `informational`.
     pub severity: &'static str,
-    /// What the error is about.
+    /// The part at fault.
     pub part: Part,
     /// The part as the firmware calls it, e.g. `DIMM_A1`.
     pub unit: Option<String>,
 }
 
-/// What an error is about.
+/// The part that an error concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Memory.
@@ -78,7 +78,7 @@ pub fn fields(region: &[u8]) -> Vec<Field> {
 
 /// The bytes of a section.
 struct Raw<'a> {
-    /// Where it begins in the region.
+    /// Its offset in the region.
     at: usize,
     head: &'a [u8],
     body: &'a [u8],

@@ -1,5 +1,5 @@
-//! EFI device paths (UEFI Specification 2.10, §10.3): their nodes, what these reveal, and their text
-//! form (§10.6).
+//! EFI device paths (UEFI Specification 2.10, §10.3): their nodes, the values in them that reveal something, and their
+//! text form (§10.6).
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -32,7 +32,7 @@ pub const END: [u8; HEADER_BYTES] = [0x7f, 0xff, 4, 0];
 pub struct Node<'a> {
     /// The whole node, with its header.
     pub bytes: &'a [u8],
-    /// Where it begins in the path.
+    /// Its offset in the path.
     pub offset: usize,
 }
 
@@ -43,13 +43,13 @@ impl<'a> Node<'a> {
         (byte(self.bytes, 0).unwrap_or_default(), byte(self.bytes, 1).unwrap_or_default())
     }
 
-    /// Whether it ends the path, or one of several.
+    /// True if it ends the path, or one of several.
     #[must_use]
     pub fn is_end(&self) -> bool {
         self.kind().0 == 0x7f
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
@@ -103,7 +103,7 @@ pub fn file_node(path: &str) -> Option<Vec<u8>> {
     node(FILE, &crate::efi::text_with_nul(&path.replace('/', "\\")))
 }
 
-/// What a path reveals, as places in it.
+/// Lists the places in a path that reveal something.
 #[must_use]
 pub fn fields(path: &[u8]) -> Vec<Field> {
     let of_node = |node: Node<'_>| {
@@ -114,7 +114,7 @@ pub fn fields(path: &[u8]) -> Vec<Field> {
     nodes(path).flat_map(of_node).collect()
 }
 
-/// What a node reveals, as places in its data.
+/// Lists the places in a node's data that reveal something.
 fn node_fields((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Field> {
     let bytes = |kind, span: Range<usize>, encoding| {
         data.get(span.clone()).map(|_| Field { span, kind, encoding })
@@ -162,8 +162,8 @@ fn text_field(data: &[u8], at: usize, kind: Kind) -> Option<Field> {
     Some(Field::text(at..at + n_bytes, kind))
 }
 
-/// The path, which begins at `offset` of what the edits' spans count in, with these edits, each node's length
-/// set to what it is then. A node that would become too long stays as it is.
+/// The path with these edits, each node's length adjusted. The path begins at `offset` in the bytes that the edits'
+/// spans refer to. A node that would become too long stays as it is.
 #[must_use]
 pub fn splice(path: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     let (mut out, mut end) = (Vec::with_capacity(path.len()), 0);
@@ -176,7 +176,7 @@ pub fn splice(path: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     out
 }
 
-/// The path as text; `None` if it has no node. Nodes after a damaged one are left out.
+/// The path as text; `None` if it has no nodes. Nodes after a damaged one are left out.
 #[must_use]
 pub fn text(path: &[u8]) -> Option<String> {
     let mut text = String::new();
@@ -322,7 +322,7 @@ fn guid(data: &[u8]) -> Option<Guid> {
     array(data, 0).map(Guid)
 }
 
-/// Text up to a NUL; bytes that are no printable ASCII become `\xNN`.
+/// Text up to a NUL; bytes that are not printable ASCII become `\xNN`.
 fn printable(data: &[u8]) -> String {
     let mut text = String::new();
     for byte in data.iter().take_while(|byte| **byte != 0).take(MAX_NAME_BYTES) {

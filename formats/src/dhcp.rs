@@ -1,5 +1,5 @@
-//! Leases of the DHCP clients: the files of keys and values of systemd-networkd and `NetworkManager`, and
-//! dhclient's blocks (`dhclient.leases(5)`), for `DHCPv4` and `DHCPv6` (RFC 2131, RFC 8415).
+//! Leases of the DHCP clients: the key-value files of systemd-networkd and `NetworkManager`, and dhclient's blocks
+//! (`dhclient.leases(5)`), for `DHCPv4` and `DHCPv6` (RFC 2131, RFC 8415).
 
 mod secrets;
 
@@ -8,7 +8,7 @@ pub use secrets::fields;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An address in a file that has more of them than any server gives is no lease.
+/// Maximum number of leases in a file. No server gives more addresses, so further ones are not leases.
 const LIMIT_LEASES: usize = 1024;
 
 /// A lease of an address. What the file does not say is empty or absent.
@@ -131,8 +131,8 @@ pub fn client_duid(text: &str) -> Option<&str> {
 /// append two zero bytes, which are removed from kinds of known length.
 #[must_use]
 pub fn duid(text: &str) -> Option<String> {
-    /// Name, the two bytes of the kind, and how those of known length begin and how many digits they have:
-    /// with a MAC of Ethernet, of systemd's own making, UUIDs.
+    /// Name, the two bytes of the kind, and the start and number of digits of those with known length: with an Ethernet
+    /// MAC, made by systemd, UUIDs.
     const KINDS: [(&str, &str, &str, usize); 4] = [
         ("DUID-LLT", "0001", "0001", 24),
         ("DUID-EN/Vendor", "0002", "0000ab11", 24),

@@ -39,7 +39,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// Starts a digest of the kind of `expected`; `None` if that is no digest.
+    /// Starts a digest of the same kind as `expected`; `None` if that is not a digest.
     #[must_use]
     pub fn for_digest(expected: &str) -> Option<Self> {
         Algorithm::of(expected).map(Self::new)

@@ -35,7 +35,7 @@ pub struct LoadOption<'a> {
     pub description: Option<&'a [u8]>,
     /// The device path; `None` if the value ends before it does.
     pub path: Option<&'a [u8]>,
-    /// Data for what is booted, e.g. kernel arguments.
+    /// Data for the booted program, e.g. kernel arguments.
     pub optional: &'a [u8],
 }
 
@@ -59,7 +59,7 @@ impl<'a> LoadOption<'a> {
         option
     }
 
-    /// Whether the firmware tries it.
+    /// True if the firmware tries it.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.attributes.is_some_and(|attributes| attributes & ACTIVE != 0)
@@ -73,13 +73,13 @@ impl<'a> LoadOption<'a> {
         Some([&attributes.to_le_bytes()[..], &length.to_le_bytes(), &description, path].concat())
     }
 
-    /// Where description, path and optional data begin in the value.
+    /// Offsets of description, path and optional data in the value.
     fn places(&self) -> Option<(usize, usize, usize)> {
         let path_at = HEADER_BYTES + self.description?.len() + 2;
         Some((HEADER_BYTES, path_at, path_at + self.path?.len()))
     }
 
-    /// What the load option reveals, as places in the value.
+    /// Lists the places in the value that reveal something.
     fn fields(&self) -> Vec<Field> {
         let Some((description_at, path_at, optional_at)) = self.places() else { return Vec::new() };
         let whole = |data: &[u8], kind| utf16_field(0..data.len(), data, kind);
@@ -95,7 +95,7 @@ impl<'a> LoadOption<'a> {
     }
 }
 
-/// What the variable `name` reveals, as places in `content`, a file of efivarfs.
+/// Lists the places that reveal something in `content`, a file of efivarfs with the variable `name`.
 #[must_use]
 pub fn fields(name: &str, content: &[u8]) -> Vec<Field> {
     let Some(value) = value(content) else { return Vec::new() };
@@ -127,7 +127,7 @@ pub fn splice(name: &str, content: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     Some(parts.concat())
 }
 
-/// Text of 16 bits a character at `span` without the NULs at its end; `None` if it is none.
+/// Text with 16 bits a character at `span` without the NULs at its end; `None` if it is not text.
 pub(crate) fn utf16_field(span: Range<usize>, data: &[u8], kind: Kind) -> Option<Field> {
     let text = utf16::decode(data.get(span.clone())?)?;
     let n_units = text.trim_end_matches('\0').encode_utf16().count();
@@ -135,7 +135,7 @@ pub(crate) fn utf16_field(span: Range<usize>, data: &[u8], kind: Kind) -> Option
     Some(Field { span, kind, encoding: Encoding::Utf16 })
 }
 
-/// Whether a variable of this name, e.g. `Boot0001-<GUID>`, is a load option.
+/// True if a variable of this name, e.g. `Boot0001-<GUID>`, is a load option.
 fn is_load_option(name: &str) -> bool {
     let name = name.split('-').next().unwrap_or_default();
     LOAD_OPTIONS.iter().any(|kind| numbered(kind, name).is_some())
@@ -208,7 +208,7 @@ pub fn text_with_nul(text: &str) -> Vec<u8> {
     [utf16::encode(text), vec![0, 0]].concat()
 }
 
-/// Text up to a NUL, without control characters, cut to what a line can hold.
+/// Text up to a NUL, without control characters, cut to the length that fits in a line.
 #[must_use]
 pub fn ucs2(bytes: &[u8]) -> String {
     let text = utf16::decode_to_nul(bytes);
@@ -217,7 +217,7 @@ pub fn ucs2(bytes: &[u8]) -> String {
     text.trim_end().to_owned()
 }
 
-/// Whether this is text with 16 bits a character, and not other data that can be read as such.
+/// True if this is text with 16 bits a character, and not other data that can be read as such.
 fn is_printable(bytes: &[u8]) -> bool {
     let text = utf16::decode(bytes).unwrap_or_default();
     let plain = text.trim_end_matches('\0');

@@ -22,7 +22,7 @@ pub fn fields(text: &str) -> Vec<Field> {
     text.split_inclusive('\n').filter_map(in_line).collect()
 }
 
-/// Where nodes and routes begin, and with how many bits.
+/// Lists the addresses of nodes and routes, with their prefix lengths.
 #[must_use]
 pub fn networks(text: &str) -> Vec<([u8; 4], u8)> {
     let mut leaf = None;

@@ -1,11 +1,11 @@
-//! A value's place in its source, how it is written there, and what it reveals.
+//! A value's place in its source, its encoding there, and the kind of information that it reveals.
 
 use std::ops::Range;
 
 use crate::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
 use crate::utf16;
 
-/// What a value reveals, which decides how an anonymised capture replaces it.
+/// Kind of information that a value reveals, which decides how an anonymised capture replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Names one part: a serial number, UUID, WWN or asset tag.
@@ -28,7 +28,7 @@ pub enum Kind {
     Arguments,
 }
 
-/// How a value is written in its source.
+/// Encoding of a value in its source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// Text with one byte a character, or UTF-8.
@@ -51,7 +51,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The text that `bytes` spell; `None` of numbers and of what is not text.
+    /// The text that `bytes` spell; `None` for numbers and for bytes that are not text.
     #[must_use]
     pub fn decode(self, bytes: &[u8]) -> Option<String> {
         match self {
@@ -78,11 +78,11 @@ impl Encoding {
 /// One value of a parsed format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Where the value lies in the bytes that were parsed.
+    /// Place of the value in the bytes that were parsed.
     pub span: Range<usize>,
-    /// What it reveals.
+    /// Kind of information that it reveals.
     pub kind: Kind,
-    /// How it is written there.
+    /// Its encoding there.
     pub encoding: Encoding,
 }
 
@@ -113,11 +113,11 @@ impl Field {
     }
 }
 
-/// A span and what replaces it.
+/// A span and its replacement.
 pub type Edit = (Range<usize>, Vec<u8>);
 
-/// `bytes`, which begin at `offset` of what the edits' spans count in, with those edits that lie in them. The
-/// edits are in order; one that overlaps the one before is left out.
+/// `bytes` with those edits that lie in them. `bytes` begin at `offset` in the bytes that the edits' spans refer to.
+/// The edits are in order; one that overlaps the one before is left out.
 #[must_use]
 pub fn splice(bytes: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     let (mut out, mut end) = (Vec::with_capacity(bytes.len()), 0);

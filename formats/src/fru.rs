@@ -26,7 +26,7 @@ pub enum Area {
 }
 
 impl Area {
-    /// Where its fields begin.
+    /// Offset of its first field.
     #[must_use]
     pub fn first(self) -> usize {
         match self {
@@ -52,9 +52,9 @@ pub struct Entry<'a> {
     pub code: u8,
     /// Its bytes, as far as the area goes.
     pub bytes: &'a [u8],
-    /// Whether it is longer than the area.
+    /// True if it is longer than the area.
     pub is_cut: bool,
-    /// Where `bytes` begins in the area.
+    /// Offset of `bytes` in the area.
     pub at: usize,
 }
 
@@ -81,9 +81,9 @@ pub fn entries(area: &[u8], first: usize) -> impl Iterator<Item = Entry<'_>> {
 pub struct Record<'a> {
     /// Kind, format, length and two checksums.
     pub header: [u8; RECORD_HEADER_BYTES],
-    /// What follows the header; `None` if the list ends within it.
+    /// The bytes after the header; `None` if the list ends within it.
     pub body: Option<&'a [u8]>,
-    /// Where `header` begins in the list.
+    /// Offset of `header` in the list.
     pub at: usize,
 }
 
@@ -161,7 +161,7 @@ pub fn reseal_records(original: &[u8], list: &mut [u8]) {
     }
 }
 
-/// What makes the sum of the bytes 0.
+/// Byte that makes the sum of the bytes 0.
 #[must_use]
 pub fn complement(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum, byte| sum.wrapping_sub(*byte))

@@ -12,7 +12,7 @@ use crate::{Encoding, Field, Kind, utf16};
 
 pub mod build;
 
-/// How much of a header's block is read; no header is longer.
+/// Number of bytes of a header's block that are read; no header is longer.
 pub const BLOCK_BYTES: usize = 512;
 /// The length that a header states for itself.
 const HEADER_BYTES: RangeInclusive<u32> = 92..=512;
@@ -27,7 +27,7 @@ pub const ESP_TYPE: Guid = Guid([
     0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b,
 ]);
 
-/// What is wrong with a table.
+/// Damage to a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// The block does not begin with `EFI PART`.
@@ -36,16 +36,16 @@ pub enum Damage {
     HeaderLength(u32),
     /// The header's checksum differs.
     HeaderChecksum {
-        /// The checksum of what was read.
+        /// The checksum of the bytes read.
         found: u32,
         /// The checksum that the header states.
         stated: u32,
     },
     /// Too many entries, or entries of a size that no tool writes.
     EntriesShape {
-        /// How many there are.
+        /// Number of entries.
         n: u32,
-        /// How large one is.
+        /// Size of an entry.
         bytes: u32,
     },
     /// The entries lie beyond the end of any disk.
@@ -54,7 +54,7 @@ pub enum Damage {
     EntriesLength,
     /// The entries' checksum differs.
     EntriesChecksum {
-        /// The checksum of what was read.
+        /// The checksum of the bytes read.
         found: u32,
         /// The checksum that the header states.
         stated: u32,
@@ -96,7 +96,7 @@ pub struct Header {
     pub alternate_lba: u64,
     /// The last block that a partition may use.
     pub last_usable_lba: u64,
-    /// Where the entries begin.
+    /// First block of the entries.
     pub entries_lba: u64,
     n_entries: u32,
     entry_bytes: u32,
@@ -142,13 +142,13 @@ impl Header {
         })
     }
 
-    /// How many blocks the disk had when the table was made.
+    /// Number of blocks that the disk had when the table was made.
     #[must_use]
     pub fn n_blocks(&self) -> u64 {
         self.alternate_lba.max(self.last_usable_lba).saturating_add(1)
     }
 
-    /// Where the entries lie on a disk with such blocks: offset and length in bytes.
+    /// Place of the entries on a disk with such blocks: offset and length in bytes.
     ///
     /// # Errors
     /// The [`Damage`]: an unlikely number or size, or a place beyond the end of any disk.
@@ -184,15 +184,15 @@ impl Header {
         Ok(entries.filter_map(partition).collect())
     }
 
-    /// What the header reveals, as places in its block.
+    /// Lists the places in the header's block that reveal something.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         vec![Field { span: 56..72, kind: Kind::Serial, encoding: Encoding::Guid }]
     }
 
-    /// What the entries reveal, as places in `entries`, which may be damaged or end too early: the GUIDs of the
-    /// partitions. The type says only what a partition is for, and its name is as plain as the label of a file
-    /// system: both say where CoreOS is installed.
+    /// Lists the places in `entries` that reveal something: the GUIDs of the partitions. `entries` may be damaged or
+    /// end too early. The type gives only a partition's purpose, and its name is as plain as the label of a file
+    /// system: both show where CoreOS is installed.
     #[must_use]
     pub fn entry_fields(&self, entries: &[u8]) -> Vec<Field> {
         let Some(entry_bytes) = usize::try_from(self.entry_bytes).ok().filter(|n| *n >= 128) else {
@@ -218,7 +218,7 @@ impl Header {
     }
 }
 
-/// Whether a header may begin here.
+/// True if a header may begin here.
 #[must_use]
 pub fn has_signature(block: &[u8]) -> bool {
     block.starts_with(SIGNATURE)
@@ -236,7 +236,7 @@ fn header_crc32(header: &[u8]) -> u32 {
 pub struct Partition {
     /// Number, from 1.
     pub number: u32,
-    /// What it is for.
+    /// Type, which gives its purpose.
     pub type_guid: Guid,
     /// The GUID of the partition itself.
     pub guid: Guid,
@@ -248,7 +248,7 @@ pub struct Partition {
     pub first_block: u64,
     /// Size in blocks.
     pub n_blocks: u64,
-    /// Where it begins, in bytes.
+    /// Its offset on the disk, in bytes.
     pub start_bytes: u64,
     /// Size in bytes.
     pub size_bytes: u64,

@@ -14,7 +14,7 @@ use crate::hex::hex;
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// Whether all bytes are 0, which marks an unused entry of a table.
+    /// True if all bytes are 0, which marks an unused entry of a table.
     #[must_use]
     pub fn is_nil(&self) -> bool {
         self.0 == [0; 16]
@@ -71,7 +71,7 @@ pub fn orders(bytes: [u8; 16]) -> [[u8; 16]; 3] {
     [bytes, swapped(bytes), words]
 }
 
-/// Whether all bytes are 0 or all are 255, which means that no UUID is set (DSP0134, section 7.2.1).
+/// True if all bytes are 0 or all are 255, which means that no UUID is set (DSP0134, section 7.2.1).
 #[must_use]
 pub fn is_unset(bytes: [u8; 16]) -> bool {
     bytes == [0; 16] || bytes == [0xff; 16]

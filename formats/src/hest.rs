@@ -12,8 +12,8 @@ const BANK_BYTES: usize = 28;
 /// The most sources that are read; large servers have some hundred.
 const MOST_SOURCES: u32 = 4096;
 
-/// The kinds of errors that the firmware handles first, sorted, and whether all sources could be read. `None` if this is no
-/// HEST table.
+/// The kinds of errors that the firmware handles first, sorted, and true if all sources could be read. `None` if this
+/// is not a HEST table.
 #[must_use]
 pub fn firmware_first(table: &[u8]) -> Option<(Vec<&'static str>, bool)> {
     // The firmware's length may be less than the file's, never more.
@@ -37,8 +37,8 @@ fn sorted(mut names: Vec<&'static str>) -> Vec<&'static str> {
     names
 }
 
-/// What the firmware handles first of the source that `bytes` begin with, and the source's length; `None` if its kind is
-/// unknown or its end is missing, since the next one cannot be found then.
+/// The kind of errors that the firmware handles first for the source at the start of `bytes`, and the source's length;
+/// `None` if its kind is unknown or its end is missing, since the next one cannot be found then.
 fn source(bytes: &[u8]) -> Option<(Option<&'static str>, usize)> {
     let banks = |at: usize| Some(usize::from(*bytes.get(at)?) * BANK_BYTES);
     let (name, n_bytes) = match le16(bytes, 0) {

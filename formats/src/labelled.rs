@@ -21,7 +21,7 @@ pub fn cpuinfo(text: &str) -> Vec<Field> {
     lines(text).filter_map(in_line).collect()
 }
 
-/// The number of an s390 machine, and the names of its partition and of each virtual machine within it.
+/// The number of an s390 machine, and the names of its partition and each virtual machine within it.
 #[must_use]
 pub fn sysinfo(text: &str) -> Vec<Field> {
     let in_line = |(start, line): (usize, &str)| {
@@ -62,7 +62,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Where `value`, which begins at `start`, is without the blanks around it.
+/// Place of `value`, which begins at `start`, without the blanks around it.
 fn trimmed(start: usize, value: &str) -> Range<usize> {
     let start = start + value.len() - value.trim_start().len();
     start..start + value.trim().len()

@@ -105,9 +105,9 @@ fn walk(answer: &[u8]) -> impl Iterator<Item = (Record<'_>, usize)> {
 pub struct Frame<'a> {
     /// The address it came from.
     pub source: &'a [u8],
-    /// What follows the Ethernet header.
+    /// The bytes after the Ethernet header.
     pub lldpdu: &'a [u8],
-    /// Where `lldpdu` begins in the frame.
+    /// Offset of `lldpdu` in the frame.
     pub at: usize,
 }
 
@@ -135,7 +135,7 @@ pub struct Tlv<'a> {
     pub kind: u8,
     /// Its value.
     pub value: &'a [u8],
-    /// Where `value` begins in the LLDPDU.
+    /// Offset of `value` in the LLDPDU.
     pub at: usize,
 }
 
@@ -144,7 +144,7 @@ pub struct Tlv<'a> {
 pub struct Tlvs<'a> {
     whole: &'a [u8],
     rest: &'a [u8],
-    /// What is wrong where the walk ended; `None` before that, and after a good end.
+    /// The fault at which the walk ended; `None` before that, and after a good end.
     pub complaint: Option<&'static str>,
 }
 
@@ -181,9 +181,8 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// Which kinds of ids are texts that people chose, those assigned locally (7) among them, which are MACs,
-/// and which are a network's addresses (8.5.2, 8.5.3). Names of interfaces are the same on every switch
-/// of a model.
+/// Kinds of ids by their content: texts that people chose, those assigned locally (7) among them, MACs, and network
+/// addresses (8.5.2, 8.5.3). Names of interfaces are the same on every switch of a model.
 struct Ids {
     texts: &'static [u8],
     mac: u8,
@@ -193,7 +192,7 @@ struct Ids {
 const CHASSIS: Ids = Ids { texts: &[1, 2, 3, 7], mac: 4, address: 5 };
 const PORT: Ids = Ids { texts: &[1, 2, 6, 7], mac: 3, address: 4 };
 
-/// What reveals something in a listener's answer.
+/// Lists the places in a listener's answer that reveal something.
 #[must_use]
 pub fn fields(answer: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();

@@ -14,9 +14,9 @@ const LABEL_SECTORS: usize = 4;
 const SECTOR_BYTES: usize = 512;
 /// Identifiers have 32 letters and digits.
 const ID_BYTES: usize = 32;
-/// What the device mapper's UUID of a logical volume begins with.
+/// Prefix of the device mapper's UUID of a logical volume.
 const UUID_PREFIX: &str = "LVM-";
-/// Where an identifier's groups begin and end when it is written with hyphens.
+/// Bounds of an identifier's groups when it is written with hyphens.
 const GROUPS: [usize; 8] = [0, 6, 10, 14, 18, 22, 26, 32];
 
 /// The label of a physical volume.
@@ -24,7 +24,7 @@ const GROUPS: [usize; 8] = [0, 6, 10, 14, 18, 22, 26, 32];
 pub struct Label {
     /// The volume's identifier in groups; `None` if it is not made of letters and digits.
     pub id: Option<String>,
-    /// Where the identifier lies.
+    /// Places of the identifier.
     pub fields: Vec<Field>,
 }
 
@@ -45,7 +45,7 @@ pub fn label(first: &[u8]) -> Option<Label> {
     })
 }
 
-/// Whether a text is an identifier, in groups or without. Digits that are all hexadecimal are a UUID.
+/// True if a text is an identifier, with or without hyphens. Digits that are all hexadecimal are a UUID.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     let bare = text.replace('-', "");
@@ -63,7 +63,7 @@ pub fn grouped(id: &str) -> String {
     groups.map_or_else(|| id.to_owned(), |groups| groups.join("-"))
 }
 
-/// The names of one volume: of its group, of itself, and of a layer of it.
+/// The names of one volume: its group's, its own, and that of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Volume {
     /// The volume group.
@@ -75,8 +75,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Parses the name of a mapping, `<group>-<volume>` with each hyphen of a name doubled, and `-<layer>`
-    /// for parts of one.
+    /// Parses a mapping's name, `<group>-<volume>` with each hyphen of a name doubled, and `-<layer>` for its parts.
     #[must_use]
     pub fn parse(mapping: &str) -> Option<Volume> {
         // No name of LVM's contains a space, so one can stand for a doubled hyphen.
@@ -97,7 +96,7 @@ impl Volume {
     }
 }
 
-/// Whether the device mapper's UUID is that of a logical volume.
+/// True if the device mapper's UUID belongs to a logical volume.
 #[must_use]
 pub fn is_volume(mapping_uuid: &[u8]) -> bool {
     mapping_uuid.starts_with(UUID_PREFIX.as_bytes())

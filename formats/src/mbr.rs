@@ -6,7 +6,7 @@ use crate::{Encoding, Field, Kind};
 
 /// The length of a boot record, whatever the size of the disk's blocks.
 pub const RECORD_BYTES: usize = 512;
-/// Where the four entries begin.
+/// Offset of the four entries.
 const ENTRIES_AT: usize = 446;
 const ENTRY_BYTES: usize = 16;
 /// Type of the entry that covers a disk with a GPT.
@@ -15,7 +15,7 @@ const PROTECTIVE: u8 = 0xee;
 /// One entry of a boot record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// 0x80 if the BIOS boots it, else 0; anything else is no entry.
+    /// 0x80 if the BIOS boots it, else 0; anything else is not an entry.
     pub status: u8,
     /// Type of the partition; 0 if unused.
     pub kind: u8,
@@ -26,14 +26,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether it only holds the logical partitions.
+    /// True if it only holds the logical partitions.
     #[must_use]
     pub fn is_extended(&self) -> bool {
         matches!(self.kind, 0x05 | 0x0f | 0x85)
     }
 }
 
-/// The four entries of the boot record at the start of `block`; `None` if it is none.
+/// The four entries of the boot record at the start of `block`; `None` if it is not a boot record.
 #[must_use]
 pub fn entries(block: &[u8]) -> Option<[Entry; 4]> {
     if block.get(510..RECORD_BYTES) != Some(&[0x55, 0xaa]) {
@@ -51,13 +51,13 @@ pub fn entries(block: &[u8]) -> Option<[Entry; 4]> {
     Some([0, 1, 2, 3].map(entry))
 }
 
-/// Whether the boot record only says that a GPT follows.
+/// True if the boot record only announces a GPT.
 #[must_use]
 pub fn is_protective(block: &[u8]) -> bool {
     entries(block).is_some_and(|entries| entries.iter().any(|entry| entry.kind == PROTECTIVE))
 }
 
-/// Whether a FAT, exFAT or NTFS volume begins here: such a volume has the mark of a boot record too.
+/// True if a FAT, exFAT or NTFS volume begins here: such a volume has the mark of a boot record too.
 #[must_use]
 pub fn is_volume(block: &[u8]) -> bool {
     let has = |at: usize, name: &[u8]| block.get(at..).is_some_and(|rest| rest.starts_with(name));
@@ -70,7 +70,7 @@ pub fn disk_number(block: &[u8]) -> u32 {
     le32(block, 440)
 }
 
-/// What a boot record reveals.
+/// Lists the places in a boot record that reveal something.
 #[must_use]
 pub fn fields(block: &[u8]) -> Vec<Field> {
     let is_set = entries(block).is_some() && !is_volume(block) && disk_number(block) != 0;

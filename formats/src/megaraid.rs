@@ -1,6 +1,6 @@
-//! What the firmware of a MegaRAID controller answers (`drivers/scsi/megaraid/megaraid_sas.h`; FreeBSD
-//! `mfireg.h`, illumos `mfi_ld.h`, QEMU `mfi.h` for volumes): little-endian structures by their offsets,
-//! and which of their fields name a part.
+//! Answers of a MegaRAID controller's firmware (`drivers/scsi/megaraid/megaraid_sas.h`; FreeBSD `mfireg.h`, illumos
+//! `mfi_ld.h`, QEMU `mfi.h` for volumes): little-endian structures by their offsets, and the fields in them that name a
+//! part.
 
 pub mod arrays;
 mod bytes;
@@ -24,9 +24,9 @@ const LIMIT_SPANS: u8 = 8;
 /// Numbers that mean no device and no slot.
 const NO_DEVICE: u16 = 0xffff;
 const NO_SLOT: u8 = 0xff;
-/// What a SAS address has.
+/// Length of a SAS address.
 const ADDRESS_BYTES: usize = 8;
-/// What a structure keeps of page 83h.
+/// Number of bytes of page 83h that a structure keeps.
 const PAGE_83_BYTES: usize = 64;
 
 /// `struct megasas_ctrl_info`.
@@ -116,7 +116,7 @@ pub struct Controller {
     pub memory_uncorrectable_errors: Option<u16>,
 }
 
-/// What standard INQUIRY data contain.
+/// Content of standard INQUIRY data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inquiry {
     /// Vendor identification.
@@ -159,7 +159,7 @@ pub struct Drive<'a> {
     pub state: Option<u16>,
     /// `enum MR_PD_TYPE`.
     pub interface: Option<u16>,
-    /// Whether it has the configuration of a different controller.
+    /// True if it has the configuration of a different controller.
     pub is_foreign: Option<bool>,
     /// Progress of a rebuild.
     pub rebuild_percent: Option<u8>,
@@ -203,7 +203,7 @@ pub struct Volume<'a> {
     pub primary_level: u8,
     /// Secondary RAID level of DDF.
     pub secondary_level: u8,
-    /// How many spans it has.
+    /// Number of spans.
     pub n_spans: u8,
     /// The array of each span; `None` if the structure ends before.
     pub arrays: Option<Vec<u16>>,
@@ -297,7 +297,7 @@ fn rebuild_percent(info: &[u8]) -> Option<u8> {
     is_active.then(|| u8::try_from(progress * 100 / 0xffff).ok()).flatten()
 }
 
-/// How many volumes the list of volumes announces.
+/// Number of volumes that the list of volumes announces.
 #[must_use]
 pub fn n_volumes(answer: &[u8]) -> Option<usize> {
     usize::try_from(u32_at(answer, 0)?).ok()
@@ -337,7 +337,7 @@ fn page_83(at: usize) -> Range<usize> {
     at..at + PAGE_83_BYTES
 }
 
-/// What names a drive, enclosure or volume in the answer to `question`: `controller`, `drives`,
+/// Lists the places that name a drive, enclosure or volume in the answer to `question`: `controller`, `drives`,
 /// `drive-<id>`, `drive-<id>-page-<code>`, `volume-<id>`.
 #[must_use]
 pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {

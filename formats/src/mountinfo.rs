@@ -17,11 +17,11 @@ use crate::{Field, Kind};
 pub struct Mount {
     /// `major:minor` of the file system, e.g. `8:1`; `None` in `mounts`, which does not contain it.
     pub device_number: Option<String>,
-    /// Where it is mounted.
+    /// Its mount point.
     pub mount_point: String,
     /// Type of the file system, e.g. `xfs`.
     pub filesystem: String,
-    /// What is mounted, as the file system names it, e.g. `/dev/sda1`; `None` where it has no source.
+    /// The mounted device, as the file system names it, e.g. `/dev/sda1`; `None` where it does not have a source.
     pub source: Option<String>,
 }
 
@@ -81,8 +81,8 @@ fn parse_mounts_line(line: &str) -> Option<Mount> {
     Some(Mount { device_number: None, mount_point, filesystem, source })
 }
 
-/// What a `mountinfo` or `mounts` file reveals: the servers of network file systems, in the source
-/// (`filer:/export`, `//filer/share`) and in the options (`addr=`), and who mounted them.
+/// Lists the places in a `mountinfo` or `mounts` file that reveal something: the servers of network file systems, in
+/// the source (`filer:/export`, `//filer/share`) and in the options (`addr=`), and who mounted them.
 #[must_use]
 pub fn fields(text: &str) -> Vec<Field> {
     let mut fields = Vec::new();

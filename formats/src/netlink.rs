@@ -20,7 +20,7 @@ pub const DONE: u16 = 3;
 /// `NLM_F_DUMP_INTR`: the list changed while it was dumped.
 pub const DUMP_INTERRUPTED: u16 = 0x10;
 
-/// One message: its type, its flags and what follows the header.
+/// One message: its type, its flags and the bytes after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `nlmsg_type`.
@@ -29,7 +29,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// Everything after the header.
     pub payload: &'a [u8],
-    /// Where `payload` begins in the bytes that were walked.
+    /// Offset of `payload` in the bytes that were walked.
     pub at: usize,
 }
 
@@ -66,7 +66,7 @@ pub struct Attribute<'a> {
     pub kind: u16,
     /// The value; nested attributes are walked with [`attributes`] again.
     pub value: &'a [u8],
-    /// Where `value` begins in the bytes that were walked.
+    /// Offset of `value` in the bytes that were walked.
     pub at: usize,
 }
 
@@ -89,7 +89,7 @@ impl Attribute<'_> {
         self.value.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
     }
 
-    /// The value as text up to its first NUL; what is not UTF-8 is escaped. `None` if empty.
+    /// The value as text up to its first NUL; bytes that are not UTF-8 are escaped. `None` if empty.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         text(self.value)
@@ -109,8 +109,7 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
-/// Where the values of the attributes `kind` lie in the messages of `bytes`, after a header of
-/// `header_bytes`.
+/// Places of the values that attributes `kind` have in the messages of `bytes`, after a header of `header_bytes`.
 #[must_use]
 pub fn spans(bytes: &[u8], header_bytes: usize, kind: u16) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -170,7 +169,7 @@ pub struct NextHop<'a> {
     pub header: &'a [u8],
     /// The attributes, walked with [`attributes`].
     pub attributes: &'a [u8],
-    /// Where `attributes` begins in the bytes that were walked.
+    /// Offset of `attributes` in the bytes that were walked.
     pub at: usize,
 }
 

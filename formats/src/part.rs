@@ -76,7 +76,7 @@ impl PartKind {
     }
 }
 
-/// What the text of a part has besides its name.
+/// A detail in the text of a part, in addition to its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
     /// The serial number.
@@ -108,11 +108,11 @@ impl fmt::Display for Detail {
 pub struct PartId {
     /// Its kind.
     pub kind: PartKind,
-    /// What distinguishes it from all parts of its kind, e.g. `sda`, `0000:3b:00.0`.
+    /// Key that distinguishes it from all parts of its kind, e.g. `sda`, `0000:3b:00.0`.
     pub key: String,
-    /// What people call it, e.g. `sda`, `slot 4`.
+    /// Name that people use, e.g. `sda`, `slot 4`.
     pub name: String,
-    /// Where it is, and which one.
+    /// Details of its place and identity.
     pub details: Vec<Detail>,
 }
 
@@ -146,7 +146,7 @@ impl PartId {
         PartId { details: details.into_iter().collect(), ..self }
     }
 
-    /// Whether both are the same part, whatever is known of its place.
+    /// True if both are the same part, even if different details of its place are known.
     #[must_use]
     pub fn is(&self, other: &PartId) -> bool {
         (self.kind, &self.key) == (other.kind, &other.key)
@@ -180,7 +180,7 @@ impl PartId {
         self
     }
 
-    /// Whether the text has the detail behind the brackets instead of in them.
+    /// True if the text has the detail behind the brackets instead of in them.
     fn is_behind(&self, detail: &Detail) -> bool {
         let is_controller = matches!(detail, Detail::Controller(_));
         self.kind == PartKind::Nvdimm || (self.kind == PartKind::RaidVolume && is_controller)

@@ -1,4 +1,4 @@
-//! Which partitions coreos-installer keeps: patterns of labels and ranges of numbers (`--save-partlabel`,
+//! Partitions that coreos-installer keeps: patterns of labels and ranges of numbers (`--save-partlabel`,
 //! `--save-partindex`; `src/install.rs`, `parse_partition_filters`).
 //!
 //! Patterns are those of Rust's `glob` crate, which coreos-installer uses: `?`, `*`, `[a-z]` and `[!a-z]`, with case.
@@ -20,7 +20,7 @@ impl Filter {
     /// The filters of an instruction. Commas separate several in one text.
     ///
     /// # Errors
-    /// In words: which text is no pattern or range.
+    /// A message that names the text that is not a pattern or range.
     pub fn parse_all(labels: &[String], indexes: &[String]) -> Result<Vec<Filter>, String> {
         let split = |texts: &[String]| -> Vec<String> {
             texts.iter().flat_map(|text| text.split(',').map(str::to_owned)).collect()
@@ -35,7 +35,7 @@ impl Filter {
         labels.chain(indexes).collect()
     }
 
-    /// Whether the partition with this number and label is kept.
+    /// True if the partition with this number and label is kept.
     #[must_use]
     pub fn matches(&self, number: u32, label: &str) -> bool {
         match self {

@@ -2,16 +2,16 @@
 
 use crate::text::is_visible;
 
-/// Where [`literal`] cuts a text, below every limit of a pattern.
+/// Length to which [`literal`] cuts a text, below every limit of a pattern.
 const LITERAL_BYTES: usize = 1000;
 
-/// Whether `text` fits `pattern`. Every `*` stands for any number of characters; nothing else is special.
+/// True if `text` fits `pattern`. Every `*` stands for any number of characters; nothing else is special.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     fits(pattern.split('*'), text, |piece, text| text.strip_prefix(piece))
 }
 
-/// The same with `?` for any character and `\` before a plain one. ASCII letters have no case.
+/// The same with `?` for any character and `\` before a plain one. ASCII letters match in either case.
 #[must_use]
 pub fn matches_any_case(pattern: &str, text: &str) -> bool {
     let mut is_escaped = false;
@@ -23,8 +23,8 @@ pub fn matches_any_case(pattern: &str, text: &str) -> bool {
     fits(pieces, text, after_any_case)
 }
 
-/// Whether `text` consists of the pieces, with any text between two of them; `after` returns what follows a piece at the
-/// start of a text.
+/// True if `text` consists of the pieces, with any text between two of them; `after` strips a piece from the start of a
+/// text and returns the rest.
 fn fits<'a, 'b>(
     mut pieces: impl Iterator<Item = &'a str>,
     text: &'b str,

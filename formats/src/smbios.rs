@@ -1,4 +1,4 @@
-//! The SMBIOS table (DSP0134 3.7): its structures, their strings, and what in them names the machine.
+//! The SMBIOS table (DSP0134 3.7): its structures, their strings, and the values in them that name the machine.
 //!
 //! smbios-lib splits the table into structures, checks every length against the bytes, stops at the
 //! first structure that does not fit, and names the fields of each type: [`types`]. Here are whether
@@ -17,7 +17,7 @@ use smbioslib::{
 
 use crate::text::escape_non_utf8;
 
-/// `End of Table` (DSP0134, section 7.45); what follows is not a structure.
+/// `End of Table` (DSP0134, section 7.45); the bytes after it are not a structure.
 pub const END_OF_TABLE: u8 = 127;
 
 /// The parsed table.
@@ -25,8 +25,8 @@ pub const END_OF_TABLE: u8 = 127;
 pub struct Smbios {
     /// Version as major and minor number; `None` without a readable entry point.
     pub version: Option<(u8, u8)>,
-    /// Whether the table has its end, and nothing says that there are structures after it. Otherwise the
-    /// structures are facts all the same, but how many there are, and sums over them, are unknown.
+    /// True if the table has its end, and nothing announces structures after it. Otherwise the structures are facts all
+    /// the same, but their number, and sums over them, are unknown.
     pub is_complete: bool,
     /// The whole structures in table order.
     pub structures: Vec<Structure>,
@@ -55,7 +55,7 @@ impl Smbios {
 #[derive(Debug)]
 pub struct Structure {
     inner: UndefinedStruct,
-    /// Where it begins in the table.
+    /// Its offset in the table.
     at: usize,
 }
 
@@ -88,7 +88,7 @@ impl Structure {
         })
     }
 
-    /// Where the next structure begins. Two zeros end this one: that after the last string, and one more.
+    /// Offset of the next structure. Two zeros end this one: that after the last string, and one more.
     fn end(&self) -> usize {
         let n_string_bytes: usize = self.inner.strings.iter().map(|s| s.len() + 1).sum();
         self.at + self.inner.fields.len() + n_string_bytes.max(1) + 1

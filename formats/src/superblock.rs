@@ -10,13 +10,13 @@ use crate::bytes::{array, le16, le32, le64};
 use crate::guid::uuid_if_set;
 use crate::text::to_nul;
 
-/// How much of the start of a volume contains the superblock of each kind but Btrfs.
+/// Length of a volume's start that contains the superblock of every kind except Btrfs.
 pub const FIRST_BYTES: usize = 2048;
-/// Where Btrfs has its superblock.
+/// Offset of the superblock of Btrfs.
 pub const BTRFS_AT: u64 = 64 << 10;
-/// How long that is, up to the end of the label.
+/// Its length up to the end of the label.
 pub const BTRFS_BYTES: usize = 0x22b;
-/// Where Btrfs has the copies.
+/// Offsets of the copies of Btrfs.
 const BTRFS_COPIES: [u64; 2] = [64 << 20, 256 << 30];
 /// The most copies of a superblock that are listed.
 const MAX_COPIES: u64 = 4096;
@@ -45,9 +45,9 @@ pub struct Superblock {
     pub uuid: Option<String>,
     /// Size in bytes; `None` if the superblock does not contain it, or contains nonsense.
     pub size_bytes: Option<u64>,
-    /// How many devices a Btrfs has.
+    /// Number of devices of a Btrfs.
     pub n_devices: Option<u64>,
-    /// Where the copies lie that must exist.
+    /// Offsets of the copies that must exist.
     pub copies: Vec<u64>,
     /// The offset of magic and UUID in each copy, and their bytes.
     pub marks: [(u64, Vec<u8>); 2],

@@ -9,7 +9,7 @@ use crate::octal;
 pub struct SwapArea {
     /// Path of the device or file, e.g. `/dev/sda2`.
     pub path: String,
-    /// Whether it is a block device, not a file; `None` where the line does not contain its type.
+    /// True if it is a block device, not a file; `None` where the line does not contain its type.
     pub is_partition: Option<bool>,
 }
 

@@ -28,7 +28,7 @@ pub struct DiskTcg {
 }
 
 impl DiskTcg {
-    /// What prevents writing to the disk, in words.
+    /// Reason that prevents writing to the disk; `None` if there is none.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let by = match self.standards.join(", ") {
@@ -46,7 +46,7 @@ impl DiskTcg {
 
 const HEADER_BYTES: usize = 48;
 
-/// Whether the answer to protocol 00h lists protocol 01h, of TCG (SPC-5, protocol 00h).
+/// True if the answer to protocol 00h lists protocol 01h, of TCG (SPC-5, protocol 00h).
 #[must_use]
 pub fn is_listed(protocols: &[u8]) -> bool {
     let list = protocols.split_at_checked(8).map(|(header, rest)| {
@@ -59,7 +59,7 @@ pub fn is_listed(protocols: &[u8]) -> bool {
 /// Parses the answer to Level 0 Discovery.
 ///
 /// # Errors
-/// In words: what is wrong with it.
+/// A description of its fault.
 pub fn level_0(answer: &[u8]) -> Result<DiskTcg, String> {
     let (header, rest) =
         answer.split_at_checked(HEADER_BYTES).ok_or_else(|| format!("{} bytes", answer.len()))?;

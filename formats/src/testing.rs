@@ -1,5 +1,5 @@
-//! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), what ATA disks
-//! (ACS-4) and self-encrypting ones (TCG) report, and damaged input of every kind.
+//! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), reports of ATA disks
+//! (ACS-4) and self-encrypting ones (TCG), and damaged input of every kind.
 
 /// A message of type `kind` with `payload`.
 pub(crate) fn message(kind: u16, payload: &[u8]) -> Vec<u8> {

@@ -1,8 +1,8 @@
-//! Text made of what a machine holds: bytes that are not UTF-8 (RFC 3629), and quotations for messages.
+//! Text made from a machine's data: bytes that are not UTF-8 (RFC 3629), and quotations for messages.
 
 use std::ops::Range;
 
-/// Quotes what was found in a file, cut to a length that a console line can hold.
+/// Quotes text from a file, cut to a length that a console line can hold.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let cut: String = text.chars().take(80).collect();
@@ -10,7 +10,7 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{dots}\"", cut.escape_debug())
 }
 
-/// How similar two names must be for one to be suggested for the other: `disc` for `disk`, `vmi` for `vim`.
+/// Least similarity of two names for one to be suggested for the other: `disc` for `disk`, `vmi` for `vim`.
 const LEAST_SIMILARITY: f64 = 0.5;
 
 /// The known name that is most similar to `name`, whatever its case; the first in the alphabet of several, and `None`
@@ -25,7 +25,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x))).map(|(_, known)| known)
 }
 
-/// Whether a reader sees the character, and a file of YAML can have it as it is.
+/// True if a reader sees the character, and a YAML file can have it as it is.
 #[must_use]
 pub fn is_visible(character: char) -> bool {
     // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.
@@ -38,7 +38,7 @@ pub fn is_visible(character: char) -> bool {
     !character.is_control() && !is_hidden
 }
 
-/// Whether `word` is in `text` with no letter or digit next to it.
+/// True if `word` is in `text` with no letter or digit next to it.
 #[must_use]
 pub fn contains_word(text: &str, word: &str) -> bool {
     !word.is_empty()
@@ -49,7 +49,7 @@ pub fn contains_word(text: &str, word: &str) -> bool {
         })
 }
 
-/// The line at which YAML that cannot be parsed is wrong, and the likely cause in words. `at` is where the parser
+/// The line at which YAML that cannot be parsed is wrong, and the likely cause. `at` is the offset at which the parser
 /// stopped.
 ///
 /// Only keys are quoted: a value, or a line without a key, may be a secret.
@@ -72,7 +72,7 @@ pub fn wrong_line(text: &str, at: Option<usize>) -> Option<(usize, String)> {
     Some((line, format!("{subject}{cause}")))
 }
 
-/// Whether the value of the first line begins with a quotation mark or bracket that no line closes.
+/// True if the value of the first line begins with a quotation mark or bracket that no line closes.
 fn is_open(lines: &[(&str, usize)]) -> bool {
     let value = lines.first().and_then(|(line, _)| key(line)).map(|(_, value)| value);
     let close = match value.and_then(|value| value.chars().next()) {
@@ -98,7 +98,7 @@ fn key(line: &str) -> Option<(&str, &str)> {
 const NOT_CLOSED: &str =
     "a quotation mark or bracket of its value is not closed, or text follows it";
 
-/// Why a line of YAML is probably wrong: it, its value if it has a key, and the line before it.
+/// Likely fault in a line of YAML, by the line, its value if it has a key, and the line before it.
 fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
     if line.trim_start_matches(' ').starts_with('\t') {
@@ -138,7 +138,7 @@ pub fn repeated_key(message: &str) -> Option<String> {
     Some(format!("{key}{place}"))
 }
 
-/// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
+/// Makes text from bytes: those that are not UTF-8 become `\xNN`.
 #[must_use]
 pub fn escape_non_utf8(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -165,7 +165,7 @@ pub fn to_nul(bytes: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Where `part`, which was cut out of `whole`, lies in it; an empty range if it was not.
+/// Place of `part` in `whole`, from which it was cut; an empty range if it was not.
 #[must_use]
 pub fn span_in(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
@@ -173,8 +173,8 @@ pub fn span_in(whole: &str, part: &str) -> Range<usize> {
     if is_within { start..start + part.len() } else { 0..0 }
 }
 
-/// How deep the brackets and braces of JSON or YAML are nested at most. Those within quotes and comments do not
-/// count, nor does a closing one end what was opened outside. What is not certain counts: a quotation that goes on
+/// Maximum depth to which the brackets and braces of JSON or YAML are nested. Those within quotes and comments do not
+/// count, nor does a closing one end one that was opened outside. In doubt a bracket counts: a quotation that goes on
 /// in the next line may be a mark in a block of text, so brackets that open there do.
 ///
 /// A text with more than `MAX_OPENING` brackets counts as nested so deep: quotation marks in plain text and in blocks
@@ -219,8 +219,7 @@ pub fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// Whether a quotation mark opens a quotation after these bytes. Elsewhere it is part of a plain text, such as
-/// `it's`.
+/// True if a quotation mark opens a quotation after these bytes. Elsewhere it is part of a plain text, such as `it's`.
 fn begins_value(before: u8, solid: u8) -> bool {
     let is_after_bracket = matches!(before, b'[' | b'{' | b',' | b':');
     is_after_bracket || (before.is_ascii_whitespace() && b"[{,:-?\n".contains(&solid))

@@ -13,13 +13,13 @@ pub fn decode(bytes: &[u8]) -> Option<String> {
     String::from_utf16(&units).ok().filter(|_| bytes.len().is_multiple_of(2))
 }
 
-/// The text in `bytes` with its NULs; what is no character becomes U+FFFD.
+/// The text in `bytes` with its NULs; invalid characters become U+FFFD.
 #[must_use]
 pub fn decode_lossy(bytes: &[u8]) -> String {
     characters(units(bytes)).collect()
 }
 
-/// The text in `bytes` up to the first NUL; what is no character becomes U+FFFD.
+/// The text in `bytes` up to the first NUL; invalid characters become U+FFFD.
 #[must_use]
 pub fn decode_to_nul(bytes: &[u8]) -> String {
     characters(units(bytes).take_while(|unit| *unit != 0)).collect()

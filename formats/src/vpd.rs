@@ -67,7 +67,7 @@ pub fn rotation_rpm(page: &[u8]) -> Option<u32> {
     rpm(u16::from_be_bytes(*rate))
 }
 
-/// Whether the medium rotates, from page B1h: 1 means that it does not.
+/// True if the medium rotates, from page B1h: 1 means that it does not.
 #[must_use]
 pub fn is_rotational(page: &[u8]) -> Option<bool> {
     let rate = u16::from_be_bytes(*body(page, 0xb1)?.first_chunk()?);
@@ -105,10 +105,10 @@ struct Descriptor<'a> {
     code_set: u8,
     /// Designator type: 0 vendor's own, 1 T10, 2 EUI-64, 3 NAA, 8 SCSI name.
     kind: u8,
-    /// Whether it identifies the logical unit and not a port or the target.
+    /// True if it identifies the logical unit and not a port or the target.
     is_of_unit: bool,
     bytes: &'a [u8],
-    /// Where `bytes` begins in what was walked.
+    /// Offset of `bytes` in the bytes that were walked.
     at: usize,
 }
 
@@ -117,7 +117,7 @@ fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
     walk(body(page, 0x83).unwrap_or_default())
 }
 
-/// The descriptors in what follows the header of page 83h, up to one that is longer than the rest.
+/// The descriptors after the header of page 83h, up to one that is longer than the rest.
 fn walk(body: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -135,8 +135,8 @@ fn walk(body: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
     })
 }
 
-/// The serial number in page 80h. Neither code nor length of the page is checked: what is wrong there
-/// must not keep a serial number in a capture.
+/// The serial number in page 80h. Neither code nor length of the page is checked: errors there must not keep a serial
+/// number in a capture.
 #[must_use]
 pub fn serial_fields(page: &[u8]) -> Vec<Field> {
     if page.len() <= HEADER_BYTES {
@@ -174,7 +174,7 @@ fn last_word(found: &Descriptor) -> Range<usize> {
     at + start..at + end
 }
 
-/// What follows the header of the page `code`, cut to the length that the header gives.
+/// The bytes after the header of the page `code`, cut to the length that the header gives.
 fn body(page: &[u8], code: u8) -> Option<&[u8]> {
     let (header, rest) = page.split_at_checked(HEADER_BYTES)?;
     if header[1] != code {

@@ -5,9 +5,9 @@ use crate::hex::bytes_lossy;
 
 /// Prefixes in the order in which they are removed, with the separator after each.
 const PREFIXES: [&str; 5] = ["wwn", "naa", "eui", "uuid", "0x"];
-/// What separates a prefix from the digits, or digits from each other.
+/// Characters that separate a prefix from the digits, or digits from each other.
 const SEPARATORS: [char; 4] = ['.', ':', '-', '_'];
-/// How the device mapper's UUID of a multipath device begins (`multipath-tools`, `libmultipath/defaults.h`).
+/// Prefix of the device mapper's UUID of a multipath device (`multipath-tools`, `libmultipath/defaults.h`).
 const MULTIPATH: &str = "mpath-";
 
 /// A WWN in the forms in which it is written.
@@ -68,7 +68,7 @@ pub fn naa_in_text(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether two spellings have the same digits, all of them: the volumes of an array may share the first 16.
+/// True if two spellings have the same digits, all of them: the volumes of an array may share the first 16.
 #[must_use]
 pub fn is_equal(one: &str, other: &str) -> bool {
     let full = |text: &str| forms(text).map(|forms| forms.full);
@@ -78,7 +78,7 @@ pub fn is_equal(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether two spellings mean the same WWN. A WWN of 32 digits and its first 16 are the same.
+/// True if two spellings mean the same WWN. A WWN of 32 digits and its first 16 are the same.
 #[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {
     match (forms(one), forms(other)) {
@@ -91,7 +91,7 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether an identifier consists of zeros or of `f` only, in any spelling, and so identifies nothing.
+/// True if an identifier consists of zeros or of `f` only, in any spelling, and so identifies nothing.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
     let digits = without_prefixes(text);
@@ -107,8 +107,8 @@ pub fn of_multipath(uuid: &str) -> Option<String> {
     (matches!(wwn.len(), 16 | 32) && forms(wwn).is_some()).then(|| wwn.to_owned())
 }
 
-/// Whether the device mapper's UUID is that of a multipath device; partitions of one are mappings of
-/// their own (`part1-mpath-…`).
+/// True if the device mapper's UUID belongs to a multipath device; its partitions are separate mappings
+/// (`part1-mpath-…`).
 #[must_use]
 pub fn is_multipath(uuid: &str) -> bool {
     uuid.starts_with(MULTIPATH)
@@ -122,7 +122,7 @@ pub fn multipath_partition(part: &str, whole: &str) -> Option<u32> {
     maker.strip_prefix("part")?.parse().ok().filter(|_| of == whole && is_multipath(whole))
 }
 
-/// What `scsi_id(8)` prints, in the device mapper's UUID of a multipath device or a partition of one.
+/// The output of `scsi_id(8)`, in the device mapper's UUID of a multipath device or a partition of one.
 #[must_use]
 pub fn multipath_id(uuid: &str) -> Option<&str> {
     Some(uuid.split_once(MULTIPATH)?.1)
@@ -138,17 +138,17 @@ pub fn of_wwid(wwid: &str) -> Option<String> {
     ["eui.", "nvme.", "uuid."].iter().any(|kind| wwid.starts_with(kind)).then(|| wwid.to_owned())
 }
 
-/// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 of
-/// model, 20 of serial number (SAT-4, ATA Information of page 83h).
+/// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 for the model, 20 for
+/// the serial number (SAT-4, ATA Information of page 83h).
 #[must_use]
 pub fn ata_serial(wwid: &str) -> Option<String> {
     let serial = wwid.strip_prefix("t10.ATA     ")?.get(40..)?.trim();
     (!serial.is_empty()).then(|| serial.to_owned())
 }
 
-/// What a `wwid` without a WWN ends with, which is all or the end of a serial number: `t10.` of any
-/// vendor, where the columns are not known, or NVMe's `nvme.<vendor>-<serial>-…` in hexadecimal
-/// (`nvme_get_unique_id`, `drivers/nvme/host/sysfs.c`).
+/// End of a `wwid` without a WWN, which is all or the end of a serial number: `t10.` of any vendor, where the columns
+/// are not known, or NVMe's `nvme.<vendor>-<serial>-…` in hexadecimal (`nvme_get_unique_id`,
+/// `drivers/nvme/host/sysfs.c`).
 #[must_use]
 pub fn serial_of_wwid(wwid: &str) -> Option<String> {
     let serial = match wwid.strip_prefix("nvme.") {

@@ -1,4 +1,4 @@
-//! Where the blocks of an xz file begin and end ("The .xz File Format" 1.2.1, §2 and §3.1).
+//! Places of the blocks in an xz file ("The .xz File Format" 1.2.1, §2 and §3.1).
 //!
 //! A block that several threads packed names both of its sizes, so that a reader can skip it.
 
@@ -46,7 +46,7 @@ pub fn block(stream_header: &[u8], header: &[u8]) -> Option<Block> {
     Some(Block { body_bytes, unpacked_bytes })
 }
 
-/// A number of seven bits in each byte, the lowest first, and what follows it.
+/// Parses a number with seven bits in each byte, the lowest first; returns it and the rest.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {

@@ -10,26 +10,26 @@ const LISTS: u32 = 20;
 /// A label begins with the encoding, and each list with its version and flags.
 const ENCODING_BYTES: usize = 4;
 const LIST_HEADER_BYTES: usize = 8;
-/// More pairs than these are no plausible label.
+/// Maximum number of plausible pairs in a label.
 const MAX_PAIRS: usize = 64;
 
-/// What a label says about its pool.
+/// Statements of a label about its pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Label {
     /// Name of the pool.
     pub pool: Option<String>,
     /// Number of the pool.
     pub pool_guid: Option<u64>,
-    /// How many top-level devices the pool stores its data across.
+    /// Number of top-level devices across which the pool stores its data.
     pub n_top_level: Option<u64>,
     /// The kind of top-level device that this one belongs to: `disk` if it is one itself, otherwise `mirror`, `raidz`, …
     pub kind: Option<String>,
-    /// How many devices that one consists of, unless it is a `disk`.
+    /// Number of devices in that one, unless it is a `disk`.
     pub n_children: Option<u64>,
 }
 
 impl Label {
-    /// How many devices the pool has at least; `None` if the label does not say, as that of a spare.
+    /// Least number of devices in the pool; `None` if the label does not contain it, as that of a spare.
     #[must_use]
     pub fn least_devices(&self) -> Option<u64> {
         let n_here = match self.kind.as_deref()? {

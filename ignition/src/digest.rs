@@ -27,7 +27,7 @@ pub fn verify_hash(bytes: &[u8], expected: &str) -> Result<(), Refusal> {
     refuse(format!("{found} over {} bytes", bytes.len()), expected.to_ascii_lowercase())
 }
 
-/// Checks that `text` has the form of a hash; the error is the expected form in words.
+/// Checks that `text` has the form of a hash; the error describes the expected form.
 pub(crate) fn check_form(text: &str, sha256_allowed: bool) -> Result<(), &'static str> {
     match Algorithm::of(text) {
         Some(Algorithm::Sha512) => return Ok(()),

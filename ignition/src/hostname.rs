@@ -32,7 +32,7 @@ pub fn add_hostname(config: &mut Value, name: &str) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Whether the config has a file, directory or link at the path of the host's name.
+/// True if the config has a file, directory or link at the path of the host's name.
 fn has_hostname(config: &Value) -> bool {
     let lists = ["files", "directories", "links"];
     let entries = lists.iter().filter_map(|list| config["storage"][list].as_array()).flatten();

@@ -1,10 +1,10 @@
 //! Merges a config into another one as Ignition merges a child into its parent (coreos/ignition, `config/merge` and the
 //! `Key`, `IgnoreDuplicates` and `MergedKeys` functions of `config/v3_*/types`).
 //!
-//! A value of the child replaces that of the parent; objects are merged key by key. Entries of most lists have a key,
-//! e.g. the path of a file: entries with the same key are merged, the others are appended. Lists of texts are sets,
-//! except for options of programs. Files, directories and links share their keys: what is a link in the child is no
-//! longer a file of the parent.
+//! A value of the child replaces the parent's; objects are merged key by key. Entries of most lists have a key, e.g.
+//! the path of a file: entries with the same key are merged, the others are appended. Lists of texts are sets, except
+//! for options of programs. Files, directories and links share their keys: a link in the child is no longer a file of
+//! the parent.
 
 use serde_json::{Map, Value};
 

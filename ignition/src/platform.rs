@@ -1,4 +1,4 @@
-//! Which platforms Ignition supports: with another one, a boot that runs Ignition ends in the emergency shell.
+//! Platforms that Ignition supports: with another one, a boot that runs Ignition ends in the emergency shell.
 //!
 //! Source: Ignition `docs/supported-platforms.md` and `internal/platform`.
 
@@ -9,7 +9,7 @@ const PLATFORMS: &str = "akamai aliyun applehv aws azure azurestack brightbox cl
      file gcp hetzner hyperv ibmcloud kubevirt metal nutanix nvidiabluefield openstack oraclecloud packet powervs \
      proxmoxve qemu scaleway upcloud virtualbox vmware vultr zvm";
 
-/// A warning for an id that Ignition does not know. A newer Ignition may know more, so it is no error.
+/// A warning for an id that Ignition does not know. A newer Ignition may know more, so it is not an error.
 #[must_use]
 pub fn warning(platform: &str) -> Option<String> {
     (!PLATFORMS.split(' ').any(|known| known == platform)).then(|| {

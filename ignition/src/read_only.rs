@@ -1,5 +1,5 @@
-//! Where Ignition cannot write on CoreOS, or what it writes is lost: a config that does so is valid, and the boot ends in
-//! the emergency shell, or in a system without the file.
+//! Places where Ignition cannot write on CoreOS, or where its files are lost: a config that does so is valid, and the
+//! boot ends in the emergency shell, or in a system without the file.
 //!
 //! `/usr` is mounted read-only (`ostree-prepare-root(1)`), and no folder can be added at the top: the one of the
 //! deployment is immutable (`ostree-admin-deploy(1)`), and that of a live system is a squashfs. Other folders at the top

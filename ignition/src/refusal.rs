@@ -1,13 +1,13 @@
-//! Why a config is refused, and what is odd in one that is not.
+//! Reasons to refuse a config, and warnings about one that is accepted.
 
 use std::fmt;
 
 /// Something in an accepted config that the author probably did not mean.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Warning {
-    /// Where, e.g. `$.systemd.units.0.enable`.
+    /// Place in the JSON, e.g. `$.systemd.units.0.enable`.
     pub path: String,
-    /// What, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
+    /// Text of the warning, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
     pub message: String,
 }
 
@@ -20,11 +20,11 @@ impl fmt::Display for Warning {
 /// Something in a config that Ignition would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Problem {
-    /// Where in the JSON, e.g. `$.storage.files.0.mode`; empty for a digest.
+    /// Place in the JSON, e.g. `$.storage.files.0.mode`; empty for a digest.
     pub path: String,
-    /// What was found, quoted and shortened, e.g. `"0644"`.
+    /// The value found, quoted and shortened, e.g. `"0644"`.
     pub found: String,
-    /// What was expected, in words.
+    /// Description of the expected value.
     pub expected: String,
 }
 
@@ -60,14 +60,14 @@ impl Code {
     }
 }
 
-/// Why a config is refused: a stable code and at least one problem.
+/// Refusal of a config: a stable code and at least one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Stable code.
     pub code: Code,
-    /// What is wrong; at most [`Refusal::MAX_PROBLEMS`].
+    /// Faults in the config; at most [`Refusal::MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// How many more problems were found.
+    /// Number of further problems.
     pub n_more: usize,
 }
 

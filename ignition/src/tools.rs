@@ -35,7 +35,7 @@ pub(crate) fn butane() -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
-/// What the real `ignition-validate` (2.14, spec up to 3.3.0) says; `None` when it is not installed.
+/// Output of the real `ignition-validate` (2.14, spec up to 3.3.0); `None` when it is not installed.
 pub(crate) fn ignition_validate(config: &str) -> Option<Result<String, String>> {
     let output = run("ignition-validate", &["-"], config.as_bytes())?;
     let text = format!(

@@ -77,7 +77,7 @@ fn authority_form(authority: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether every `%` is followed by two hex digits.
+/// True if every `%` is followed by two hex digits.
 fn percent_ok(text: &str) -> bool {
     text.split('%')
         .skip(1)

@@ -96,7 +96,7 @@ fn link(machine: &Machine, path: &str, part: PartId, names: &[&str]) -> Counters
     Counters { part, code: "nic.link_errors", values: values.collect(), least_rate: 0 }
 }
 
-/// How long each package and its cores were slowed down because of heat.
+/// Times for which each package and its cores were slowed down because of heat.
 fn heat(machine: &Machine, inventory: &Inventory) -> Vec<Counters> {
     let mut all = Vec::new();
     for package in inventory.cpu.iter().flat_map(|cpu| &cpu.packages) {

@@ -18,7 +18,7 @@ impl CpuSet {
     /// Parses a list such as `0-3,8`; an empty text is the empty set.
     ///
     /// # Errors
-    /// If the text is no such list, or a number is above 16383.
+    /// If the text is not such a list, or a number is above 16383.
     pub fn parse(text: &str) -> Result<CpuSet, &'static str> {
         const EXPECTED: &str = "a list of numbers and ranges such as 0-3,8";
         let mut set = CpuSet::default();
@@ -37,7 +37,7 @@ impl CpuSet {
     /// Parses a mask of hexadecimal words such as `00000000,0000000f`.
     ///
     /// # Errors
-    /// If the text is no such mask.
+    /// If the text is not such a mask.
     pub fn parse_mask(text: &str) -> Result<CpuSet, &'static str> {
         const EXPECTED: &str =
             "hexadecimal words of 32 bits with commas, such as 00000000,0000000f";
@@ -78,19 +78,19 @@ impl CpuSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set has no members.
+    /// True if the set does not have any members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Whether `number` is in the set.
+    /// True if `number` is in the set.
     #[must_use]
     pub fn contains(&self, number: u32) -> bool {
         self.words.get(number as usize / 64).is_some_and(|word| word & bit(number) != 0)
     }
 
-    /// Whether every number of `other` is in the set.
+    /// True if every number of `other` is in the set.
     #[must_use]
     pub fn contains_all(&self, other: &CpuSet) -> bool {
         other.difference(self).is_empty()

@@ -1,4 +1,4 @@
-//! Devices without a section of their own: serial ports, watchdogs, TPM, sensors, power supplies.
+//! Devices without their own section: serial ports, watchdogs, TPM, sensors, power supplies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use crate::kernel_messages::{Message, kernel_text};
 use crate::pci_address::is_pci_address;
 
 const MARK: &str = "[Hardware Error]:";
-/// How the lines begin that are kept: severity, unit and part. Others contain addresses of memory and serial numbers.
+/// Prefixes of the lines that are kept: severity, unit and part. Others contain addresses of memory and serial numbers.
 const KEPT: [&str; 10] = [
     "event severity: ",
     "Error ",
@@ -89,7 +89,8 @@ impl<'a> FirmwareReport<'a> {
         }
     }
 
-    /// What the error means; `None` if nothing, as for an error that a `PCIe` link or a processor corrected.
+    /// The fault that the error shows; `None` if it is not a fault, as an error that a `PCIe` link or a processor
+    /// corrected.
     pub(crate) fn message(&self) -> Option<Message<'_>> {
         let is_corrected = match self.severity {
             "corrected" => true,
@@ -113,7 +114,7 @@ impl<'a> FirmwareReport<'a> {
 mod tests {
     use super::*;
 
-    /// Code and subject of what a report with these lines means.
+    /// Code and subject of the faults in a report with these lines.
     fn found(lines: &[&str]) -> Vec<(&'static str, Option<String>)> {
         let record = |line: &&str| format!("2,900,7000000,-;{{1}}[Hardware Error]: {line}\n");
         let log: String = lines.iter().map(record).collect();

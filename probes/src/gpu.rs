@@ -210,9 +210,8 @@ fn parse_kind(word: &str) -> Option<CardKind> {
     }
 }
 
-/// `mem_info_vram_total` of amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), else the memory
-/// banks of the compute node. BARs are no measure, because they may
-/// cover only a part of the memory.
+/// `mem_info_vram_total` of amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), else the memory banks of the compute
+/// node. BARs are not a measure, because they may cover only a part of the memory.
 fn memory_bytes(machine: &Machine, device: &PciDevice, nodes: &[ComputeNode]) -> Option<u64> {
     if device.driver.as_deref() != Some("amdgpu") {
         return None;

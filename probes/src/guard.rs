@@ -1,4 +1,4 @@
-//! Runs work on a thread of its own, so that a panic costs only that work.
+//! Runs work on a separate thread, so that a panic costs only that work.
 //!
 //! The shipped binary does not unwind: the tables and code for it were a fifth of its size. So a panic is
 //! reported to the caller that waits for the work, and its thread sleeps for the rest of the run. Where

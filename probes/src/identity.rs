@@ -20,8 +20,8 @@ pub struct Identifier {
     pub suspicious: Option<String>,
 }
 
-/// The identifiers in `inventory`: the UUID, the serial numbers of product, baseboard and chassis,
-/// the permanent MACs of the ports, lowest first, and the MAC of the management controller.
+/// The identifiers in `inventory`: the UUID, the serial numbers of product, baseboard and chassis, the permanent MACs
+/// of the ports, lowest first, and the management controller's MAC.
 #[must_use]
 pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
     let product = inventory.product.as_ref();
@@ -76,7 +76,7 @@ fn unset_uuid(product: &dmi::Product) -> Option<String> {
     Some([part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?].join("-"))
 }
 
-/// Why a value should not be trusted.
+/// Reason not to trust a value.
 pub(crate) fn suspicion(value: &str) -> Option<&'static str> {
     let mut digits = value.chars().filter(char::is_ascii_alphanumeric).peekable();
     if digits.peek().is_some() && digits.all(|digit| digit == '0') {

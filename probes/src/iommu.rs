@@ -56,14 +56,14 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     (iommu != Iommu::default()).then_some(iommu)
 }
 
-/// Whether the IORT of an Arm machine has an SMMU; other nodes describe interrupt routing (Arm DEN 0049,
-/// tables 2 to 4: number of nodes and offset of the first, then type and length of each).
+/// True if the IORT of an Arm machine has an SMMU; other nodes describe interrupt routing (Arm DEN 0049, tables 2 to 4:
+/// number of nodes and offset of the first, then type and length of each).
 fn has_smmu(machine: &Machine) -> bool {
     let table = machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
     node_types(&table).is_some_and(|types| types.iter().any(|node| matches!(node, 3 | 4)))
 }
 
-/// The types of the nodes within the table; `None` if the table has no node list.
+/// The types of the nodes within the table; `None` if it does not have a node list.
 fn node_types(table: &[u8]) -> Option<Vec<u8>> {
     const HEADER_BYTES: usize = 36;
     let number = |at: usize| Some(u32::from_le_bytes(*table.get(at..)?.first_chunk::<4>()?));

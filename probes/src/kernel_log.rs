@@ -1,4 +1,4 @@
-//! What the kernel logged about faults of the hardware since boot: `/dev/kmsg`, grouped by part.
+//! Hardware faults that the kernel has logged since boot: `/dev/kmsg`, grouped by part.
 
 use std::collections::BTreeMap;
 

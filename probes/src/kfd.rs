@@ -57,7 +57,7 @@ pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
     Vec::new()
 }
 
-/// Reads one node; `None` if it has no SIMD unit, like a CPU.
+/// Reads one node; `None` for one without SIMD units, such as a CPU.
 fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
     let text = machine.whole_text(&format!("{path}/properties"))?;
     let properties = parse(&text);

@@ -1,13 +1,13 @@
-//! Reads which hardware a machine has, from sysfs, procfs, SMBIOS, netlink and ioctl; runs no other program.
+//! Reads the hardware of a machine from sysfs, procfs, SMBIOS, netlink and ioctl; does not run any other program.
 //!
 //! ```text
 //! kernel → Machine (all I/O) → parse_… (pure) → a domain's types → Inventory → findings → faults
 //! ```
 //!
-//! One domain is one file or folder: its types, one public function, its readers and parsers, its
-//! tests. [`collect::COLLECTORS`] lists them; each has its own deadline and panic guard. A probe never
-//! fails: what is absent is `None`, what cannot be read is a [`machine::Problem`]. `FACTS.md` next
-//! to this crate's manifest lists every fact with its source and its file.
+//! One domain is one file or folder: its types, one public function, its readers and parsers, its tests.
+//! [`collect::COLLECTORS`] lists them; each has its own deadline and panic guard. A probe never fails: an absent fact
+//! is `None`, an unreadable one is a [`machine::Problem`]. `FACTS.md` next to this crate's manifest lists every fact
+//! with its source and its file.
 
 pub mod collect;
 pub mod guard;

@@ -1,8 +1,8 @@
-//! What only a running machine has: uptime, load, available memory, and what this program has used.
+//! Facts that only a running machine has: uptime, load, available memory, and the resources that this program has used.
 //!
-//! Sources: `/proc/{uptime,loadavg,meminfo}` through the crate `sysinfo`, `/proc/self/status` through
-//! `procfs`, `getrusage(2)`. `sysinfo` reads the host by itself and has no root to inject, so this file
-//! is the one reader outside of [`Machine`](crate::machine::Machine), and no replay contains its facts.
+//! Sources: `/proc/{uptime,loadavg,meminfo}` through the crate `sysinfo`, `/proc/self/status` through `procfs`,
+//! `getrusage(2)`. `sysinfo` reads the host by itself and cannot be given a root, so this file is the one reader
+//! outside of [`Machine`](crate::machine::Machine), and no replay contains its facts.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;

@@ -11,7 +11,7 @@ use crate::memory::{Dimm, Nvdimm};
 use crate::network::Interface;
 use crate::pci::PciDevice;
 
-/// A disk with its serial number and bay: what is printed on the label, and where the disk is.
+/// A disk with its serial number and bay: the text on the label, and the place of the disk.
 #[must_use]
 pub fn disk(disk: &Disk) -> PartId {
     let serial = disk.serial.clone().map(Detail::Serial);

@@ -43,7 +43,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whether `text` is a PCI address `DDDD:BB:DD.F`; the domain may be longer than four digits.
+/// True if `text` is a PCI address `DDDD:BB:DD.F`; the domain may be longer than four digits.
 #[must_use]
 pub fn is_pci_address(text: &str) -> bool {
     let hex = |part: &str, len: std::ops::RangeInclusive<usize>| {

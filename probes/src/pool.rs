@@ -16,29 +16,29 @@ use crate::guard::{self, Panic};
 
 /// If no job finishes for this long, another thread starts.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How often a signal is looked for.
+/// Interval between checks for a signal.
 const SIGNAL_POLL: Duration = Duration::from_millis(250);
-/// How long jobs are waited for after a signal: with the rest of the agent's work it ends within five seconds.
+/// Time limit for jobs after a signal: with the rest of the agent's work it ends within five seconds.
 const AFTER_SIGNAL: Duration = Duration::from_secs(1);
 const STACK_BYTES: usize = 1 << 20;
 
 /// Work for the pool.
 pub(crate) struct Job<T> {
-    /// How long it may run before it is given up.
+    /// Time limit after which it is given up.
     pub(crate) deadline: Duration,
     pub(crate) work: Work<T>,
 }
 
 pub(crate) type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
-/// How a job ended.
+/// Result of a job.
 pub(crate) struct Settled<T> {
     pub(crate) result: Result<T, Failure>,
-    /// How long it ran; zero if it never started.
+    /// Duration of its run; zero if it never started.
     pub(crate) duration: Duration,
 }
 
-/// Why a job has no result.
+/// Reason that a job has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Panicked(Panic),
@@ -72,7 +72,7 @@ pub(crate) fn run<T: Send + 'static>(
     pool.settle()
 }
 
-/// What the threads and their supervisor share.
+/// State that the threads and their supervisor share.
 struct Shared<T> {
     state: Mutex<State<T>>,
     /// Signalled when the last job is settled, and on each panic.
@@ -165,7 +165,7 @@ impl<T> State<T> {
 /// Starts the threads and watches them.
 struct Pool<T> {
     shared: Arc<Shared<T>>,
-    /// When the budget of all jobs is used up.
+    /// Time at which the budget of all jobs is used up.
     end: Instant,
     n_threads: usize,
 }
@@ -215,7 +215,7 @@ impl<T: Send + 'static> Pool<T> {
         }
     }
 
-    /// When a job is given up.
+    /// Time at which a job is given up.
     fn limit(&self, slot: &Slot<T>) -> Instant {
         slot.started.map_or(self.end, |started| self.end.min(started + slot.deadline))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-/// What udev knows about one device.
+/// udev's facts about one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UdevEntry {
     /// Properties such as `ID_SERIAL`, by name.

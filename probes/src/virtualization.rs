@@ -131,7 +131,7 @@ fn is_cloud(name: &str) -> bool {
     matches!(name, "amazon" | "google" | "alibaba")
 }
 
-/// Whether flag or bit show that a cloud's machine is no guest; `false` without either.
+/// True if a flag or bit shows that a cloud's machine is not a guest; `false` without either.
 fn is_bare(machine: &Machine, cpuinfo: &str) -> bool {
     let flags = cpuinfo_value(cpuinfo, "flags");
     match flags.filter(|_| cpuinfo_value(cpuinfo, "vendor_id").is_some()) {
@@ -196,7 +196,7 @@ fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     })
 }
 
-/// Whether the firmware identifies the machine, so that a hypervisor would be visible.
+/// True if the firmware identifies the machine, so that a hypervisor would be visible.
 fn is_described(machine: &Machine) -> bool {
     let mut dmi = DMI_FOLDERS
         .iter()
@@ -205,7 +205,7 @@ fn is_described(machine: &Machine) -> bool {
     dmi.any(|path| machine.text(&path).is_some()) || trees.any(|path| machine.text(&path).is_some())
 }
 
-/// The name of the manager of the container that the system runs in; `None` outside of a container.
+/// Name of the container manager if the system runs in a container; otherwise `None`.
 #[must_use]
 pub fn container(machine: &Machine) -> Option<String> {
     // systemd writes it if it is the first process of the container.

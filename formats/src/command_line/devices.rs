@@ -4,7 +4,7 @@
 use super::arguments;
 use crate::lvm::Volume;
 
-/// Folders of `/dev` that are no groups of volumes.
+/// Folders of `/dev` that are not groups of volumes.
 const FOLDERS: [&str; 6] = ["block", "cciss", "disk", "mapper", "md", "zvol"];
 
 /// LVM's volumes in the line, and groups as volumes without a name.

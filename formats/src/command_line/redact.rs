@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::end_of_word;
 
-/// Replaces what was removed.
+/// Placeholder for removed text.
 const REDACTED: &str = "<redacted>";
 /// A kernel's whole line is shorter (`COMMAND_LINE_SIZE`: 2048 bytes on x86 and Arm, 4096 on s390). A longer word
 /// is removed unread, since the search for URLs is quadratic in its length.
@@ -50,8 +50,8 @@ fn word_without_secrets(word: &str) -> String {
     text + &word[at..]
 }
 
-/// Where in an argument the value of a secret name begins: it goes up to the end. A value may hold names
-/// itself, as mount options do: `rootflags=username=a,password=b`.
+/// Finds the start of a secret name's value in an argument: it goes up to the end. A value may hold names itself, as
+/// mount options do: `rootflags=username=a,password=b`.
 pub(super) fn secret_value(word: &str) -> Option<usize> {
     let separators = [',', ';', '&', '?', '=', '"', ' '];
     word.match_indices('=').map(|(at, _)| at).find_map(|at| {
@@ -61,7 +61,7 @@ pub(super) fn secret_value(word: &str) -> Option<usize> {
     })
 }
 
-/// Whether the value of the argument `name` is not for others, by the name alone.
+/// True if the value of the argument `name` is not for others, by the name alone.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 4] = ["auth", "cred", "bearer", "jwt"];
@@ -76,7 +76,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || (ENDS.iter().any(|known| end.ends_with(known)) && !end.ends_with("bypass"))
 }
 
-/// Whether the value of anything that is called `name`, not only of an argument, is a password or the like.
+/// True if the value of anything that is called `name`, not only of an argument, is a password or the like.
 #[must_use]
 pub fn is_password_name(name: &str) -> bool {
     const PARTS: [&str; 5] = ["passw", "passphrase", "token", "secret", "pwhash"];
@@ -84,8 +84,8 @@ pub fn is_password_name(name: &str) -> bool {
     PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Where an argument and its value hold what looks drawn at random, whatever the argument is called: names that
-/// are signed, keys of an interface.
+/// Finds the parts of an argument and its value that look drawn at random, whatever the argument is called: signed
+/// names, an interface's keys.
 pub(super) fn tokens(word: &str) -> Vec<Range<usize>> {
     const SEPARATORS: [char; 11] = [',', ';', ':', '/', '?', '&', '=', '"', ' ', '@', '#'];
     let (name, value) = word.trim_matches('"').split_once('=').unwrap_or(("", word));
@@ -104,8 +104,8 @@ pub(super) fn tokens(word: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Base64 with letters of both cases and digits, or many hexadecimal digits that are no number of the system or
-/// of its disks.
+/// True for base64 with letters of both cases and digits, or many hexadecimal digits that do not identify the system or
+/// its disks.
 fn is_token(name: &str, part: &str) -> bool {
     const LEAST_MIXED: usize = 20;
     const LEAST_HEX: usize = 32;
@@ -127,8 +127,8 @@ fn is_dashed_uuid(part: &str) -> bool {
     part.len() == 36 && part.split('-').map(str::len).eq([8, 4, 4, 4, 12])
 }
 
-/// Whether many digits in the argument are the digest of the system that is booted, or name a disk or machine:
-/// `ostree=`, `roothash=`, `systemd.machine_id=`, `root=/dev/disk/by-id/…`.
+/// True if many digits in the argument are the digest of the booted system, or name a disk or machine: `ostree=`,
+/// `roothash=`, `systemd.machine_id=`, `root=/dev/disk/by-id/…`.
 fn is_public_number(name: &str) -> bool {
     const PARTS: [&str; 12] = [
         "ostree", "hash", "digest", "sha", "uuid", "wwid", "wwn", "_id", "root", "resume", "boot",
@@ -171,8 +171,8 @@ fn without_user(text: &str) -> String {
     }
 }
 
-/// Where `user:password` is in `user:password@host`, as proxies are given. Of memory,
-/// `<range>:<size>@<start>` is written too: what follows it there begins with a digit and is no address.
+/// Finds `user:password` in `user:password@host`, as proxies are given. Memory is also written as
+/// `<range>:<size>@<start>`: the text after its `@` begins with a digit and is not an address.
 pub(super) fn user(text: &str) -> Option<Range<usize>> {
     let (before, after) = text.rsplit_once('@')?;
     let host = after.split([':', '/', ',', '"']).next().unwrap_or_default();
@@ -187,7 +187,7 @@ pub(super) fn user(text: &str) -> Option<Range<usize>> {
     (is_host && is_user).then_some(start..before.len())
 }
 
-/// Whether the slash in `name:text/text` is one of a password and not of a path: that follows a port or nothing.
+/// True if the slash in `name:text/text` belongs to a password and not to a path: that follows a port or nothing.
 fn has_slash_in_password(text: &str) -> bool {
     let Some((name, rest)) = text.split_once(':') else { return false };
     let port = rest.split('/').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Where in the command line a secret or the name of a host is. What a value means is known by its place
-//! alone: a password may be any word or number, so that it is replaced there whatever it looks like.
+//! Places of secrets and host names in the command line. The meaning of a value is known by its place alone: a password
+//! may be any word or number, so it is replaced there whatever it looks like.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::redact::{is_secret_name, secret_value, tokens, user};
 use super::{Argument, arguments};
 use crate::{Encoding, Field, Kind};
 
-/// The ends of names of arguments whose values are names of hosts.
+/// Suffixes of argument names whose values are host names.
 const HOST_ENDS: [&str; 9] = [
     "hostname",
     "domain",
@@ -20,7 +20,7 @@ const HOST_ENDS: [&str; 9] = [
     "vncconnect",
     "connect",
 ];
-/// What is no secret: a switch, a scheme of authentication.
+/// Words that are not secrets: a switch, a scheme of authentication.
 const WORDS: [&str; 12] = [
     "yes",
     "no",
@@ -35,7 +35,7 @@ const WORDS: [&str; 12] = [
     "bearer",
     "localhost",
 ];
-/// The ends of names of files and units, which have a dot like the name of a host.
+/// Suffixes of file and unit names, which have a dot like a host name.
 const FILE_ENDS: [&str; 26] = [
     "img", "gz", "xz", "zst", "efi", "cfg", "conf", "ks", "iso", "raw", "squashfs", "ign", "json",
     "yaml", "yml", "ipxe", "txt", "pem", "crt", "ko", "service", "target", "mount", "socket",
@@ -94,8 +94,7 @@ fn key_and_value(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     }
 }
 
-/// Whether a place holds more than a switch, a number or an address; those are replaced as every address
-/// is.
+/// True if a place holds more than a switch, a number or an address; those are replaced as every address is.
 fn is_meant(line: &str, field: &Field) -> bool {
     let text = line.get(field.span.clone()).unwrap_or_default();
     let is_word = WORDS.contains(&text.to_lowercase().as_str());
@@ -155,7 +154,7 @@ fn is_address(text: &str) -> bool {
     text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
-/// Where a file system or disk is: `nfs:<host>:<path>`, `iscsi:<user>:<password>@<host>:…`.
+/// Finds the secrets in the source of a file system or disk: `nfs:<host>:<path>`, `iscsi:<user>:<password>@<host>:…`.
 fn in_source(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let mut rest = value.clone();
@@ -208,7 +207,7 @@ fn in_urls(line: &str, value: Range<usize>, fields: &mut Vec<Field>) {
     }
 }
 
-/// What follows the scheme of a URL: user and password, host, values of the query.
+/// Finds the secrets after the scheme of a URL: user and password, host, values of the query.
 fn in_url(line: &str, rest: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(rest.clone()).unwrap_or_default();
     let authority_end = rest.start + text.find(['/', '?', '#']).unwrap_or(text.len());

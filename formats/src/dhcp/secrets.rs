@@ -1,5 +1,5 @@
-//! What in a lease names the machine, its network or its domains. A name may be any word, so the
-//! option decides; addresses are found by their form.
+//! Values in a lease that name the machine, its network or its domains. A name may be any word, so the option decides;
+//! addresses are found by their form.
 
 use std::net::IpAddr;
 

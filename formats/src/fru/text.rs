@@ -25,14 +25,14 @@ pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether bytes of the type 3 are text: many makers write UTF-8, the specifications have Latin-1.
+/// True if bytes of type 3 are text: many makers write UTF-8, the specifications have Latin-1.
 #[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
 }
 
-/// Whether these are characters of Latin-1 and no UTF-8. A byte of all ones is
-/// not a character: unwritten memory is full of them.
+/// True if these are characters of Latin-1 and not UTF-8. A byte of all ones is not a character: unwritten memory is
+/// full of them.
 fn is_latin_1(bytes: &[u8]) -> bool {
     let is_character = |byte: &u8| matches!(byte, 0 | 0x20..=0x7e | 0xa0..=0xfe);
     bytes.iter().all(is_character) && std::str::from_utf8(bytes).is_err()
@@ -51,7 +51,7 @@ pub fn pack_six_bits(text: &str) -> Vec<u8> {
     packed
 }
 
-/// Two digits a byte; each value that is not a digit becomes a sign of its own.
+/// Two digits a byte; each value that is not a digit gets a distinct sign.
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
@@ -87,8 +87,8 @@ pub fn six_bits(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(of_chunk).collect()
 }
 
-/// Whether these are characters of 16 bits, as areas in other languages than English have them; many
-/// makers name another language and write ASCII all the same.
+/// True if these are characters of 16 bits, as areas in other languages than English have them; many makers name
+/// another language and write ASCII all the same.
 fn is_utf_16(bytes: &[u8]) -> bool {
     bytes.len().is_multiple_of(2) && bytes.iter().skip(1).step_by(2).any(|high| *high == 0)
 }

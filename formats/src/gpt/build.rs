@@ -4,7 +4,7 @@ use super::{Partition, SIGNATURE, header_crc32};
 use crate::crc::crc32;
 use crate::guid::Guid;
 
-/// How many entries a table has, and how large each is.
+/// Number of entries in a table, and the size of each.
 const N_ENTRIES: usize = 128;
 const ENTRY_BYTES: usize = 128;
 /// The length of a header.

@@ -1,5 +1,5 @@
-//! Which physical volumes a volume group consists of, from the metadata on one of them (LVM2
-//! `lib/format_text/layout.h`, `lib/format_text/export.c`).
+//! The physical volumes of a volume group, from the metadata on one of them (LVM2 `lib/format_text/layout.h`,
+//! `lib/format_text/export.c`).
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use crate::bytes::{le32, le64};
 
 use super::{LABEL_SECTORS, SECTOR_BYTES};
 
-/// How much of the text is needed at most: the physical volumes come first in it.
+/// Maximum length of text that is needed: the physical volumes come first in it.
 pub const MAX_TEXT_BYTES: usize = 16 << 10;
 /// Length of the header of a metadata area.
 pub const AREA_HEADER_BYTES: usize = 512;
 /// After the identifier and the size of a physical volume its areas are listed, 16 bytes each.
 const AREAS_AT: usize = 40;
 const AREA_BYTES: usize = 16;
-/// More data areas than these are no plausible list.
+/// Maximum number of plausible data areas.
 const MAX_AREAS: usize = 8;
 const MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 /// `RAW_LOCN_IGNORED`: the text of this area is out of date.
@@ -29,11 +29,11 @@ pub struct Group {
     pub id: Option<String>,
     /// The identifiers of its physical volumes.
     pub members: Vec<String>,
-    /// Whether these are all of them; `false` for a text that is cut.
+    /// True if these are all of them; `false` for a text that is cut.
     pub is_whole: bool,
 }
 
-/// Where the metadata areas of a physical volume begin, from the first bytes of the volume.
+/// Offsets of a physical volume's metadata areas, from its first bytes.
 #[must_use]
 pub fn areas(first: &[u8]) -> Vec<u64> {
     let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS);
@@ -47,8 +47,8 @@ pub fn areas(first: &[u8]) -> Vec<u64> {
     places.take_while(|at| *at != 0).take(MAX_AREAS).collect()
 }
 
-/// Where the text lies within a metadata area, by the header of the area: one or two ranges, since the area is a ring.
-/// Empty for a physical volume that belongs to no group; `None` if the header is damaged or its text out of date.
+/// Places of the text within a metadata area, by the area's header: one or two ranges, since the area is a ring. Empty
+/// for a physical volume that does not belong to a group; `None` if the header is damaged or its text out of date.
 #[must_use]
 pub fn text_ranges(header: &[u8]) -> Option<Vec<Range<u64>>> {
     let is_area = header.get(4..4 + MAGIC.len())? == MAGIC && le32(header, 60) & IGNORED == 0;

@@ -17,7 +17,7 @@ const SECTIONS: [&str; 6] = [
 const PLAIN_KEYS: [&str; 7] =
     ["contents", "format", "status", "flags", "type", "allocation_policy", "device"];
 
-/// What the metadata reveal that lie anywhere in `bytes`, whole or in part.
+/// Lists the places that reveal something in metadata anywhere in `bytes`, whole or in part.
 #[must_use]
 pub fn fields(bytes: &[u8]) -> Vec<Field> {
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ fn quoted(line: &str) -> impl Iterator<Item = (usize, &str)> {
     parts.skip(1).step_by(2)
 }
 
-/// What the value of a key reveals. A volume is also named where another one uses it.
+/// Kind of information that the value of a key reveals. A volume is also named where another one uses it.
 fn kind(key: &str, value: &str) -> Option<Kind> {
     let is_physical = value.strip_prefix("pv").is_some_and(|n| n.parse::<u16>().is_ok());
     match key {

@@ -1,5 +1,5 @@
-//! Which drives an array has: the answer to `MR_DCMD_CFG_READ`, a header of 32 bytes, arrays of 288,
-//! volumes of 256 and spares of 40 bytes (`struct mfi_config_data` of FreeBSD, illumos and QEMU).
+//! Drives of an array: the answer to `MR_DCMD_CFG_READ`, a header of 32 bytes, arrays of 288, volumes of 256 and spares
+//! of 40 bytes (`struct mfi_config_data` in FreeBSD, illumos and QEMU).
 
 use std::collections::BTreeMap;
 

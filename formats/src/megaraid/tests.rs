@@ -1,4 +1,4 @@
-//! Answers of the firmware that are damaged, and what names a part in them.
+//! Damaged answers of the firmware, and the fields that name a part in them.
 
 use super::*;
 use crate::testing::survives_any_bytes;

@@ -8,7 +8,7 @@ use crate::text::to_nul;
 
 use super::Filesystem;
 
-/// Detects what has its signature in the first 4 KiB.
+/// Detects content with a signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     let xfs = superblock::xfs(first).map(Filesystem::from).or_else(|| squashfs(first));
     let ext = || superblock::ext(first).map(Filesystem::from).or_else(|| f2fs(first));
@@ -18,7 +18,7 @@ pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     found.or_else(|| swap(first, first.get(4086..4096)?))
 }
 
-/// Detects what has its signature in 4 KiB at 32 KiB: ISO 9660 and JFS.
+/// Detects content with a signature in 4 KiB at 32 KiB: ISO 9660 and JFS.
 pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     if bytes.get(1..6)? == b"CD001" {
         // Its UUID is when it was last changed, else when it was made (ECMA-119 §8.4.26 and 8.4.27).
@@ -29,7 +29,7 @@ pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
 }
 
-/// Detects what has its signature in 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
+/// Detects content with a signature in 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
 pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     let at_64 = bytes.get(4096..)?;
     if let Some(found) = superblock::btrfs(at_64) {
@@ -49,7 +49,7 @@ pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     swap(first, bytes.get(4086..4096)?)
 }
 
-/// Sixteen digits from year to hundredth of a second; all zeros are no date.
+/// Sixteen digits from year to hundredth of a second; all zeros are not a date.
 fn iso_date(digits: &[u8]) -> Option<String> {
     let is_date =
         digits.iter().all(u8::is_ascii_digit) && digits.iter().any(|digit| *digit != b'0');

@@ -1,14 +1,14 @@
-//! Content that other disks or other hosts may need, judged by what a volume contains and by the type of its
+//! Content that other disks or other hosts may need, judged by the signature in a volume and by the type of its
 //! partition.
 //!
-//! Kinds are those of libblkid, and so of udev (`ID_FS_TYPE`): `libblkid/src/superblocks/*.c`. Types of partitions:
-//! UEFI 2.10 §5.3.3 and their owners' documentation.
+//! The kinds are those of libblkid and udev (`ID_FS_TYPE`): `libblkid/src/superblocks/*.c`. Types of partitions: UEFI
+//! 2.10 §5.3.3 and their owners' documentation.
 
 use crate::text::quote;
 
 use super::Filesystem;
 
-/// What such content is part of.
+/// Kinds of content and the larger unit to which each belongs.
 const KINDS: [(&str, &str); 25] = [
     ("bcache", POOL),
     ("bcachefs", POOL),
@@ -58,13 +58,13 @@ const TYPES: [(&str, &str); 13] = [
     ("5ce17fce-4087-4169-b7ff-056cc58473f9", "belongs to Ceph"),
 ];
 
-/// Whether the volume is part of something that other disks or hosts may need.
+/// True if the volume is part of something that other disks or hosts may need.
 #[must_use]
 pub fn is_foreign(filesystem: &Filesystem) -> bool {
     role(filesystem).is_some()
 }
 
-/// What the volume called `name` is part of, in words; `None` if nothing else needs it.
+/// Describes the unit to which the volume called `name` belongs; `None` if nothing else needs it.
 #[must_use]
 pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
     let role = role(filesystem)?;
@@ -76,7 +76,7 @@ pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
     Some(format!("{name} {role}: {kind}{label}{devices}"))
 }
 
-/// What the partition called `name` is part of by its type alone, in words.
+/// Describes the unit to which the partition called `name` belongs by its type alone.
 #[must_use]
 pub fn of_type(name: &str, type_uuid: &str) -> Option<String> {
     let (_, role) = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(type_uuid))?;

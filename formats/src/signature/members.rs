@@ -1,5 +1,5 @@
-//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads what
-//! their metadata say of the other parts.
+//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads their
+//! metadata about the other parts.
 
 use crate::bytes::{le16, le32, le64};
 use crate::guid::uuid;
@@ -10,25 +10,25 @@ use super::{Filesystem, Membership, Read, membership};
 
 /// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
 pub(super) const MD_MAGIC: u32 = 0xa92b_4efc;
-/// What the metadata of Promise's firmware RAID begin with.
+/// Start of the metadata of Promise's firmware RAID.
 pub(super) const PROMISE: &[u8] = b"Promise Technology, Inc.";
 /// Behind the checksum of a bcache superblock, `drivers/md/bcache/super.c`; a bcachefs has another.
 const BCACHE_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
 ];
-/// What the metadata of Intel's firmware RAID begin with.
+/// Start of the metadata of Intel's firmware RAID.
 pub(super) const IMSM: &[u8] = b"Intel Raid ISM Cfg Sig. ";
 pub(super) const BCACHEFS_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
 ];
 
-/// Detects what has its signature in the first 4 KiB.
+/// Detects content with a signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     let luks = superblock::luks(first).map(Filesystem::from);
     luks.or_else(|| ceph(first)).or_else(|| lvm(first)).or_else(|| md_1(first))
 }
 
-/// Detects what has its signature in the second 4 KiB.
+/// Detects content with a signature in the second 4 KiB.
 pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let magic = second.get(24..40)?;
     let id = || Some(uuid(&second[40..56]));
@@ -51,7 +51,7 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     }
 }
 
-/// Detects what has its signature in the last 128 KiB: md 0.90 and 1.0, DDF, IMSM.
+/// Detects content with a signature in the last 128 KiB: md 0.90 and 1.0, DDF, IMSM.
 pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem> {
     let n_tail = 12 << 10;
     let tail_at = (size_bytes & !4095).checked_sub(n_tail)?;

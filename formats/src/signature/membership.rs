@@ -1,5 +1,5 @@
-//! How many devices an array, volume group or pool consists of, by the metadata on one of them: what lies on several
-//! disks is lost as a whole if one of them is overwritten.
+//! Number of devices in an array, volume group or pool, by the metadata on one of them: data spread over several disks
+//! is lost as a whole if one of them is overwritten.
 
 use crate::bytes::{array, le32, le64};
 use crate::guid::uuid;
@@ -13,7 +13,7 @@ const MD_0_LEVEL_AT: usize = 28;
 const MD_0_DISKS_AT: usize = 40;
 const MD_1_LEVEL_AT: usize = 72;
 const MD_1_DISKS_AT: usize = 92;
-/// `struct imsm_super`: its numbers of disks and of volumes, and its list of disks.
+/// `struct imsm_super`: its numbers of disks and volumes, and its disk list.
 const IMSM_FAMILY_AT: usize = 40;
 const IMSM_DISKS_AT: usize = 56;
 const IMSM_VOLUMES_AT: usize = 57;
@@ -23,18 +23,18 @@ const IMSM_SERIAL_BYTES: usize = 16;
 /// `struct cache_sb_disk` of bcache: the identifier of the set.
 const BCACHE_SET_AT: usize = 56;
 
-/// What a volume is a part of.
+/// The array, volume group or pool that a volume belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// What it is a part of, in words, e.g. `volume group "vg0"`.
+    /// Its description, e.g. `volume group "vg0"`.
     pub name: String,
     /// Identifier of the whole, which every member has.
     pub whole: Option<String>,
-    /// How many members there are at least; `None` if the metadata do not say.
+    /// Least number of members; `None` if it is not in the metadata.
     pub n_members: Option<u64>,
-    /// Identifiers of the members as far as they are listed: UUIDs of physical volumes, serial numbers of drives.
+    /// Identifiers of the members as far as they are listed: UUIDs for physical volumes, serial numbers for drives.
     pub members: Vec<String>,
-    /// Whether each member contains everything, as in RAID 1 of md.
+    /// True if each member contains everything, as in RAID 1 of md.
     pub is_mirror: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn of_zfs(label: &zfs::Label) -> Membership {
     }
 }
 
-/// The drives of an Intel firmware RAID, by the last but one block of one of them (mdadm, `super-intel.c`).
+/// The drives in an Intel firmware RAID, by the last but one block of one member (mdadm, `super-intel.c`).
 pub(super) fn of_imsm(block: &[u8]) -> Option<Membership> {
     let (n_disks, n_volumes) = (*block.get(IMSM_DISKS_AT)?, *block.get(IMSM_VOLUMES_AT)?);
     // The list may go on in the block before this one.

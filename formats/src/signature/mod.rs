@@ -83,8 +83,8 @@ pub fn detect(first: &[u8], size_bytes: Option<u64>, read: &mut Read<'_>) -> Opt
         .or_else(|| filesystems::vmfs(&read(1 << 20, 512)?, &read(2 << 20, 512)?))
 }
 
-/// What the volume called `name` is part of, by what it contains, in words; `None` if nothing else needs it. `read` is as
-/// for a volume of `size_bytes` bytes; without the size its end is not read.
+/// Describes the unit to which the volume called `name` belongs, by its content; `None` if nothing else needs it.
+/// `read` is as for a volume of `size_bytes` bytes; without the size its end is not read.
 #[must_use]
 pub fn foreign_content(name: &str, size_bytes: Option<u64>, read: &mut Read<'_>) -> Option<String> {
     let first = read(0, 4096)?;

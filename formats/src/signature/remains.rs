@@ -6,11 +6,11 @@
 
 use super::members::{BCACHEFS_MAGIC, IMSM, MD_MAGIC, PROMISE, drbd, firmware_raid};
 
-/// How far before the end of a disk such metadata may begin: that of Promise is the farthest, at 1.5 MiB.
+/// Farthest distance of such metadata from the end of a disk: Promise's is the farthest, at 1.5 MiB.
 pub const REMAINS_BYTES: u64 = 2 << 20;
 
 const SECTOR_BYTES: usize = 512;
-/// What such metadata has in its first sector: the offset, the bytes, and the kind.
+/// Marks of such metadata in its first sector: the offset, the bytes, and the kind.
 const MARKS: [(usize, &[u8], &str); 12] = [
     (0, &MD_MAGIC.to_le_bytes(), "linux_raid_member"),
     (0, &MD_MAGIC.to_be_bytes(), "linux_raid_member"),
@@ -27,8 +27,8 @@ const MARKS: [(usize, &[u8], &str); 12] = [
     (0, &0x00ba_b10c_u64.to_be_bytes(), "zfs_member"),
 ];
 
-/// Finds metadata of arrays and pools in a part of a disk: the offset of the first of each kind. `is_end` says that the
-/// part reaches the end of the disk.
+/// Finds metadata of arrays and pools in a part of a disk: the first offset for each kind. `is_end` is true if the part
+/// reaches the end of the disk.
 ///
 /// Each sector is searched, and not only those at a known distance from the end: a partition that grows later ends
 /// elsewhere than the disk, and then the metadata at its end counts.

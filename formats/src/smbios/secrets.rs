@@ -1,5 +1,5 @@
-//! What in an SMBIOS table names one machine or its owner: serial numbers and asset tags, the way to
-//! the management controller, and vendor-defined strings.
+//! Values in an SMBIOS table that name one machine or its owner: serial numbers and asset tags, the way to the
+//! management controller, and vendor-defined strings.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::{Structure, structures};
 use crate::{Encoding, Field, Kind};
 
-/// Where a structure keeps the numbers of its strings for serial number and asset tag
-/// (DSP0134 3.7, §7.2 to §7.5, §7.18, §7.23, §7.40).
+/// Offsets of a structure's string numbers for serial number and asset tag (DSP0134 3.7, §7.2 to §7.5, §7.18, §7.23,
+/// §7.40).
 const SERIALS: [(u8, &[usize]); 7] = [
     (1, &[0x07]),
     (2, &[0x07, 0x08]),

@@ -42,7 +42,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// This text; empty if it is none.
+    /// This text; empty if it is not a text.
     pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
@@ -61,12 +61,12 @@ impl<'a> At<'a> {
         self.value.get(key).and_then(Value::as_i64)
     }
 
-    /// Whether the flag `key` is set and true.
+    /// True if the flag `key` is set and true.
     pub(super) fn is_true(&self, key: &str) -> bool {
         self.value.get(key) == Some(&Value::Bool(true))
     }
 
-    /// Whether the list `key` has a member.
+    /// True if the list `key` has a member.
     pub(super) fn has_items(&self, key: &str) -> bool {
         self.items(key).next().is_some()
     }

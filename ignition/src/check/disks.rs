@@ -14,7 +14,7 @@ use crate::text::shown;
 const MAX_LABEL_BYTES: usize = 36;
 /// `LUKS2_LABEL_L` without the final NUL (cryptsetup `lib/luks2/luks2.h`).
 const MAX_LUKS_LABEL_BYTES: usize = 47;
-/// RAID levels that have no spares.
+/// RAID levels without spares.
 const STRIPED: [&str; 4] = ["linear", "raid0", "0", "stripe"];
 const REDUNDANT: [&str; 11] =
     ["raid1", "1", "mirror", "raid4", "4", "raid5", "5", "raid6", "6", "raid10", "10"];
@@ -64,7 +64,7 @@ pub(super) fn luks_label(label: &str) -> Option<&'static str> {
     (label.len() > MAX_LUKS_LABEL_BYTES).then_some("at most 47 bytes")
 }
 
-/// The form of what a tang server advertises.
+/// The form of a tang server's advertisement.
 pub(super) fn advertisement(text: &str) -> Option<&'static str> {
     let is_json = text.is_empty() || serde_json::from_str::<IgnoredAny>(text).is_ok();
     (!is_json).then_some("JSON")
@@ -154,7 +154,7 @@ fn luks(at: &At<'_>, findings: &mut Findings) {
     }
 }
 
-/// Whether `clevis` has anything other than a custom config.
+/// True if `clevis` has anything other than a custom config.
 fn is_used(clevis: &At<'_>) -> bool {
     let has_threshold = clevis.int("threshold").is_some_and(|n| n != 0);
     clevis.has_items("tang") || clevis.is_true("tpm2") || has_threshold

@@ -1,10 +1,10 @@
-//! What the rules found, limited in number.
+//! Findings of the rules, limited in number.
 
 use super::at::At;
 use crate::refusal::{Code, Problem, Refusal, Warning};
 use crate::text::shown_url;
 
-/// How many warnings are kept.
+/// Maximum number of warnings that are kept.
 const MAX_WARNINGS: usize = 50;
 
 /// Collects problems and warnings while the rules walk a config.

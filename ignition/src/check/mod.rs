@@ -39,9 +39,9 @@ pub struct Checked {
     pub version: String,
     /// SHA-512 of the bytes as given, e.g. for `coreos-installer install --ignition-hash`.
     pub sha512: String,
-    /// Whether Ignition may need the network for this config: it fetches something, or contains another config.
+    /// True if Ignition may need the network for this config: it fetches something, or contains another config.
     pub may_fetch: bool,
-    /// What Ignition would accept but the author probably did not mean; unknown keys first.
+    /// Settings that Ignition would accept but the author probably did not intend; unknown keys first.
     pub warnings: Vec<Warning>,
 }
 

@@ -63,7 +63,7 @@ fn version_of(bytes: &[u8]) -> Option<String> {
     raw["ignition"]["version"].as_str().map(str::to_owned)
 }
 
-/// Names what is often sent instead of a config. The rest is not quoted: it may contain a secret.
+/// Names formats that are often sent instead of a config. The rest is not quoted: it may contain a secret.
 fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
     const FORMATS: [(&[u8], &str); 7] = [
         (b"\x1f\x8b", "compressed with gzip"),
@@ -138,8 +138,8 @@ fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
     Refusal::new(code, &cut(&path), found, expected)
 }
 
-/// The kind of what serde found. Never the value that it quotes: this is logged and posted, and a value of the wrong
-/// kind may still be a password.
+/// The kind of value that serde found. Never the value that it quotes: this is logged and posted, and a value of the
+/// wrong kind may still be a password.
 fn kind_in_words(found: &str) -> &'static str {
     const KINDS: &[(&str, &str)] = &[
         ("string", "text"),

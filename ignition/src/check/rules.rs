@@ -14,7 +14,7 @@ use crate::merge;
 use crate::text::shown;
 use crate::url::url_form;
 
-/// Keys without which Ignition, or the boot, fails: the objects, the key, what it is.
+/// Keys without which Ignition, or the boot, fails: the objects, the key, its meaning.
 const REQUIRED: [(&str, &str, &str); 8] = [
     ("ignition.config.merge.*", "source", "a URL"),
     ("ignition.security.tls.certificateAuthorities.*", "source", "a URL"),

@@ -1,4 +1,4 @@
-//! Resources: what Ignition fetches, with its compression, digest and HTTP headers.
+//! Resources that Ignition fetches, with their compression, digest and HTTP headers.
 //!
 //! Sources: Ignition `config/v3_*/types/{url,resource,verification,headers}.go`.
 
@@ -10,7 +10,7 @@ use crate::digest;
 use crate::text::shown_url;
 use crate::url::{data_url, url_form};
 
-/// Where a config has resources.
+/// Places of resources in a config.
 const RESOURCES: [&str; 6] = [
     "ignition.config.merge.*",
     "ignition.config.replace",
@@ -20,7 +20,7 @@ const RESOURCES: [&str; 6] = [
     "storage.luks.*.keyFile",
 ];
 
-/// Whether Ignition may need the network for a valid config.
+/// True if Ignition may need the network for a valid config.
 ///
 /// Source: `configNeedsNet` in Ignition `internal/exec/stages/fetch_offline/fetch-offline.go`. A config that this one
 /// merges from a data URL is not read here, and may fetch.

@@ -49,7 +49,7 @@ fn suffix(name: &str) -> Option<&str> {
     name.rsplit_once('.').map(|(_, suffix)| suffix).filter(|suffix| !suffix.contains('/'))
 }
 
-/// Checks a unit file line by line; the error is the line number and what is wrong there.
+/// Checks a unit file line by line; the error is the line number and the fault there.
 fn unit_syntax(text: &str) -> Result<(), (usize, &'static str)> {
     let mut is_in_section = false;
     let mut is_continued = false;

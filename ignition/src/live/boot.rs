@@ -1,4 +1,4 @@
-//! Kernel arguments of the live image, and what boot loaders read to pass them: iPXE, PXELINUX, GRUB.
+//! Kernel arguments of the live image, and the files that pass them to it: iPXE, PXELINUX, GRUB.
 //!
 //! Sources: kernel `Documentation/admin-guide/kernel-parameters.rst` (double quotes keep spaces);
 //! Ignition `docs/operator-notes.md`; dracut module 35coreos-live for `coreos.live.rootfs_url`; iPXE
@@ -101,8 +101,8 @@ fn word(argument: &str) -> String {
 /// Makes the iPXE script that boots the live image with [`kernel_arguments`].
 ///
 /// # Errors
-/// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for what iPXE's language cannot
-/// express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
+/// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for text that iPXE's language
+/// cannot express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
 pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
     let boot = boot(settings)?;
     let arguments = kernel_arguments(settings)?;

@@ -36,21 +36,21 @@ use crate::refusal::{Refusal, Warning};
 /// The unit that starts the agent, exactly as in the repository.
 pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
 
-/// Why no live configuration was made.
+/// Reason that no live configuration was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveError {
     /// A setting is invalid.
     Setting {
         /// Name of the setting, as in [`Settings`].
         setting: &'static str,
-        /// What it contains, quoted; never a secret.
+        /// The content found, quoted; never a secret.
         found: String,
-        /// What is expected, in words.
+        /// Description of the expected content.
         expected: String,
     },
     /// Each setting is valid, but Ignition would refuse the result, e.g. two files with one path.
     Refused(Refusal),
-    /// Ignition would accept the result, but not do what its author meant.
+    /// Ignition would accept the result, but not do as its author intended.
     Warned(Warning),
     /// Ignition would refuse the config that the live image installs.
     Target(Refusal),

@@ -29,7 +29,7 @@ pub struct Keyfile {
     pub text: String,
 }
 
-/// What the other parts of the document say about one interface.
+/// Statements about one interface in the other parts of the document.
 #[derive(Debug, Default)]
 struct Context<'a> {
     bond: Option<&'a str>,

@@ -29,7 +29,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where the live image gets the agent from.
+/// Source of the agent in the live image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum AgentBinary {
     /// The image already contains it; nothing is written.
@@ -64,11 +64,11 @@ pub struct ExtraFile {
     pub path: String,
     /// Permission bits, e.g. `0o555`.
     pub mode: u32,
-    /// Where its content comes from.
+    /// Source of its content.
     pub source: FileSource,
 }
 
-/// Where the content of an [`ExtraFile`] comes from.
+/// Source of the content of an [`ExtraFile`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSource {
     /// The config contains it, compressed.
@@ -79,7 +79,7 @@ pub enum FileSource {
         url: String,
         /// Digest of the uncompressed file, `sha512-` and 128 hex digits, or `sha256-` and 64; plain HTTP requires it.
         hash: Option<String>,
-        /// Whether the served file is compressed with gzip.
+        /// True if the served file is compressed with gzip.
         is_gzip: bool,
     },
 }
@@ -104,13 +104,13 @@ impl Spec {
         if minor <= 5 { Some(Self(minor)) } else { None }
     }
 
-    /// Whether the spec has `ignition.proxy`: since 3.1.0.
+    /// True if the spec has `ignition.proxy`: since 3.1.0.
     #[must_use]
     pub const fn has_proxy(self) -> bool {
         self.0 >= 1
     }
 
-    /// Whether Butane's `certificate_authorities` has `inline`: since 1.1.0, spec 3.1.0.
+    /// True if Butane's `certificate_authorities` has `inline`: since 1.1.0, spec 3.1.0.
     pub(super) const fn has_inline_ca(self) -> bool {
         self.0 >= 1
     }
@@ -170,13 +170,13 @@ pub struct Settings {
     /// URL of the VIM, e.g. `https://vim.example:8443` or `http://[fd02:9a04::1%eth0]:8080`; `None` with
     /// [`Settings::install`].
     pub vim: Option<String>,
-    /// What the agent installs without a VIM; `None` with [`Settings::vim`].
+    /// The installation that the agent performs without a VIM; `None` with [`Settings::vim`].
     pub install: Option<Target>,
     /// Addresses of the VIM, written to `/etc/hosts` with [`Settings::vim_names`].
     pub vim_addresses: Vec<IpAddr>,
     /// Host names of the VIM; if empty, the host of [`Settings::vim`] unless that is an address.
     pub vim_names: Vec<String>,
-    /// Where the image gets the agent from.
+    /// Source of the agent in the image.
     pub agent: AgentBinary,
     /// CA certificates that the agent and Ignition trust in addition to the system's, PEM.
     pub ca: Option<String>,

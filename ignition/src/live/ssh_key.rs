@@ -20,7 +20,7 @@ const TYPES: [(&str, usize); 7] = [
 /// Checks one line of `authorized_keys`.
 ///
 /// # Errors
-/// In words what was found. It never quotes the text, which could be a private key.
+/// A description of the fault. It never quotes the text, which could be a private key.
 pub(super) fn check(line: &str) -> Result<(), &'static str> {
     if line.contains("PRIVATE KEY") {
         return Err("a private key");
@@ -68,7 +68,7 @@ fn fields(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     Some(fields)
 }
 
-/// An Ed25519 key has 32 bytes; the others have no field that is empty.
+/// An Ed25519 key has 32 bytes; the fields of the others are not empty.
 fn is_whole(name: &str, fields: &[&[u8]]) -> bool {
     let is_ed25519 = name.contains("ed25519");
     fields.iter().all(|field| !field.is_empty()) && (!is_ed25519 || fields[0].len() == 32)

@@ -85,7 +85,7 @@ fn ended(text: &str) -> String {
     format!("{}\n", text.trim_end_matches('\n'))
 }
 
-/// What follows the localhost lines: an empty line and one line per address of the VIM.
+/// The lines after those of localhost: an empty line and one line per address of the VIM.
 fn hosts(settings: &Settings) -> String {
     let names = settings.all_vim_names().join(" ");
     let line = |address: &std::net::IpAddr| format!("{address} {names}");

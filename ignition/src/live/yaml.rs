@@ -115,7 +115,7 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Whether a literal block preserves `text` exactly.
+/// True if a literal block preserves `text` exactly.
 fn is_block(text: &str) -> bool {
     let is_safe = |c: char| c == '\n' || is_printable(c);
     text.trim_end_matches('\n').contains('\n')
@@ -128,7 +128,7 @@ fn is_block(text: &str) -> bool {
         && text.chars().all(is_safe)
 }
 
-/// Whether every YAML version parses the word as a string.
+/// True if every YAML version parses the word as a string.
 fn is_plain(text: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b"/._@-".contains(&b);
     let starts_well = text.starts_with('/') || text.contains(['/', '@', '-']);
@@ -142,7 +142,7 @@ fn is_plain(text: &str) -> bool {
             || (starts_well && !text.starts_with(|c: char| c.is_ascii_digit())))
 }
 
-/// Whether the character is printable in YAML 1.1 and 1.2 and a line break in neither.
+/// True if the character is printable in YAML 1.1 and 1.2 and a line break in neither.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }

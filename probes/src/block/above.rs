@@ -10,7 +10,7 @@ use super::graph::DeviceGraph;
 use super::listing::Listing;
 use super::virtual_devices::VirtualDevice;
 
-/// Adds to each disk what is above it.
+/// Adds to each disk the content above it.
 pub(super) fn attach(
     machine: &Machine,
     disks: &mut [Disk],

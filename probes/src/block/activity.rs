@@ -1,4 +1,4 @@
-//! What a disk does at this moment: requests that it completed, requests in flight, and errors.
+//! Current activity of a disk: completed requests, requests in flight, and errors.
 //!
 //! Sources: `/sys/dev/block/<major>:<minor>/{stat,queue/iostats,device/state,device/ioerr_cnt}`, kernel
 //! `Documentation/block/stat.rst`, `Documentation/ABI/stable/sysfs-block`. The kernel answers from memory; the disk
@@ -14,7 +14,7 @@ const SECTOR_BYTES: u64 = 512;
 /// The counters of a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CurrentIo {
-    /// Whether the kernel counts its requests.
+    /// True if the kernel counts its requests.
     pub is_accounted: Option<bool>,
     /// Reads that were completed.
     pub n_reads: u64,
@@ -30,8 +30,7 @@ pub struct CurrentIo {
     pub n_errors: Option<u64>,
 }
 
-/// Reads the counters of the disk with this number; `None` if there is no such disk or its counters are
-/// unreadable.
+/// Reads the counters of the disk with this number; `None` if that disk does not exist or its counters are unreadable.
 #[must_use]
 pub fn current_io(machine: &Machine, device_number: &str) -> Option<CurrentIo> {
     let path = super::sysfs_path::by_number(machine, device_number)?;

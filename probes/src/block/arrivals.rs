@@ -1,4 +1,4 @@
-//! Whether disks still appear: which ones there are, since when udev knows each, and whether udev is busy.
+//! Detection of disks that still appear: the disks present, since when udev knows each, and whether udev is busy.
 //!
 //! Sources: `/sys/block`, `/run/udev/queue` (exists while udev has events to process, `udevadm settle`),
 //! `I:` in `/run/udev/data/b<major>:<minor>` (microseconds since the boot when the device was first processed),
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::machine::Machine;
 
-/// Where the kernel keeps devices that it makes itself, such as loop devices and mappings.
+/// Directory of devices that the kernel makes itself, such as loop devices and mappings.
 const VIRTUAL: &str = "sys/devices/virtual/";
 /// The exception: the namespaces of NVMe controllers with several paths.
 const NVME: &str = "sys/devices/virtual/nvme-subsystem/";
@@ -16,7 +16,7 @@ const NVME: &str = "sys/devices/virtual/nvme-subsystem/";
 /// The disks of one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Whether udev has events to process.
+    /// True if udev has events to process.
     pub is_udev_busy: bool,
     /// Every disk, by name.
     pub disks: Vec<Arrival>,

@@ -38,7 +38,7 @@ pub struct DiskBay {
 }
 
 impl DiskBay {
-    /// What the bay is called: the enclosure's name of the slot, or else its number.
+    /// Name of the bay: the enclosure's name for the slot, or else its number.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         self.label.clone().or_else(|| self.slot.map(|slot| slot.to_string()))

@@ -1,5 +1,5 @@
-//! Reads the content of one disk: its partition table, and the first and last few KiB of the disk and of
-//! each partition: at most 44 KiB of each, in addition to the table itself and the metadata of LVM.
+//! Reads the content of one disk: its partition table, and the first and last few KiB of the disk and each partition:
+//! at most 44 KiB of each, in addition to the table itself and the metadata of LVM.
 //!
 //! Unreadable parts are reported: a part that was not read is not an empty one.
 
@@ -16,8 +16,8 @@ use formats::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
-/// Errors of a read that the disk causes: `ENODATA` is that of a medium error, `EILSEQ` that of data protection
-/// (`blk_errors` in `block/blk-core.c`). Those of a lost path or a reservation are not the disk's fault.
+/// Read errors that the disk causes: `ENODATA` is a medium error, `EILSEQ` a failure of data protection (`blk_errors`
+/// in `block/blk-core.c`). A lost path or a reservation is not the disk's fault.
 const READ_ERRORS: [Errno; 4] = [Errno::EIO, Errno::ENODATA, Errno::EILSEQ, Errno::ETIMEDOUT];
 /// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
@@ -69,8 +69,8 @@ fn table(device: &BlockDevice, first: &[u8], whole: &mut Volume<'_>) -> Found {
     partition_table::table(first, &mut place(device, &mut |at, n| whole.read(at, n)))
 }
 
-/// Whether the disk seems empty, or udev reports a GPT that was not found. Only then is the last block
-/// read, which may still contain the backup of a GPT.
+/// True if the disk seems empty, or udev reports a GPT that was not found. Only then is the last block read, which may
+/// still contain the backup of a GPT.
 fn is_blank(device: &BlockDevice, found: &Found, filesystem: Option<&Filesystem>) -> bool {
     let is_claimed = device.udev.property("ID_PART_TABLE_TYPE") == Some("gpt");
     let is_empty = filesystem.is_none() && device.partitions.is_empty();
@@ -109,9 +109,8 @@ fn partitions(machine: &Machine, device: &BlockDevice, disk: &DiskHandle, conten
     }
 }
 
-/// Reads the partitions that are in the table but not in the kernel: those of a backup table, which the
-/// kernel does not look for; those of a GPT without its boot record; those of a table that was
-/// written after the kernel read it.
+/// Reads the partitions that are in the table but not in the kernel: from a backup table, which the kernel does not
+/// look for; from a GPT without its boot record; from a table that was written after the kernel read it.
 fn lost_partitions(
     machine: &Machine,
     device: &BlockDevice,
@@ -144,12 +143,12 @@ fn lost_partitions(
 struct Volume<'a> {
     machine: &'a Machine,
     disk: &'a DiskHandle,
-    /// Where the disk ends.
+    /// End of the disk.
     end_bytes: Option<u64>,
     start_bytes: u64,
     /// The first read that failed.
     failure: Option<Failure>,
-    /// Whether something was read that is neither zeros nor the ones of erased flash.
+    /// True if a part was read that is neither zeros nor the ones of erased flash.
     has_data: bool,
 }
 
@@ -158,13 +157,13 @@ struct Failure {
     why: Unanswered,
 }
 
-/// Whether the disk caused it, and not a missing right or an incomplete capture.
+/// True if the disk caused it, and not a missing right or an incomplete capture.
 pub(super) fn is_fault(why: &Unanswered) -> bool {
     why.errno.is_some_and(is_read_fault)
 }
 
-/// Whether a disk that cannot be read with this `errno` is broken itself: not if a right is missing, another host has reserved
-/// it, or the path to it is lost.
+/// True if a disk that cannot be read with this `errno` is broken itself: not if a right is missing, another host has
+/// reserved it, or the path to it is lost.
 #[must_use]
 pub fn is_read_fault(errno: i32) -> bool {
     READ_ERRORS.contains(&Errno::from_raw(errno))

@@ -28,7 +28,7 @@ const MODELS: [&str; 5] =
 /// disk on them may be a volume unless its model says so.
 const MARVELL: u32 = 0x1b4b;
 
-/// What is known of a disk's controller.
+/// Known facts about a disk's controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Controller {
     pub driver: Option<String>,
@@ -60,7 +60,7 @@ impl Drivers {
     }
 }
 
-/// Reads what is known of the controller of `device`, whose model is `model`.
+/// Reads the known facts about the controller of `device`, whose model is `model`.
 pub(super) fn controller(
     machine: &Machine,
     device: &BlockDevice,
@@ -83,7 +83,7 @@ pub(super) fn controller(
     }
 }
 
-/// Whether a disk of this model is a volume of a small boot controller.
+/// True if a disk of this model is a volume of a small boot controller.
 pub(super) fn is_volume_model(model: &str) -> bool {
     MODELS.iter().any(|start| model.starts_with(start))
 }
@@ -105,7 +105,7 @@ fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
     }
 }
 
-/// Whether the PCI device at `path` is from a maker whose chips present volumes as plain disks.
+/// True if the PCI device at `path` is from a maker whose chips present volumes as plain disks.
 fn may_show_volumes(machine: &Machine, path: &str, driver: &str) -> bool {
     let is_maker = |text: &str| {
         let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
@@ -127,8 +127,7 @@ fn raid_level(machine: &Machine, device: &BlockDevice, driver: Option<&str>) -> 
     }
 }
 
-/// The PCI device that has a PCI bus of a domain of its own below it
-/// (`drivers/pci/controller/vmd.c`).
+/// The PCI device below which there is a PCI bus in a separate domain (`drivers/pci/controller/vmd.c`).
 fn vmd_address(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_domain = |part: &str| {

@@ -1,5 +1,5 @@
-//! What the kernel says of one disk at this moment, for an install that is about to write it: whether
-//! it is still the disk of the report, and whether it is in use.
+//! The kernel's current view of one disk, for an install that is about to write it: whether it is still the disk of the
+//! report, and whether it is in use.
 //!
 //! Sources: `/sys/dev/block/<major>:<minor>` (`size`, `ro`, `serial`, `wwid`, `nguid`, `eui`, `diskseq`,
 //! `device/{serial,wwid,vpd_pg80}`, `dm/uuid`, `holders`), kernel `Documentation/ABI/stable/sysfs-block`,
@@ -15,17 +15,17 @@ use crate::machine::Machine;
 use super::graph::{self, Use};
 use super::sysfs_path::by_number;
 
-/// How many mounts or holders of a partition are named.
+/// Maximum number of a partition's mounts or holders that are named.
 const MAX_NAMED: usize = 16;
 
-/// What the kernel says of a device number.
+/// The kernel's current facts about a device number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentDisk {
     /// Kernel name, e.g. `sda`.
     pub name: String,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// Whether it cannot be written.
+    /// True if it cannot be written.
     pub is_read_only: Option<bool>,
     /// Serial number, as far as sysfs has it.
     pub serial: Option<String>,
@@ -35,16 +35,16 @@ pub struct CurrentDisk {
     pub diskseq: Option<u64>,
 }
 
-/// How a disk and its partitions are used.
+/// Current uses of a disk and its partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CurrentUse {
-    /// Each use in words, e.g. `sda1 is mounted at /boot`.
+    /// Description of each use, e.g. `sda1 is mounted at /boot`.
     pub uses: Vec<String>,
-    /// Partitions of a multipath device: mappings of their own, which hold it (kpartx(8)).
+    /// Partitions of a multipath device: separate mappings, which hold it (kpartx(8)).
     pub mapped_partitions: Vec<String>,
 }
 
-/// Reads what the kernel says of a disk; `None` if there is no disk of that number.
+/// Reads the kernel's current facts about the disk of this number; `None` if it does not exist.
 #[must_use]
 pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
     let path = by_number(machine, device_number)?;
@@ -72,10 +72,10 @@ pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
     })
 }
 
-/// Reads how the disk of this number is used.
+/// Reads the current uses of the disk with this number.
 ///
 /// # Errors
-/// In words: what could not be read, so that the disk may be in use.
+/// A message that names the facts that could not be read, so that the disk may be in use.
 pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse, String> {
     let (graph, disk) = graph::around(machine, device_number)?;
     let parts = graph.parts(&disk);

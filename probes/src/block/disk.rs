@@ -231,7 +231,7 @@ pub struct UnlistedPartition {
 /// Content of one device above a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContentAbove {
-    /// Kernel name of the device or of a partition of it, e.g. `dm-3` or `md127p1`.
+    /// Kernel name of the device or one of its partitions, e.g. `dm-3` or `md127p1`.
     pub name: String,
     /// Its content.
     pub filesystem: Filesystem,
@@ -250,19 +250,19 @@ pub struct Volume<'d> {
     pub filesystem: &'d Filesystem,
 }
 
-/// How an identity issue begins that names disks with the same identity.
+/// Start of an identity issue that names disks with the same identity.
 pub(super) const SHARED_IDENTITY: &str = "the same identity as";
 
 impl Disk {
-    /// Whether it is a disk or LUN, not a drive for removable media.
+    /// True if it is a disk or LUN, not a drive for removable media.
     #[must_use]
     pub fn is_storage(&self) -> bool {
         let is_drive = is_optical(&self.name) || is_floppy(&self.name);
         !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
     }
 
-    /// The device that has the content of this disk and is to be used instead of it: the multipath device, or the volume
-    /// of a firmware RAID.
+    /// The device that has the content of this disk and is to be used instead of it: the multipath device, or a
+    /// firmware RAID volume.
     #[must_use]
     pub fn unit(&self) -> Option<&str> {
         self.multipath.as_deref().or(self.raid_member_of.as_deref())
@@ -283,13 +283,13 @@ impl Disk {
         whole.chain(listed).chain(unlisted)
     }
 
-    /// Whether an ATA password keeps it from being read.
+    /// True if an ATA password keeps it from being read.
     #[must_use]
     pub fn is_locked_by_password(&self) -> bool {
         self.security.as_ref().is_some_and(|security| security.is_locked == Some(true))
     }
 
-    /// Whether an ATA password or a TCG lock keeps it from being read or written.
+    /// True if an ATA password or a TCG lock keeps it from being read or written.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked_by_password()
@@ -301,7 +301,7 @@ impl Disk {
         self.identity_issues.iter().filter(|issue| issue.starts_with(SHARED_IDENTITY))
     }
 
-    /// Whether it is a virtual medium of a management controller.
+    /// True if it is a virtual medium of a management controller.
     pub(super) fn is_bmc_medium(&self) -> bool {
         let (vendor, model) = (self.vendor.as_deref(), self.model.as_deref());
         is_virtual_media(self.transport.as_deref(), vendor, model)

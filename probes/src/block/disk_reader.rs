@@ -18,7 +18,7 @@ use super::sysfs_path::hctl;
 use super::target;
 use super::transport::{Hosts, transport};
 
-/// What is read once for all disks.
+/// Data that is read once for all disks.
 pub(super) struct Shared<'a> {
     pub graph: &'a DeviceGraph,
     pub hosts: &'a Hosts<'a>,
@@ -57,7 +57,7 @@ fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<
     }
 }
 
-/// Adds the content of the disk, how it is used, and what it reports about itself.
+/// Adds the content of the disk, its uses, and its own reports about itself.
 fn with_contents(
     machine: &Machine,
     device: &BlockDevice,
@@ -176,7 +176,7 @@ fn protection_type(machine: &Machine, device: &BlockDevice, hctl: &str) -> Optio
     device.number::<u32>(machine, &attribute).filter(|kind| *kind != 0)
 }
 
-/// Whether a virtio disk refuses writes: bit 5 of its features, `VIRTIO_BLK_F_RO` (`uapi/linux/virtio_blk.h`).
+/// True if a virtio disk refuses writes: bit 5 of its features, `VIRTIO_BLK_F_RO` (`uapi/linux/virtio_blk.h`).
 fn is_virtio_read_only(machine: &Machine, device: &BlockDevice) -> bool {
     let features = device.name.starts_with("vd").then(|| device.text(machine, "device/features"));
     features.flatten().is_some_and(|features| features.as_bytes().get(5) == Some(&b'1'))

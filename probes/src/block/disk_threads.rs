@@ -28,7 +28,7 @@ const MAX_DISKS: usize = 512;
 /// Enough, since the buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How long to wait for disks that are read at the same time.
+/// Time limits for disks that are read at the same time.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// For each answer of each disk, from its start or its previous answer.
@@ -37,17 +37,17 @@ struct Patience {
     all: Duration,
 }
 
-/// What else one disk is asked for, and how.
+/// Further questions to one disk, and the way to ask them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Request {
-    /// How its health is read.
+    /// Method of reading its health.
     pub method: health::HealthMethod,
     /// The bay whose lights the enclosure reports.
     pub bay: Option<DiskBay>,
 }
 
-/// What one disk's thread sends: first its content, then its health, so that a disk that hangs on the
-/// second question loses only its health.
+/// A part that one disk's thread sends: first its content, then its health, so that a disk that hangs on the second
+/// question loses only its health.
 enum Part {
     Content(Box<Content>),
     Answers(Box<(Answers, Option<DiskBay>)>),
@@ -82,8 +82,8 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
     }
 }
 
-/// Reads each disk with `read` on a thread of its own. A disk that does not answer in time keeps its
-/// thread; the kernel ends the read when it gives up on the disk.
+/// Reads each disk with `read` on its own thread. A disk that does not answer in time keeps its thread; the kernel ends
+/// the read when it gives up on the disk.
 fn read_with(
     machine: &Machine,
     listing: &Listing,
@@ -147,7 +147,7 @@ fn read_with(
     contents
 }
 
-/// Says of each disk whose thread did not come to its end what is missing.
+/// Reports the missing data for each disk whose thread did not finish.
 fn give_up(
     machine: &Machine,
     devices: &[&BlockDevice],
@@ -179,12 +179,12 @@ fn with_bays(requests: &BTreeMap<String, Request>, contents: &mut BTreeMap<Strin
     }
 }
 
-/// How long to wait for each disk that has not finished.
+/// Time limits of the disks that have not finished.
 struct Waits {
     until: BTreeMap<String, Instant>,
-    /// Disks that were given up at the end of the time for all, not of their own.
+    /// Disks that were given up at the end of the time for all, not at their own limit.
     cut_off: BTreeSet<String>,
-    /// Disks that were given up at the end of their own time.
+    /// Disks that were given up at their own limit.
     late: BTreeSet<String>,
     patience: Patience,
     end: Instant,
@@ -199,7 +199,7 @@ impl Waits {
         Waits { until, cut_off: BTreeSet::new(), late: BTreeSet::new(), patience, end }
     }
 
-    /// How long to wait for the next answer; gives up late disks. `None` if no disk is left.
+    /// Time to wait for the next answer; gives up late disks. `None` if no disk is left.
     fn rest(&mut self) -> Option<Duration> {
         let now = Instant::now();
         for (name, until) in self.until.extract_if(.., |_, until| *until <= now) {
@@ -209,7 +209,7 @@ impl Waits {
         self.until.values().min().map(|until| until.saturating_duration_since(now))
     }
 
-    /// Why the disk was given up.
+    /// Reason that the disk was given up.
     fn why(&self, name: &str) -> String {
         let Patience { answer, all } = self.patience;
         if self.cut_off.contains(name) {
@@ -219,7 +219,7 @@ impl Waits {
         }
     }
 
-    /// Whether the disk was given up at the end of its own time.
+    /// True if the disk was given up at its own limit.
     fn is_late(&self, name: &str) -> bool {
         self.late.contains(name)
     }

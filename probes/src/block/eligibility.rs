@@ -1,9 +1,8 @@
-//! Whether an install may use a disk, judged by the disk alone; each reason against it is a sentence.
-//! What depends on an instruction (too small, not the named disk) is judged later. If something is
-//! unclear, that is a reason too.
+//! Reasons against an install on a disk, judged by the disk alone; each is a sentence. Reasons that depend on an
+//! instruction (too small, not the named disk) are judged later. If something is unclear, that is a reason too.
 //!
-//! Trees captured by other programs may lack the mount table and the bytes of disks. Only there is
-//! their absence no reason; on the running machine and in our own captures it is.
+//! Trees captured by other programs may lack the mount table and the bytes of disks. Only there their absence is not a
+//! reason; on the running machine and in our own captures it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +64,7 @@ pub(super) fn judge(
     }
 }
 
-/// Obstacles from what is unknown of the mounts and swap areas of the whole machine.
+/// Obstacles from unknown mounts and swap areas of the whole machine.
 fn obstacles_of_usage(usage: &Usage, is_complete: bool) -> Vec<Obstacle> {
     let mut found = Vec::new();
     if usage.is_incomplete || is_complete && !usage.is_known {
@@ -210,7 +209,7 @@ fn obstacles_of_content(disk: &Disk) -> Vec<Obstacle> {
     found
 }
 
-/// Obstacles from what could not be read, and from partitions that the kernel does not know.
+/// Obstacles from parts that could not be read, and from partitions that the kernel does not know.
 fn obstacles_of_reading(content: &Content) -> Vec<Obstacle> {
     let is_backup = content.table.as_ref().is_some_and(|table| table.is_backup);
     let why = if is_backup { "only the backup table has" } else { "the kernel does not have" };

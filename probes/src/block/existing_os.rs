@@ -1,5 +1,5 @@
-//! Which systems seem to be installed on a disk, by the types and labels of its partitions and file systems
-//! alone; nothing is mounted. A hint for people: an install would destroy them.
+//! Systems that seem to be installed on a disk, by the types and labels of its partitions and file systems alone;
+//! nothing is mounted. A hint for people: an install would destroy them.
 
 use super::disk::Disk;
 use super::partition::Partition;
@@ -71,9 +71,9 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     systems
 }
 
-/// Whether a partition has the label of one of `CoreOS`, and a file system without it: the initramfs of `CoreOS` mounts by
-/// the labels of file systems (`ignition-dracut`, `coreos-rootflags`). A member of an array and LUKS have none, and a
-/// partition whose write was interrupted may have no file system.
+/// True if a partition has a `CoreOS` label, and a file system without it: the initramfs of `CoreOS` mounts by the
+/// labels of file systems (`ignition-dracut`, `coreos-rootflags`). Array members and LUKS do not have one, and a
+/// partition whose write was interrupted may not have a file system.
 fn is_no_coreos(partition: &Partition) -> bool {
     let label = partition.label.as_deref();
     let Some(filesystem) = &partition.filesystem else { return false };
@@ -81,7 +81,7 @@ fn is_no_coreos(partition: &Partition) -> bool {
     matches!(label, Some("boot" | "root")) && !is_wrapped && filesystem.label.as_deref() != label
 }
 
-/// Whether Windows seems to own the partition of a DOS table, where it has no type of its own.
+/// True if Windows seems to own the partition of a DOS table, which does not have a separate type for it.
 fn is_windows(partition: &Partition) -> bool {
     let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
     let is_ntfs = matches!(kind, Some("ntfs" | "BitLocker"));

@@ -1,4 +1,4 @@
-//! The content of a volume as udev reports it, and compared with what was read.
+//! The content of a volume as udev reports it, and compared with the bytes that were read.
 
 use formats::signature::Filesystem;
 use formats::signature::foreign::is_foreign;
@@ -6,7 +6,7 @@ use formats::signature::foreign::is_foreign;
 use crate::machine::Machine;
 use crate::udev::{UdevEntry, unescape_hex};
 
-/// What udev's `blkid` found.
+/// Result of udev's `blkid`.
 pub(super) fn of_udev(udev: &UdevEntry) -> Option<Filesystem> {
     let decoded = |encoded: &str, plain: &str| {
         let encoded = udev.property(encoded).map(unescape_hex);
@@ -20,8 +20,8 @@ pub(super) fn of_udev(udev: &UdevEntry) -> Option<Filesystem> {
     })
 }
 
-/// What was read from the volume at `path`, otherwise what udev found there. A difference is a problem:
-/// one of them is outdated, or the volume has two signatures.
+/// The content read from the volume at `path`, otherwise as udev found it there. A difference is a problem: one of them
+/// is outdated, or the volume has two signatures.
 pub(super) fn compared(
     machine: &Machine,
     path: &str,

@@ -1,4 +1,4 @@
-//! What identifies a disk: vendor, model, serial number, firmware, WWN, EUI-64, NGUID.
+//! Identity of a disk: vendor, model, serial number, firmware, WWN, EUI-64, NGUID.
 //!
 //! The kernel's own attributes take precedence, because udev replaces blanks; udev fills the gaps.
 //! An identifier of zeros does not count.
@@ -62,19 +62,19 @@ pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Optio
     }
 }
 
-/// Whether the vendor is an id such as `0x1af4`, as of a virtio device, and not a name.
+/// True if the vendor is an id such as `0x1af4`, as of a virtio device, and not a name.
 fn is_number(vendor: &str) -> bool {
     let digits = vendor.strip_prefix("0x").unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Where the attributes of one disk come from.
+/// Source of one disk's attributes.
 struct Place<'a> {
     machine: &'a Machine,
     device: &'a BlockDevice,
     pages: Pages,
-    /// Whether its `device` is a PCI function, as with old RAID drivers: the vendor of that function is
-    /// not the vendor of the disk.
+    /// True if its `device` is a PCI function, as with old RAID drivers: the vendor of that function is not the vendor
+    /// of the disk.
     is_pci: bool,
 }
 
@@ -85,7 +85,7 @@ struct Pages {
     serial: Vec<u8>,
     /// 83h, identifiers.
     ids: Vec<u8>,
-    /// B1h, what kind of medium it is.
+    /// B1h, the kind of medium.
     kind: Vec<u8>,
 }
 
@@ -205,8 +205,8 @@ fn reject_blank(
     issues.dedup();
 }
 
-/// The longer of two forms of one text: the kernel exposes 16 characters of an ATA model and 4 of its
-/// firmware, udev all of them.
+/// The longer of two forms of one text: the kernel exposes 16 characters of an ATA model and 4 of its firmware, but
+/// udev exposes them in full.
 fn fuller(kernel: Option<String>, udev: Option<String>) -> Option<String> {
     match (kernel, udev) {
         (Some(kernel), Some(udev)) => {

@@ -33,7 +33,7 @@ pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<Volume
     virtuals.iter().filter_map(volume).collect()
 }
 
-/// Whether a text is a UUID as mdadm writes it; it becomes a kernel argument.
+/// True if a text is a UUID as mdadm writes it; it becomes a kernel argument.
 fn is_uuid(text: &&str) -> bool {
     text.len() == 35 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
 }

@@ -1,4 +1,4 @@
-//! What the kernel's name of a block device says about it.
+//! Facts that the kernel's name of a block device reveals.
 
 /// The head of the hidden path `name`: `nvme0n1` for `nvme0c3n1`.
 pub(super) fn head_of_path(name: &str) -> Option<String> {
@@ -10,23 +10,23 @@ pub(super) fn head_of_path(name: &str) -> Option<String> {
         .then(|| format!("nvme{subsystem}n{namespace}"))
 }
 
-/// Whether `name` is that of an NVMe controller, e.g. `nvme0`.
+/// True if `name` belongs to an NVMe controller, e.g. `nvme0`.
 pub(super) fn is_nvme_controller(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(is_number)
 }
 
-/// Whether `name` is that of an NVMe namespace, e.g. `nvme0n1`.
+/// True if `name` belongs to an NVMe namespace, e.g. `nvme0n1`.
 pub(super) fn is_nvme_namespace(name: &str) -> bool {
     let parts = name.strip_prefix("nvme").and_then(|rest| rest.split_once('n'));
     parts.is_some_and(|(controller, namespace)| is_number(controller) && is_number(namespace))
 }
 
-/// Whether `name` is that of an optical drive.
+/// True if `name` belongs to an optical drive.
 pub(super) fn is_optical(name: &str) -> bool {
     is_numbered(name, "sr") || is_numbered(name, "scd")
 }
 
-/// Whether `name` is that of a floppy drive.
+/// True if `name` belongs to a floppy drive.
 pub(super) fn is_floppy(name: &str) -> bool {
     is_numbered(name, "fd")
 }

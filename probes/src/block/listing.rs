@@ -5,10 +5,10 @@ use formats::wwn;
 use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
 
-/// Where the kernel lists block devices; partitions are only in the second.
+/// The kernel's lists of block devices; partitions are only in the second.
 const LISTS: [&str; 2] = ["sys/block", "sys/class/block"];
 
-/// Name prefixes of devices without hardware of their own, for trees whose entries are no links.
+/// Name prefixes of devices without their own hardware, for trees whose entries are not links.
 const VIRTUAL_PREFIXES: [&str; 14] = [
     "dm-", "md", "loop", "ram", "zram", "nbd", "drbd", "rbd", "bcache", "zd", "ublkb", "nullb",
     "zloop", "vdpa",
@@ -24,7 +24,7 @@ const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
 /// All block devices that are not partitions.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Whether the source lists block devices at all.
+    /// True if the source lists block devices at all.
     pub is_known: bool,
     /// Physical disks, drives and LUNs, also boot areas of an eMMC.
     pub disks: Vec<BlockDevice>,
@@ -83,19 +83,19 @@ pub(super) struct BlockDevice {
     pub children: Vec<String>,
     /// `8:0`; hidden devices have none.
     pub device_number: Option<String>,
-    /// Whether the kernel hides it.
+    /// True if the kernel hides it.
     pub is_hidden: Option<bool>,
     /// In bytes.
     pub size_bytes: Option<u64>,
     /// Logical block size in bytes.
     pub logical_block_bytes: Option<u32>,
-    /// VPD page 89h of a SCSI disk: what an ATA disk reports about itself; empty if the kernel has none.
+    /// VPD page 89h of a SCSI disk: an ATA disk's report about itself; empty if the kernel has none.
     pub ata_page: Vec<u8>,
     /// Names in `slaves`: the devices that it is built on.
     pub slaves: Vec<String>,
     /// UUID of a device-mapper device.
     pub mapping_uuid: Option<String>,
-    /// What udev knows about it; empty if udev does not run.
+    /// udev's entry for it; empty if udev does not run.
     pub udev: UdevEntry,
     /// Its partitions.
     pub partitions: Vec<PartitionDevice>,
@@ -124,7 +124,7 @@ impl BlockDevice {
         self.name.replace('!', "/")
     }
 
-    /// Whether its directory contains `child`; a directory that was not listed may contain anything.
+    /// True if its directory contains `child`; a directory that was not listed may contain anything.
     pub(super) fn has(&self, child: &str) -> bool {
         self.children.is_empty() || self.children.iter().any(|name| name == child)
     }
@@ -223,8 +223,8 @@ fn is_listed(listing: &Listing, name: &str) -> bool {
     listing.disks.iter().chain(&listing.virtuals).any(|device| device.name == name)
 }
 
-/// Whether the device at `path` is a partition: only partitions have either attribute
-/// (`part_attrs`, `block/partitions/core.c`).
+/// True if the device at `path` is a partition: only partitions have either attribute (`part_attrs`,
+/// `block/partitions/core.c`).
 fn is_partition(machine: &Machine, path: &str) -> bool {
     ["partition", "start"].iter().any(|name| machine.text(&format!("{path}/{name}")).is_some())
 }
@@ -253,15 +253,15 @@ fn add(machine: &Machine, listing: &mut Listing, name: String, path: String) {
     }
 }
 
-/// The kernel gives every disk a size; without one its directory was not read, and faults of the disk are missed. A size
-/// that is no number is a problem already.
+/// The kernel gives every disk a size; without one its directory was not read, and faults of the disk are missed. A
+/// size that is not a number is a problem already.
 fn require_size(machine: &Machine, disk: &BlockDevice) {
     if disk.size_bytes.is_none() && !disk.children.iter().any(|name| name == "size") {
         machine.problem(&format!("{}/size", disk.path), "no such file", "the size of the disk");
     }
 }
 
-/// Whether the device has no hardware of its own. The head of an NVMe multipath namespace is below
+/// True if the device does not have its own hardware. The head of an NVMe multipath namespace is below
 /// `devices/virtual` too, but is a disk.
 fn is_virtual(name: &str, path: &str) -> bool {
     match path.strip_prefix("sys/devices/") {

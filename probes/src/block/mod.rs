@@ -163,7 +163,7 @@ pub(crate) fn attach_raid(block: &mut Block, mut controllers: Vec<RaidController
     block.raid_controllers = controllers;
 }
 
-/// How the health of each disk is read, and the bay that it is in.
+/// The method of reading each disk's health, and the bay that it is in.
 fn requests(
     machine: &Machine,
     listing: &Listing,

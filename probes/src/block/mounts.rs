@@ -1,6 +1,5 @@
-//! Which block devices are mounted, are swap, or carry the running live system:
-//! `/proc/self/mountinfo` (`Documentation/filesystems/proc.rst` §3.5), `/proc/swaps` and the kernel
-//! arguments.
+//! Block devices that are mounted, are swap, or carry the running live system: `/proc/self/mountinfo`
+//! (`Documentation/filesystems/proc.rst` §3.5), `/proc/swaps` and the kernel arguments.
 
 use formats::command_line::{Argument, arguments};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +10,7 @@ use formats::swaps::{self, SwapArea};
 use crate::machine::{CUT, Machine, quote};
 use crate::udev::unescape_hex;
 
-/// Where live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
+/// Mount points at which live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
 const LIVE_MOUNTS: [&str; 10] = [
     "/run/media/iso",
@@ -28,7 +27,7 @@ const LIVE_MOUNTS: [&str; 10] = [
 
 const SWAPS: &str = "proc/swaps";
 
-/// How many sources that are no known device are named.
+/// Maximum number of sources that are named although they are not a known device.
 const MAX_UNRESOLVED: usize = 8;
 
 /// Devices below `/dev` that are on no disk, by the start of their numbered names.
@@ -38,34 +37,33 @@ const NO_DISK_NODES: [&str; 7] = ["loop", "ram", "zram", "mtd", "mtdblock", "ubi
 const NO_DISK_FILESYSTEMS: [&str; 10] =
     ["tmpfs", "ramfs", "devtmpfs", "devpts", "overlay", "nfs", "nfs4", "cifs", "9p", "virtiofs"];
 
-/// How the devices are used, by kernel name, e.g. `sda1` or `dm-0`.
+/// Uses of the devices, by kernel name, e.g. `sda1` or `dm-0`.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// Whether the source has a mount table at all.
+    /// True if the source has a mount table at all.
     pub is_known: bool,
-    /// Whether that table is empty, is cut, or has a line that is no mount, so that there may be more
-    /// mounts.
+    /// True if that table is empty, is cut, or has a line that is not a mount, so that there may be more mounts.
     pub is_incomplete: bool,
-    /// Where each is mounted.
+    /// Mount points of each device.
     pub mounted_at: BTreeMap<String, Vec<String>>,
     /// Devices that are swap; `None` without the list of them.
     pub swaps: Option<BTreeSet<String>>,
-    /// Whether that list could not be read, or not to its end.
+    /// True if that list could not be read, or not to its end.
     pub is_swap_incomplete: bool,
-    /// What is mounted or swap from a path below `/dev` that is no known device, in words: any disk may be
-    /// in use by it.
+    /// Descriptions of the mounts and swap from a path below `/dev` that is not a known device: any disk may be in use
+    /// by them.
     pub unresolved: Vec<String>,
     /// Labels of the live system's medium, as the kernel arguments name them. Only the report needs them.
     pub live_labels: Vec<String>,
 }
 
 impl Usage {
-    /// Where the device is mounted, in the order of the mounts.
+    /// Mount points of the device, in the order of the mounts.
     pub(super) fn mounts_of(&self, name: &str) -> Vec<String> {
         self.mounted_at.get(name).cloned().unwrap_or_default()
     }
 
-    /// Whether the device is swap in use.
+    /// True if the device is swap in use.
     pub(super) fn is_swap(&self, name: &str) -> Option<bool> {
         let is_listed = self.swaps.as_ref()?.contains(name);
         (is_listed || !self.is_swap_incomplete).then_some(is_listed)
@@ -90,7 +88,7 @@ fn share_btrfs(machine: &Machine, usage: &mut Usage) {
     }
 }
 
-/// Whether the running system lives on what is mounted here.
+/// True if the running system lives on the device mounted here.
 pub(super) fn is_live_mount(path: &str) -> bool {
     LIVE_MOUNTS.contains(&path)
 }
@@ -136,13 +134,13 @@ pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
     usage
 }
 
-/// Whether a mounted file system may be on a disk: its source is a path of one, and its kind needs one.
+/// True if a mounted file system may be on a disk: its source is the path of a disk, and its kind needs one.
 fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
     is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&filesystem)
 }
 
-/// Whether a path may be that of a disk: below `/dev`, and no device in memory, on a mounted file or on a
-/// flash chip.
+/// True if a path may be that of a disk: below `/dev`, and not a device in memory, on a mounted file or on a flash
+/// chip.
 fn is_disk_path(path: &str) -> bool {
     let Some(name) = existing(path).strip_prefix("/dev/") else { return false };
     let is_numbered = |prefix: &str| {

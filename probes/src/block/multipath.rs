@@ -1,5 +1,4 @@
-//! Which disks are paths to the same LUN: those below a multipath device, and those that share an
-//! identity.
+//! Disks that are paths to the same LUN: those below a multipath device, and those that share an identity.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +52,7 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     }
 }
 
-/// Whether the disk is a multipath device of device-mapper.
+/// True if the disk is a multipath device of device-mapper.
 fn is_joined(disk: &Disk) -> bool {
     disk.name.starts_with("dm-")
 }
@@ -97,8 +96,8 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
     }
 }
 
-/// What identifies the unit of storage on every path: the world-wide name, otherwise vendor, model,
-/// serial number and size together. `None` if the disk has neither.
+/// Identity of the unit of storage on every path: the world-wide name, otherwise vendor, model, serial number and size
+/// together. `None` if the disk has neither.
 fn unit_id(disk: &Disk) -> Option<String> {
     if !disk.is_storage() {
         return None;

@@ -1,20 +1,19 @@
-//! What prevents an install on a disk, with the kind of each obstacle, which decides whether an instruction may
-//! overrule it.
+//! Obstacles to an install on a disk, each with its kind, which decides whether an instruction may overrule it.
 
 /// One reason why an install may not use a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// Its kind.
     pub kind: ObstacleKind,
-    /// The reason in words, as in `not_eligible_because`.
+    /// The reason, as in `not_eligible_because`.
     pub text: String,
 }
 
 /// The kinds of obstacles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObstacleKind {
-    /// What the device is: nobody could mean it as the target, e.g. an optical drive, the medium of the
-    /// live system, a path of a multipath device, a disk whose blocks fit no image.
+    /// The device cannot be meant as the target, e.g. an optical drive, the medium of the live system, a path of a
+    /// multipath device, a disk whose blocks fit no image.
     Structural,
     /// A state that may end: locked, offline, removable, without capacity.
     State,

@@ -97,7 +97,7 @@ pub(super) fn entry_of<'a>(table: &'a Table, node: &PartitionDevice) -> Option<&
     table.entries.iter().find(|entry| is_entry_of(entry, node))
 }
 
-/// Whether the kernel's partition belongs to this entry: same number, and same start if it is known.
+/// True if the kernel's partition belongs to this entry: same number, and same start if it is known.
 pub(super) fn is_entry_of(entry: &Entry, node: &PartitionDevice) -> bool {
     node.number == Some(entry.number)
         && node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes)

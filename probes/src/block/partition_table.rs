@@ -15,28 +15,28 @@ pub(super) struct Table {
     pub kind: &'static str,
     /// The used entries.
     pub entries: Vec<Entry>,
-    /// Whether it was found by its backup alone; the kernel does not look for that, and so has no
+    /// True if it was found by its backup alone; the kernel does not look for that, and so does not have any
     /// partitions.
     pub is_backup: bool,
 }
 
-/// What was found of a partition table.
+/// Result of the search for a partition table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// The table, if one can be read.
     pub table: Option<Table>,
-    /// What is wrong with it, in words.
+    /// Description of the fault in it.
     pub problem: Option<String>,
 }
 
 impl Found {
-    /// Whether there is a table that cannot be read.
+    /// True if there is a table that cannot be read.
     pub(super) fn is_lost(&self) -> bool {
         self.table.is_none() && self.problem.is_some()
     }
 }
 
-/// Where a table is read from.
+/// Source of a table.
 pub(super) struct Place<'a> {
     /// Size of a logical block in bytes.
     pub block_bytes: u32,
@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub number: u32,
     pub start_bytes: u64,
     pub size_bytes: u64,
-    /// Whether it only holds the logical partitions of a DOS table.
+    /// True if it only holds the logical partitions of a DOS table.
     pub is_extended: bool,
     pub label: Option<String>,
     pub uuid: Option<String>,

@@ -1,4 +1,4 @@
-//! How the kernel sends requests to a disk: `/sys/block/*/queue`
+//! Settings by which the kernel sends requests to a disk: `/sys/block/*/queue`
 //! (`Documentation/ABI/stable/sysfs-block`).
 
 use schemars::JsonSchema;

@@ -13,7 +13,7 @@ const PIECE_BYTES: u64 = 4096;
 /// The unit in which the kernel counts sectors, whatever the blocks of the disk are.
 const SECTOR_BYTES: u64 = 512;
 
-/// What of the disk cannot be read, if the disk itself is the cause.
+/// The areas of the disk that cannot be read, if the disk itself is the cause.
 pub(super) fn failure(
     machine: &Machine,
     device: &BlockDevice,
@@ -37,7 +37,7 @@ pub(super) fn failure(
     })
 }
 
-/// Why the part from `at` to `end` cannot be read.
+/// Reason that the part from `at` to `end` cannot be read.
 fn read(machine: &Machine, disk: &DiskHandle, at: u64, end: u64) -> Option<String> {
     let n_bytes = usize::try_from(end.saturating_sub(at)).ok().filter(|n| *n > 0)?;
     let question = DiskSample { disk, offset_bytes: at, n_bytes };
@@ -51,7 +51,7 @@ mod tests {
     use crate::machine::Extras;
     use crate::testing::tree_of_bytes;
 
-    /// What is said of a disk of `n_sectors` with these errors, and how many problems there are.
+    /// The failure found for a disk of `n_sectors` with these errors, and the number of problems.
     fn failure(n_sectors: &str, errors: &str, disk_samples: bool) -> (Option<String>, usize) {
         let files: [(&str, &[u8]); 3] = [
             ("sys/block/sda/size", n_sectors.as_bytes()),

@@ -1,5 +1,5 @@
-//! How a disk can be erased and locked: IDENTIFY DEVICE of ATA (ACS-4 §7.13.6: words 48, 59 and 128),
-//! Identify Controller of NVMe (Base Specification 2.0, figure 275: OACS and SANICAP).
+//! Ways to erase and lock a disk: IDENTIFY DEVICE of ATA (ACS-4 §7.13.6: words 48, 59 and 128), Identify Controller of
+//! NVMe (Base Specification 2.0, figure 275: OACS and SANICAP).
 
 use formats::bytes::{le16, le32};
 use schemars::JsonSchema;

@@ -1,5 +1,5 @@
-//! What the kernel has built on one disk at this moment: mappings, arrays and swap areas, in the order in which they
-//! can be taken down, and whether any of them also needs another disk.
+//! The devices that the kernel has currently built on one disk: mappings, arrays and swap areas, in the order in which
+//! they can be taken down, and those of them that also need another disk.
 //!
 //! The source is the graph around the disk (`graph`).
 
@@ -9,16 +9,16 @@ use crate::machine::Machine;
 
 use super::graph::{self, DeviceGraph, Node, Use};
 
-/// What is active on a disk.
+/// Active devices and uses on a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CurrentStack {
     /// Mapped and assembled devices, those that nothing is built on first.
     pub devices: Vec<ActiveDevice>,
     /// Devices and partitions that are swap space in use.
     pub swaps: Vec<ActiveSwap>,
-    /// Mounts, in words.
+    /// Descriptions of the mounts.
     pub mounts: Vec<String>,
-    /// Devices that are also built on something outside the disk, in words.
+    /// Descriptions of the devices that are also built on something outside the disk.
     pub shared: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct ActiveDevice {
     pub name: String,
     /// Major and minor number.
     pub number: String,
-    /// What it is.
+    /// Kind of the device.
     pub kind: ActiveKind,
 }
 
@@ -53,10 +53,10 @@ pub enum ActiveKind {
     Other,
 }
 
-/// Reads what is active on the disk of this number.
+/// Reads the active devices and uses on the disk of this number.
 ///
 /// # Errors
-/// In words: what could not be read, so that more may be active.
+/// A message that names the data that could not be read, so that more may be active.
 pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentStack, String> {
     let (graph, disk) = graph::around(machine, device_number)?;
     let mut stack = CurrentStack {
@@ -81,7 +81,7 @@ pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentSt
     Ok(stack)
 }
 
-/// The devices above the disk in an order in which each comes before what it is built on.
+/// The devices above the disk, in an order in which each precedes the devices on which it is built.
 fn devices(graph: &DeviceGraph, disk: &str) -> Result<Vec<ActiveDevice>, String> {
     let is_device = |name: &&str| graph.node(name).is_none_or(|node| !node.is_partition);
     let mut left: BTreeSet<&str> = graph.above(disk).into_iter().filter(is_device).collect();

@@ -24,12 +24,12 @@ pub(super) fn numbered_part<'a>(path: &'a str, prefix: &str) -> Option<&'a str> 
     path.rsplit('/').find(|part| is_numbered(part, prefix))
 }
 
-/// Whether `part` is `prefix` followed by a digit.
+/// True if `part` is `prefix` followed by a digit.
 pub(super) fn is_numbered(part: &str, prefix: &str) -> bool {
     part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Where the device of a number lies, e.g. `8:0`; `None` if there is none.
+/// Path of the device with a number, e.g. `8:0`; `None` if there is none.
 pub(super) fn by_number(machine: &Machine, number: &str) -> Option<String> {
     let is_number = !number.is_empty()
         && number.bytes().all(|b| b.is_ascii_digit() || b == b':')

@@ -1,4 +1,4 @@
-//! How a disk is attached: the devices above it, the class of its SCSI host, or udev's `ID_BUS`.
+//! Transport by which a disk is attached: the devices above it, the class of its SCSI host, or udev's `ID_BUS`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -89,8 +89,8 @@ fn ata(device: &BlockDevice, hosts: &Hosts<'_>) -> &'static str {
     if reported.or_else(by_udev).or_else(by_driver) == Some(true) { "sata" } else { "ata" }
 }
 
-/// The nearest device above the disk that ends a transport. A USB bridge hides a SATA disk, so the device
-/// that the kernel talks to counts, not what is further away.
+/// The nearest device above the disk that ends a transport. A USB bridge hides a SATA disk, so the device that the
+/// kernel talks to counts, not those further away.
 fn by_path(path: &str) -> Option<&'static str> {
     path.rsplit('/').find_map(|part| match part {
         _ if is_numbered(part, "end_device-") => Some("sas"),

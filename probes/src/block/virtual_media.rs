@@ -26,7 +26,7 @@ const NAMES: [(&str, &str); 17] = [
 const WORDS: [&str; 5] =
     ["virtual floppy", "virtual cd", "virtual media", "virtual hdisk", "oemdrv"];
 
-/// Whether a disk is such a medium, by its transport, vendor and model.
+/// True if a disk is such a medium, by its transport, vendor and model.
 pub(super) fn is_virtual_media(
     transport: Option<&str>,
     vendor: Option<&str>,

@@ -62,7 +62,7 @@ impl<'a> Controller<'a> {
         Some(Answer { code, data: data.split_off(1) })
     }
 
-    /// Like [`Controller::data`], but records a problem if the controller fails. A refusal is no failure.
+    /// Like [`Controller::data`], but records a problem if the controller fails. A refusal is not a failure.
     pub(super) fn data_or_problem(&self, command: IpmiCommand) -> Option<Vec<u8>> {
         let answer = self.answer(command)?;
         if answer.is_failure() {

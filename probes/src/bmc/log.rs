@@ -10,7 +10,7 @@ use crate::sys::ipmi::IpmiCommand;
 /// The numbers that request the first and the last entry, whatever their real numbers are (31.5).
 const BEGINNING: u16 = 0;
 const LAST: u16 = 0xffff;
-/// Which part was kept of a log that could not be read in full.
+/// The part that was kept of a log that could not be read in full.
 pub(super) const NEWEST: &str = "newest";
 const OLDEST: &str = "oldest";
 /// The largest number of entries followed to find the end of the list or a known entry.
@@ -24,7 +24,7 @@ const LIMIT_MISSES: u16 = 64;
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) entries: VecDeque<Entry>,
-    /// Which entries were kept, [`NEWEST`] or [`OLDEST`], if others could not be read.
+    /// The end at which entries were kept, [`NEWEST`] or [`OLDEST`], if others could not be read.
     pub(super) kept: Option<&'static str>,
 }
 
@@ -141,8 +141,8 @@ mod tests {
     use super::*;
     use crate::testing::tree_of_bytes;
 
-    /// A log of the entries with these numbers, and what of it was read: the numbers, and `kept`.
-    /// Numbers in between are refused, those of `silent` get no answer.
+    /// Reads a log of the entries with these numbers. Returns the numbers that were read, and `kept`. Numbers in
+    /// between are refused, those in `silent` get no answer.
     fn read_log(ids: &[u16], has_last: bool, silent: &[u16]) -> (Vec<u16>, Option<&'static str>) {
         let mut files = Vec::new();
         for number in 1..=ids.last().copied().unwrap() {

@@ -132,7 +132,7 @@ pub fn bmc(machine: &Machine) -> Option<Bmc> {
     (bmc != Bmc::default()).then_some(bmc)
 }
 
-/// What the kernel's driver read from the controller when it was loaded
+/// Fills in the facts that the kernel's driver read from the controller when it was loaded
 /// (`Documentation/ABI/testing/sysfs-devices-platform-ipmi`).
 fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     const DEVICES: &str = "sys/bus/platform/devices";

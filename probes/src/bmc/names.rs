@@ -2,17 +2,17 @@
 
 /// Types and states, in the format that the first lines of the file describe.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
-/// `Sensor-specific`: the states mean what the sensor's type says (table 42-1).
+/// `Sensor-specific`: the states are defined by the sensor's type (table 42-1).
 pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;
 
-/// What a sensor measures, e.g. `temperature`; `None` for OEM types.
+/// Quantity that a sensor measures, e.g. `temperature`; `None` for OEM types.
 pub(super) fn sensor_kind(kind: u8) -> Option<&'static str> {
     let (name, _) = section(&format!("{kind:02x}"))?;
     Some(name)
 }
 
-/// What a state of a sensor means, and whether it calls for attention. `event_type` is the sensor's
-/// event/reading type. `None` for OEM states.
+/// Meaning of a sensor's state, and true if it calls for attention. `event_type` is the sensor's event/reading type.
+/// `None` for OEM states.
 pub(super) fn state(kind: u8, event_type: u8, offset: u8) -> Option<(&'static str, bool)> {
     let key = match event_type {
         SENSOR_SPECIFIC => format!("{kind:02x}"),

@@ -28,9 +28,9 @@ pub(super) struct Record {
     pub(super) kind: u8,
     pub(super) event_type: u8,
     pub(super) name: Option<String>,
-    /// Whether the sensor can be read; event-only records have no reading.
+    /// True if the sensor can be read; event-only records do not have a reading.
     pub(super) is_readable: bool,
-    /// How raw readings are converted to numbers; `None` if they are not numbers.
+    /// Conversion of raw readings to numbers; `None` if they are not numbers.
     pub(super) scale: Option<Scale>,
     /// Thresholds as raw readings, in the order of the bits of a reading's state (table 35-15):
     /// lower non-critical, critical, non-recoverable, then upper likewise.
@@ -173,8 +173,8 @@ fn letters(place: u8) -> String {
     first.into_iter().chain([letter(place)]).collect()
 }
 
-/// The conversion of a full record; `None` if the reading is no number, if the conversion is not
-/// linear, or if the unit is compound or not used in servers.
+/// The conversion of a full record; `None` if the reading is not a number, if the conversion is not linear, or if the
+/// unit is compound or not used in servers.
 fn scale(bytes: &[u8]) -> Option<Scale> {
     let &[units, base, _, linearization] = bytes.get(20..)?.first_chunk::<4>()?;
     let &[m, m_high, b, b_high, _, exponents] = bytes.get(24..)?.first_chunk::<6>()?;

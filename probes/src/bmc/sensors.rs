@@ -1,5 +1,5 @@
-//! The sensors of the controller and of its satellite controllers: their records, and a reading of
-//! each (IPMI 2.0, 35.14).
+//! The sensors of the controller and its satellite controllers: their records, and a reading for each (IPMI 2.0,
+//! 35.14).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

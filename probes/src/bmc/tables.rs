@@ -42,7 +42,7 @@ pub(super) fn fill(table: &Smbios, bmc: &mut Bmc) {
     bmc.redfish = interfaces.find_map(|interface| redfish(&interface));
 }
 
-/// How the host communicates with the controller. `None` if the firmware does not report it.
+/// Interface between the host and the controller. `None` if the firmware does not report it.
 fn interface(kind: &IpmiInterfaceType) -> Option<&'static str> {
     match kind {
         IpmiInterfaceType::KeyboardControllerStyle => Some("kcs"),

@@ -1,4 +1,4 @@
-//! What is known of a machine, section by section.
+//! The known facts about a machine, section by section.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

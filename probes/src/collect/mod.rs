@@ -16,14 +16,14 @@ use crate::usb::UsbDevice;
 /// Adds the facts of a collector to the inventory.
 pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
 
-/// One collector: what it fills, how long it may take, and the function.
+/// One collector: the sections that it fills, its time limit, and the function.
 #[derive(Debug)]
 pub struct Collector {
     /// Its name in problems and timings.
     pub name: &'static str,
     /// The sections of the report that it fills; `--only` selects by them.
     pub sections: &'static [&'static str],
-    /// How long after its start its sections are given up.
+    /// Time after its start at which its sections are given up.
     pub deadline: Duration,
     /// Reads the facts; never fails.
     pub run: fn(&Machine) -> Fill,
@@ -181,19 +181,19 @@ pub fn sections() -> Vec<&'static str> {
     sections
 }
 
-/// What to collect, and how long it may take in all.
+/// Sections to collect, and the time limit for all.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Sections to collect; all if empty.
     pub only: Vec<String>,
-    /// Whether to read what identifies the machine as well, whatever `only` says. This may take as
-    /// long as a management controller that does not respond.
+    /// True to read the machine's identifiers as well, whatever `only` contains. This may take as long as a management
+    /// controller that does not respond.
     pub identity: bool,
     /// After this no collector is waited for.
     pub budget: Duration,
     /// The number of a signal that was received. Once it is not zero, no collector is waited for longer than a moment.
     pub signal: Option<Arc<AtomicUsize>>,
-    /// What is read only on request.
+    /// Facts that are read only on request.
     pub extras: Extras,
 }
 
@@ -210,16 +210,16 @@ impl Default for Options {
     }
 }
 
-/// What was collected.
+/// Result of a collection.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
     /// The facts: the wanted sections and, if asked for, those that identify the machine.
     /// `Inventory::keep_only` drops the latter once they have been used.
     pub inventory: Inventory,
-    /// What could not be read, and why; by collector in the order of the report. Of a collector that
-    /// ran only for the identity, just the problems that concern it.
+    /// Facts that could not be read, with the reason; by collector in the order of the report. For a collector that ran
+    /// only for the identity, just the problems that concern it.
     pub problems: Vec<Problem>,
-    /// How long each collector took, in ms, by its name.
+    /// Duration of each collector, in ms, by its name.
     pub durations_ms: BTreeMap<String, u64>,
 }
 
@@ -278,12 +278,12 @@ fn collect_with(
     collected
 }
 
-/// Whether `problem` may explain why the machine has no identifier, or another one than before.
+/// True if `problem` may explain why the machine has no identifier, or a different one than before.
 fn is_of_identity(problem: &Problem) -> bool {
     IDENTIFIERS.iter().any(|end| problem.path.ends_with(end))
 }
 
-/// Why a collector has no result, with the path that it read last.
+/// The problem of a collector without a result, with the path that it read last.
 fn problem(machine: &Machine, name: &str, failure: Failure, duration_ms: u64) -> Problem {
     let (found, expected) = match failure {
         Failure::Panicked(panic) => {

@@ -45,7 +45,7 @@ pub(super) struct Ids {
 pub(super) struct Cores {
     /// Sorted by first logical CPU. CPUs whose core is unknown are left out.
     pub(super) cores: Vec<CoreSeen>,
-    /// Whether the core of every online CPU is known.
+    /// True if the core of every online CPU is known.
     pub(super) is_complete: bool,
 }
 
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Siblings { sets: cores, disputed: BTreeMap::new() }
     }
 
-    /// Whether every CPU of `cpus` that has a set of sibling threads has this one.
+    /// True if every CPU of `cpus` that has a set of sibling threads has this one.
     fn all_agree(&self, cpus: &CpuSet, sets: &mut Sets) -> bool {
         let mut others = cpus.iter().filter_map(|cpu| sets.read(cpu));
         others.all(|(_, set)| set.intersection(self.online) == *cpus)
@@ -208,7 +208,7 @@ impl Reader<'_> {
         cores.into_values().flatten().collect()
     }
 
-    /// Whether `/proc/cpuinfo` puts the CPUs of one set in different cores.
+    /// True if `/proc/cpuinfo` puts the CPUs of one set in different cores.
     fn cpuinfo_differs(&self, cpus: &CpuSet) -> bool {
         let place = |cpu| Some((self.info.number(cpu, "physical id")?, self.core_id(cpu)?));
         let mut places = cpus.iter().filter_map(place);
@@ -216,7 +216,7 @@ impl Reader<'_> {
         places.any(|place| Some(place) != first)
     }
 
-    /// Whether no two online CPUs of the package share a core according to `/proc/cpuinfo`.
+    /// True if no two online CPUs of the package share a core according to `/proc/cpuinfo`.
     fn is_without_smt(&self, cpu: u32) -> bool {
         let siblings = self.info.number(cpu, "siblings");
         siblings.is_some() && siblings == self.info.number(cpu, "cpu cores")
@@ -279,7 +279,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether both CPUs have a set of sibling threads, and neither set contains the other CPU.
+/// True if both CPUs have a set of sibling threads, and neither set contains the other CPU.
 fn are_apart(sets: &BTreeMap<u32, CpuSet>, one: u32, other: u32) -> bool {
     let excludes = |cpu, other| sets.get(&cpu).is_some_and(|set| !set.contains(other));
     excludes(one, other) && excludes(other, one)

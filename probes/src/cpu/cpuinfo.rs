@@ -87,7 +87,7 @@ impl<'a> CpuInfo<'a> {
         info
     }
 
-    /// Whether the machine may have more CPUs than the text lists.
+    /// True if the machine may have more CPUs than the text lists.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }

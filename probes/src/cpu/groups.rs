@@ -38,7 +38,7 @@ const CORE: Files = Files {
 /// After this many CPUs in a row without a file, it is not read for the others.
 const ENOUGH_MISSES: u8 = 4;
 
-/// What is known about the group of one core.
+/// Known facts about the group of one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Group {
     /// Its id; -1 for a package that the kernel does not know.
@@ -104,13 +104,13 @@ fn by_sets(
     (is_optional || is_once(&found)).then_some(groups)
 }
 
-/// Whether the last CPU of the group reports the same id as the first, or none.
+/// True if the last CPU of the group reports the same id as the first, or none.
 fn ends_agree(machine: &Machine, files: &Files, cpus: &CpuSet, first: Option<i64>) -> bool {
     let last = cpus.last().filter(|last| Some(*last) != cpus.first());
     last.and_then(|last| id(machine, files, last)).is_none_or(|last| Some(last) == first)
 }
 
-/// Whether no two groups have the same known id.
+/// True if no two groups have the same known id.
 fn is_once(groups: &[Group]) -> bool {
     let ids: Vec<i64> = groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).collect();
     let distinct: std::collections::BTreeSet<i64> = ids.iter().copied().collect();

@@ -16,8 +16,8 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` returns what is known about
-    /// each without a read: cores that look different may have different capacities.
+    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` returns the facts about each that are known
+    /// without a read: cores that look different may have different capacities.
     pub(super) fn read<L: PartialEq>(
         machine: &Machine,
         firsts: &[u32],
@@ -70,7 +70,7 @@ impl Kinds {
     }
 }
 
-/// What identifies the design of a core in `/proc/cpuinfo` on Arm and RISC-V.
+/// Values in `/proc/cpuinfo` that identify a core's design on Arm and RISC-V.
 pub(super) fn part<'a>(info: &CpuInfo<'a>, cpu: u32) -> [Option<&'a str>; 4] {
     ["CPU implementer", "CPU part", "uarch", "marchid"].map(|key| info.in_block(cpu, key))
 }

@@ -213,7 +213,7 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
     }
 }
 
-/// Fills in what the first CPU reports about itself.
+/// Fills in the first CPU's report about itself.
 fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     let first = first.unwrap_or_default();
     cpu.architecture = kernels_architecture(machine)

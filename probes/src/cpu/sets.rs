@@ -1,4 +1,4 @@
-//! Which logical CPUs are online, offline, present and possible: `/sys/devices/system/cpu/*`
+//! Logical CPUs that are online, offline, present and possible: `/sys/devices/system/cpu/*`
 //! (`Documentation/admin-guide/cputopology.rst`).
 
 use super::cpuinfo::CpuInfo;
@@ -26,8 +26,8 @@ impl CpuSets {
         sets
     }
 
-    /// The CPUs that are present but not online; `None` if unknown. The kernel's `offline` is no
-    /// substitute, because it also lists numbers that no CPU has.
+    /// The CPUs that are present but not online; `None` if unknown. The kernel's `offline` cannot replace it, because
+    /// it also lists numbers that no CPU has.
     pub(super) fn present_offline(&self) -> Option<CpuSet> {
         Some(self.present.as_ref()?.difference(self.online.as_ref()?))
     }

@@ -242,7 +242,7 @@ fn kernel_release_ends_in_the_architecture() {
     assert_eq!(architecture_of_release("6.1.0"), None);
 }
 
-/// Files of the topology of a CPU: package, die, core id, the CPUs of its core and of its package.
+/// Topology files of a CPU: package, die, core id, the CPUs in its core and package.
 fn place(
     cpu: u32,
     ids: [&'static str; 3],

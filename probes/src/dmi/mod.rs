@@ -119,7 +119,7 @@ pub struct Bios {
     pub embedded_controller_release: Option<String>,
 }
 
-/// What the firmware says of the machine.
+/// The firmware's facts about the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dmi {
     /// The enclosure.
@@ -132,7 +132,7 @@ pub struct Dmi {
     pub bios: Bios,
 }
 
-/// Reads what the firmware says of the machine.
+/// Reads the firmware's facts about the machine.
 #[must_use]
 pub fn dmi(machine: &Machine) -> Dmi {
     let table = smbios::read(machine).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Files<'_> {
         text.or_else(|| smbios::text(&read(entry?)))
     }
 
-    /// A release of two numbers; 255 means that there is none.
+    /// A release with two numbers; 255 means that it is not set.
     fn release(&self, file: &str, numbers: Option<(Option<u8>, Option<u8>)>) -> Option<String> {
         let in_table = || match numbers? {
             (Some(0xff), Some(0xff)) => None,
@@ -263,8 +263,7 @@ fn bios(files: &Files, entry: Option<&Firmware>) -> Bios {
     }
 }
 
-/// Fills what is still missing from the device tree (Devicetree Specification, section 3.1), which
-/// boards without SMBIOS have.
+/// Fills missing values from the device tree (Devicetree Specification, section 3.1), which boards without SMBIOS have.
 fn device_tree(machine: &Machine, dmi: &mut Dmi) {
     let bases = ["sys/firmware/devicetree/base", "proc/device-tree"];
     let text = |name: &str| {

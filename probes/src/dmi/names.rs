@@ -2,7 +2,7 @@
 
 use crate::smbios::types::SystemWakeUpType;
 
-/// What started the machine (table 7.2.2).
+/// Event that started the machine (table 7.2.2).
 pub(super) fn wake_up(code: &SystemWakeUpType) -> Option<&'static str> {
     match code {
         SystemWakeUpType::ApmTimer => Some("timer"),

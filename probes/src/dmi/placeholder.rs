@@ -1,9 +1,9 @@
-//! What firmware leaves where nobody filled a value in, and what it writes into many machines.
+//! Placeholders that firmware leaves where a value was not filled in, and values that it writes into many machines.
 
 const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
 const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
 
-/// Whether `text` is what firmware leaves where nobody filled a value in, e.g. `To Be Filled By O.E.M.`.
+/// True if `text` is a placeholder that firmware leaves where a value was not filled in, e.g. `To Be Filled By O.E.M.`.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let text = text.trim().to_lowercase();
@@ -20,7 +20,7 @@ pub fn is_placeholder(text: &str) -> bool {
         })
 }
 
-/// Whether `text` is a UUID or serial number that many machines are known to share.
+/// True if `text` is a UUID or serial number that many machines are known to share.
 #[must_use]
 pub fn is_known_duplicate(text: &str) -> bool {
     listed(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))

@@ -39,7 +39,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Whether `finding` is among its evidence.
+    /// True if `finding` is among its evidence.
     #[must_use]
     pub fn is_shown_by(&self, finding: &Finding) -> bool {
         self.evidence.iter().any(|evidence| evidence.is_of(finding))
@@ -47,7 +47,7 @@ impl Fault {
 }
 
 impl Evidence {
-    /// Whether it is what `finding` reports.
+    /// True if `finding` reports it.
     #[must_use]
     pub fn is_of(&self, finding: &Finding) -> bool {
         self.finding == finding.code
@@ -122,8 +122,8 @@ struct Case<'a> {
     signs: Vec<Sign<'a>>,
 }
 
-/// Joins the findings of `inventory` into faults, worst first. Findings that are no sign of a fault, such
-/// as an identifier that was never set, are left out.
+/// Joins the findings of `inventory` into faults, worst first. Findings that are not a sign of a fault, such as an
+/// identifier that was never set, are left out.
 #[must_use]
 pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
     let mut parts = Parts::new(inventory);
@@ -161,8 +161,8 @@ impl<'a> Case<'a> {
         self.suspects.iter().any(|(part, _)| sign.certainties.contains_key(part))
     }
 
-    /// Adds another sign. It makes the suspects that it shares more certain and adds none: what is known
-    /// of one part says nothing new about the others that the sign may mean.
+    /// Adds another sign. It makes the suspects that it shares more certain and adds none: facts about one part reveal
+    /// nothing new about the others that the sign may mean.
     fn support(&mut self, sign: Sign<'a>) {
         for (part, certainty) in &mut self.suspects {
             let more = sign.certainties.get(part);

@@ -14,11 +14,11 @@ use crate::memory::{Dimm, candidates};
 use crate::parts::{self, Detail, PartId, PartKind};
 use crate::pci::PciDevice;
 
-/// What is known of a part that can be at fault.
+/// A part that can be at fault, with the known facts about it.
 struct Entry {
     /// The part; its name is that of the suspect.
     id: PartId,
-    /// What is printed at its place.
+    /// Text printed at its place.
     label: Option<String>,
     fru: Option<ReplaceableUnit>,
 }

@@ -1,4 +1,4 @@
-//! Which findings are signs of a fault, what each says about the cause, and how certainly.
+//! Findings that are signs of a fault, the cause that each suggests, and its certainty.
 //!
 //! The certainties are estimates: a part that reports its own failure is nearly certain, a symptom that a
 //! cable, a slot or firmware can cause as well is not, and a log entry may be older than the last repair.
@@ -19,7 +19,7 @@ pub(super) enum Group {
     Setup,
 }
 
-/// Where the suspects of a sign come from.
+/// Suspects of a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     /// The part that the finding's locator names.
@@ -38,7 +38,7 @@ enum Who {
     Nothing,
 }
 
-/// What one code says about the cause.
+/// The cause that one code suggests.
 #[derive(Debug)]
 pub(super) struct Rule {
     code: &'static str,
@@ -127,12 +127,12 @@ static RULES: &[Rule] = &[
     row("firmware.clock", "system.clock", "clock", Setup, 60, Only("battery of the clock")),
 ];
 
-/// The rule of a finding; `None` for one that is no sign of a fault.
+/// The rule of a finding; `None` if it is not a sign of a fault.
 pub(super) fn rule(finding: &Finding) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == finding.code.as_str())
 }
 
-/// The codes of the findings from which a fault of `class` is concluded; none if there is no such class.
+/// The codes of the findings from which a fault of `class` is concluded; none if the class does not exist.
 pub fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
     RULES.iter().filter(move |rule| rule.class == class).map(|rule| rule.code)
 }
@@ -169,7 +169,7 @@ fn shared(parts: Vec<usize>, certainty: u8) -> Vec<(usize, u8)> {
     parts.into_iter().map(|part| (part, (certainty / n).max(1))).collect()
 }
 
-/// Two thirds for what is most likely, one third for the other part.
+/// Two thirds for the most likely parts, one third for the other part.
 fn weighed(likely: Vec<usize>, other: Option<usize>, certainty: u8) -> Vec<(usize, u8)> {
     let Some(other) = other.filter(|part| !likely.contains(part)) else {
         return shared(likely, certainty);

@@ -12,7 +12,8 @@ use crate::memory::Memory;
 use crate::parts;
 use crate::topology::Node;
 
-/// Sockets with different amounts of memory, and controllers whose channels differ. A guest has what its host gives it.
+/// Sockets with different amounts of memory, and controllers whose channels differ. The memory of a guest is its host's
+/// choice.
 pub(super) fn uneven(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
     if hypervisor(inventory).is_some() || is_limited(inventory) || !are_all_plain(memory) {

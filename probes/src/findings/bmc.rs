@@ -1,4 +1,4 @@
-//! What the BMC reports: its sensors now, and its event log.
+//! Reports of the BMC: its sensors now, and its event log.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
 
 type Groups<'a> = BTreeMap<(String, String), Vec<&'a BmcEvent>>;
 
-/// Events by sensor and by what happened.
+/// Groups events by sensor and by kind of event.
 fn grouped(inventory: &Inventory, is_wanted: impl Fn(&&BmcEvent) -> bool) -> Groups<'_> {
     let mut groups = Groups::new();
     let events = inventory.bmc.iter().flat_map(|bmc| &bmc.event_log);

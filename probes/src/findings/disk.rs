@@ -8,8 +8,8 @@ use crate::block::{Block, Disk};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
 
-/// Where an installed system mounts its root and boot file systems; `/sysroot` is that of ostree.
-/// The live image mounts none of these from a disk.
+/// Mount points of an installed system's root and boot file systems; `/sysroot` is that of ostree. The live image
+/// mounts none of these from a disk.
 const SYSTEM_MOUNTS: [&str; 6] = ["/", "/sysroot", "/usr", "/boot", "/boot/efi", "/efi"];
 
 pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
@@ -39,14 +39,14 @@ pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
     vec![DISK_NONE_ELIGIBLE.finding(None, evidence)]
 }
 
-/// Whether enough is known to judge the disk. The kernel reports a size for every disk, so one
-/// without was not captured; and without root rights the content cannot be examined.
+/// True if enough is known to judge the disk. The kernel reports a size for every disk, so one without was not
+/// captured; and without root rights the content cannot be examined.
 fn is_examined(disk: &Disk) -> bool {
     disk.size_bytes.is_some() && !disk.is_content_denied
 }
 
-/// Whether the running system's root or boot file system is on a disk, directly or through LVM,
-/// encryption or RAID, other than the medium of a live system.
+/// True if the running system's root or boot file system is on a disk, directly or through LVM, encryption or RAID,
+/// other than the medium of a live system.
 fn runs_from_disk(block: &Block) -> bool {
     let is_system = |place: &String| SYSTEM_MOUNTS.contains(&place.as_str());
     let installed = block.disks.iter().filter(|disk| !disk.is_live_medium);

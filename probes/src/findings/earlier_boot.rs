@@ -1,4 +1,4 @@
-//! What happened before this boot: errors that the firmware recorded, crashes of an earlier kernel.
+//! Events before this boot: errors that the firmware recorded, crashes of an earlier kernel.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::firmware::BootError;
 use crate::parts::{PartId, PartKind};
 use crate::pci_address::Address;
 
-/// How bad an error is, the worst last.
+/// Severities of an error, the worst last.
 const SEVERITIES: [&str; 4] = ["informational", "corrected", "recoverable", "fatal"];
 
 /// Errors of the hardware in the firmware's record, one finding for each part.

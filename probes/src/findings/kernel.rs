@@ -1,4 +1,4 @@
-//! What the kernel log says about faults, by the part that it names.
+//! Faults that the kernel log reports, by the part that it names.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
     by_part.into_iter().filter_map(finding).collect()
 }
 
-/// What messages are about.
+/// Subject of messages.
 enum About {
     /// This part, if it is known.
     Part(Option<PartId>),
@@ -107,7 +107,7 @@ fn is_no_disk(name: &str) -> bool {
 }
 
 /// A disk by its name or SCSI address, or by the name of a partition or of its NVMe controller. Optical drives,
-/// floppies and media that have gone are no disks of the machine. A port or controller without a disk keeps its name.
+/// floppies and media that have gone are not disks of the machine. A port or controller without a disk keeps its name.
 fn disk(inventory: &Inventory, subject: &str) -> Option<PartId> {
     let block = inventory.block.as_ref()?;
     let controller = block.nvme_controllers.iter().find(|one| one.name == subject);

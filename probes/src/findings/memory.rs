@@ -47,7 +47,7 @@ pub(super) fn slot(dimms: &[Dimm], index: usize) -> Option<PartId> {
     parts::dimms(dimms).into_iter().nth(index).flatten()
 }
 
-/// Where the driver counted. Its label is no slot name: most drivers compose it of numbers, such as
+/// Place at which the driver counted. Its label is not a slot name: most drivers compose it of numbers, such as
 /// `CPU_SrcID#0_MC#1_Chan#0_DIMM#0`, which are printed nowhere.
 fn place(row: &EccCount) -> String {
     let controller = row.controller.as_ref().map(|name| format!("controller {name}"));
@@ -86,9 +86,9 @@ pub(super) fn nvdimm(inventory: &Inventory) -> Vec<Finding> {
     memory.iter().flat_map(|memory| &memory.modules).filter_map(finding).collect()
 }
 
-/// Whether a hypervisor made up the DIMMs of its guest. QEMU, for one, describes 40 GiB as two DIMMs of
-/// 16 GiB and one of 8 GiB (`hw/smbios/smbios.c`), without serial numbers. DIMMs with serial numbers are
-/// those of a host that shows its tables to the guest, or somebody described them.
+/// True if a hypervisor made up the DIMMs of its guest. QEMU, for one, describes 40 GiB as two DIMMs of 16 GiB and one
+/// of 8 GiB (`hw/smbios/smbios.c`), without serial numbers. DIMMs with serial numbers are those of a host that shows
+/// its tables to the guest, or were described by hand.
 fn are_made_up(inventory: &Inventory) -> bool {
     let is_real = |dimm: &Dimm| {
         let is_virtual = dimm.manufacturer.as_deref().is_some_and(|name| name.contains("Virtual"));
@@ -180,8 +180,8 @@ pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     vec![MEMORY_LOST.finding(None, evidence)]
 }
 
-/// Whether the kernel has less memory because somebody decided so: a hypervisor for its guest, or the
-/// kernel command line. The first domain of Xen sees the DIMMs of the host, but gets a part of them.
+/// True if the kernel has less memory on purpose: limited by a hypervisor for its guest, or by the kernel command line.
+/// The first domain of Xen sees the DIMMs of the host, but gets a part of them.
 pub(super) fn is_limited(inventory: &Inventory) -> bool {
     let line = inventory.os.as_ref().and_then(|os| os.command_line.as_deref());
     let mut arguments = line.unwrap_or_default().split_whitespace();
@@ -191,20 +191,20 @@ pub(super) fn is_limited(inventory: &Inventory) -> bool {
         || arguments.any(|argument| limits.iter().any(|limit| argument.starts_with(limit)))
 }
 
-/// Whether two modules have one serial number: the firmware lists a module twice, so its sum is wrong.
+/// True if two modules have one serial number: the firmware lists a module twice, so its sum is wrong.
 fn has_twins(memory: &Memory) -> bool {
     let serials = memory.dimms.iter().filter_map(|dimm| dimm.serial.as_ref());
     let mut known = BTreeSet::new();
     serials.filter(|serial| !is_placeholder(serial)).any(|serial| !known.insert(serial))
 }
 
-/// Whether all modules become memory of the system.
+/// True if all modules become memory of the system.
 pub(super) fn are_all_plain(memory: &Memory) -> bool {
     memory.dimms.iter().all(|dimm| dimm.is_populated == Some(false) || is_plain(dimm))
 }
 
-/// Whether a module is plain memory. Persistent memory may be a disk, or use plain memory as its
-/// cache; HBM may be the cache of the other memory.
+/// True if a module is plain memory. Persistent memory may be a disk, or use plain memory as its cache; HBM may be the
+/// cache of the other memory.
 fn is_plain(dimm: &Dimm) -> bool {
     let technology = dimm.technology.as_deref().unwrap_or_default();
     let kind = dimm.kind.as_deref().unwrap_or_default();

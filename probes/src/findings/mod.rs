@@ -1,5 +1,5 @@
-//! What is wrong with the machine: each check is a function, listed in [`CHECKS`]; what its findings mean
-//! is in the table of [`rows`].
+//! Findings about the machine: each check is a function, listed in [`CHECKS`]; the meaning of its findings is in the
+//! table of [`rows`].
 
 mod balance;
 mod bmc;

@@ -59,7 +59,7 @@ pub(super) fn duplicate_mac(inventory: &Inventory) -> Vec<Finding> {
     by_mac.into_iter().filter_map(finding).collect()
 }
 
-/// Whether an address is globally unique: bit 1 of its first byte says that software chose it.
+/// True if an address is globally unique: bit 1 of its first byte marks an address that software chose.
 fn is_from_a_vendor(mac: &str) -> bool {
     let is_local = mac.as_bytes().get(1).is_none_or(|digit| b"2367abefABEF".contains(digit));
     !is_local && suspicion(mac).is_none()

@@ -17,9 +17,9 @@ fn name(device: &PciDevice) -> &str {
     device.device_name.as_deref().or(device.class_name.as_deref()).unwrap_or("a device")
 }
 
-/// Links that use fewer lanes than device, port and slot have. The speed may be low because the link
-/// is idle (ASPM, GPU power states), so speed alone is no finding. A port with 16 lanes may lead to a
-/// slot that is wired for 8: only the firmware's table of slots shows that.
+/// Links that use fewer lanes than device, port and slot have. The speed may be low because the link is idle (ASPM, GPU
+/// power states), so speed alone is not a finding. A port with 16 lanes may lead to a slot that is wired for 8: only
+/// the firmware's table of slots shows that.
 pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
     let slots = inventory.smbios.as_ref().map_or(&[][..], |table| &table.slots);
     let narrow = |device: &&PciDevice| {
@@ -46,8 +46,8 @@ pub(crate) fn card(address: &str) -> &str {
     address.split_once('.').map_or(address, |(card, _)| card)
 }
 
-/// Whether `device` is in `slot`: the names are equal, or the slot has the address of the device or of
-/// the port above it.
+/// True if `device` is in `slot`: the names are equal, or the slot has the address of the device or of the port above
+/// it.
 fn is_in(device: &PciDevice, slot: &Slot) -> bool {
     let has_name = slot.designation.is_some() && slot.designation == device.slot;
     let has_address = slot.pci_address.as_deref().is_some_and(|address| {

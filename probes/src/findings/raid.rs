@@ -51,9 +51,9 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
     drives(inventory).filter_map(failed).collect()
 }
 
-/// Whether the system reads the drive itself, or volumes have lost nothing although it is a member. The
-/// emulated controller of QEMU's guests calls every drive offline (`megasas_pd_get_info_submit`); a real
-/// one degrades the volume of an offline drive.
+/// True if the system reads the drive itself, or volumes have lost nothing although it is a member. The emulated
+/// controller of QEMU's guests calls every drive offline (`megasas_pd_get_info_submit`); a real one degrades the volume
+/// of an offline drive.
 fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
     let is_optimal = |volume: &&RaidVolume| volume.state.as_deref() == Some("optimal");
     drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))

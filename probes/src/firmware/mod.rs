@@ -1,6 +1,6 @@
-//! How the firmware booted the machine: `/sys/firmware/` and the EFI variables in
-//! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 "Globally Defined Variables").
-//! Variables need root, and efivarfs mounted.
+//! Boot by the firmware: its mode, settings and errors, from `/sys/firmware/` and the EFI variables in
+//! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 "Globally Defined Variables"). Variables need root, and
+//! efivarfs mounted.
 
 mod boot_error;
 mod esrt;
@@ -131,7 +131,7 @@ fn bios(machine: &Machine, folders: &[String]) -> Option<BootMode> {
     is_pc.then_some(BootMode::Bios)
 }
 
-/// Where the variables are, and which.
+/// The variables and their place.
 struct Variables {
     names: Vec<String>,
     is_old: bool,

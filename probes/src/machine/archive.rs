@@ -1,6 +1,6 @@
 //! A captured tree in a `tar` or `tar.zst` file, unpacked in memory.
 //!
-//! No error text of the libraries leaves this file: what they find is that the archive is cut short or damaged.
+//! No error text of the libraries leaves this file: the error is always that the archive is cut short or damaged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 /// Largest tree that is unpacked; the largest captured machine has about 40 MiB.
 const LIMIT_BYTES: u64 = 512 << 20;
-/// Largest number of files, directories and links, those included that only the paths of others contain: each
+/// Largest number of files, directories and links, including those that only the paths of others contain: each
 /// directory costs most of a kilobyte, and one path of an archive can name a hundred.
 const LIMIT_ENTRIES: usize = 300_000;
 /// Nesting of folders; sysfs has at most about thirty levels.
@@ -24,7 +24,7 @@ const LIMIT_LINKS: usize = 40;
 
 /// A tar archive is a sequence of blocks and ends with two blocks of zeros (POSIX.1-2001, `pax`).
 const TAR_BLOCK_BYTES: usize = 512;
-/// Where the first block of a tar archive contains `ustar`.
+/// Offset of `ustar` in the first block of a tar archive.
 const TAR_MAGIC_OFFSET: usize = 257;
 /// The first bytes of a zstd frame (RFC 8878 §3.1.1).
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -39,7 +39,7 @@ pub struct Archive {
 
 type Folder = BTreeMap<Box<str>, Entry>;
 
-/// A file or link, or a folder if there is no node.
+/// A file or link; a folder if there is no node.
 #[derive(Debug, Clone, Default)]
 struct Entry {
     node: Option<Node>,
@@ -126,13 +126,13 @@ impl Archive {
         folder?.get(name)?.node.as_ref()
     }
 
-    /// Replaces what is at `path`, with everything below it, by `node`, or by an empty directory for `None`.
+    /// Replaces the entry at `path`, with everything below it, by `node`, or by an empty directory for `None`.
     pub fn set(&mut self, path: &str, node: Option<Node>) {
         self.remove(path);
         let _ = self.add(&clean(path), node);
     }
 
-    /// Removes what is at `path`, with everything below it.
+    /// Removes the entry at `path`, with everything below it.
     pub fn remove(&mut self, path: &str) {
         let path = clean(path);
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -179,7 +179,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Adds what is in the archive, reads what follows, and returns where the last entry ends.
+    /// Adds the archive's entries, reads the rest, and returns the offset at which the last entry ends.
     fn add_all(&mut self, tar: impl Read, limit_entries: usize) -> io::Result<u64> {
         let mut packed = tar::Archive::new(tar);
         let (mut n_entries, mut n_created, mut end_bytes) = (0, 0, 0);
@@ -337,7 +337,7 @@ fn damaged() -> io::Error {
     io::Error::other("the archive is cut short or damaged")
 }
 
-/// How much of an archive was read, and how many zero bytes it ended with.
+/// Number of bytes read from an archive, and of zero bytes at its end.
 #[derive(Debug, Default)]
 struct End {
     n_bytes: u64,
@@ -363,7 +363,7 @@ impl<R: Read> Read for EndReader<'_, R> {
     }
 }
 
-/// What a path resolves to.
+/// Target of a path.
 enum Found<'a> {
     Folder(&'a Folder),
     Node(&'a Node),

@@ -96,7 +96,7 @@ impl Directory {
     }
 }
 
-/// Whether a path is a single name below its folder.
+/// True if a path is a single name below its folder.
 fn is_name(path: &str) -> bool {
     !path.contains('/') && path != ".."
 }

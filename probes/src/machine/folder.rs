@@ -1,4 +1,4 @@
-//! Keeps open the directory that a thread listed last, and opens what is below it from there.
+//! Keeps open the directory that a thread listed last, and opens the files below it from there.
 //!
 //! A probe lists a directory and then reads its files. Opened from the directory, a file costs the kernel
 //! fewer names to walk and no links to follow.

@@ -5,8 +5,8 @@
 //! path of a live run. Nothing here can write: the only calls read a file, list a directory, read a
 //! symbolic link, or ask the kernel one of the read-only questions of [`crate::sys`].
 //!
-//! Absent facts are `None`. What is present but cannot be read or parsed is `None` too, and a [`Problem`]
-//! says what was found and what was expected.
+//! Absent facts are `None`. A fact that is present but cannot be read or parsed is `None` too, and a [`Problem`]
+//! contains the text found and the form expected.
 
 mod archive;
 mod directory;
@@ -32,7 +32,7 @@ use crate::sys::Question;
 /// Largest text file that a probe reads; `/proc/cpuinfo` of 2048 logical CPUs has about 3 MiB.
 pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 
-/// What is expected instead of a text that ends within a line.
+/// Expected form, instead of a text that ends within a line.
 pub(crate) const CUT: &str = "a complete last line: the file is truncated";
 
 /// Largest text file of sysfs that a probe reads. An attribute has at most one page, except the CPU lists
@@ -42,7 +42,7 @@ const SYSFS_TEXT_LIMIT_BYTES: usize = 64 << 10;
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
-/// What is read only on request, since it is slow.
+/// Facts that are read only on request, since they are slow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extras {
     /// The state of every memory block: thousands of files.
@@ -51,7 +51,7 @@ pub struct Extras {
     pub vpd: bool,
     /// Short reads at the start, in the middle and at the end of each disk.
     pub disk_samples: bool,
-    /// How long to listen for LLDP frames; zero for not at all.
+    /// Time to listen for LLDP frames; zero for not at all.
     pub lldp_wait: Duration,
 }
 
@@ -78,13 +78,13 @@ impl Machine {
         Machine { extras, ..self }
     }
 
-    /// What is requested beyond the quick facts.
+    /// The facts requested in addition to the quick ones.
     #[must_use]
     pub fn extras(&self) -> Extras {
         self.extras
     }
 
-    /// Whether this is the running machine, not a capture.
+    /// True if this is the running machine, not a capture.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.source.is_live()
@@ -234,14 +234,14 @@ impl Machine {
         self.settle(path, self.source.list(path)).unwrap_or_default()
     }
 
-    /// Whether `path` is a directory.
+    /// True if `path` is a directory.
     #[must_use]
     pub fn is_dir(&self, path: &str) -> bool {
         self.note(path);
         self.settle(path, self.source.list(path)).is_some()
     }
 
-    /// Whether there is a directory at `path`, where its absence is a fact of its own, as that of `sys/firmware/efi`.
+    /// True if there is a directory at `path`, for paths whose absence is a fact as well, such as `sys/firmware/efi`.
     ///
     /// Only `ENOENT` means that there is none. Other errors that elsewhere mean that there is nothing to read
     /// (`ENOTDIR`, `EINVAL`, `ENODEV`) are a problem here, and the answer is `None`.
@@ -293,7 +293,7 @@ impl Machine {
         self.settle(&name, self.source.ask(question))
     }
 
-    /// As [`ask`](Self::ask). `Err` says why there is no answer; `Err(None)` means that the source does not
+    /// As [`ask`](Self::ask). `Err` is the reason for the missing answer; `Err(None)` means that the source does not
     /// know the question, as with an old capture.
     ///
     /// # Errors
@@ -310,7 +310,7 @@ impl Machine {
         self.settle(&name, result).ok_or(why)
     }
 
-    /// Whether the file at `path` exists but cannot be read.
+    /// True if the file at `path` exists but cannot be read.
     #[must_use]
     pub fn is_refused(&self, path: &str) -> bool {
         self.note(path);
@@ -340,12 +340,12 @@ impl Machine {
     }
 }
 
-/// Why a question has no answer.
+/// Reason that a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// The reason in words.
+    /// The reason as text.
     pub why: String,
-    /// Whether the right to ask is missing: then nothing is wrong with the device.
+    /// True if the right to ask is missing: then nothing is wrong with the device.
     pub is_denied: bool,
     /// The kernel's error number, if the error has one.
     pub errno: Option<i32>,

@@ -1,4 +1,4 @@
-//! What could not be read or parsed, and why.
+//! Facts that could not be read or parsed, with the reason.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,7 +78,7 @@ impl Problems {
     }
 }
 
-/// Whether `error` says that no such file or directory exists, and nothing less certain.
+/// True if `error` means that no such file or directory exists, and nothing less certain.
 pub(super) fn is_missing(error: &io::Error) -> bool {
     match error.raw_os_error() {
         Some(code) => Errno::from_raw(code) == Errno::ENOENT,
@@ -86,9 +86,9 @@ pub(super) fn is_missing(error: &io::Error) -> bool {
     }
 }
 
-/// Whether `error` says that the fact is not there: no such file, or the driver or port cannot say
-/// (`EINVAL` and `EOPNOTSUPP` of a port that is down, `net/core/net-sysfs.c`; `ENODEV`, `ENXIO` and
-/// `ENODATA` of a device without the function).
+/// True if `error` means that the fact is absent: no such file, or the driver or port cannot report it (`EINVAL` and
+/// `EOPNOTSUPP` of a port that is down, `net/core/net-sysfs.c`; `ENODEV`, `ENXIO` and `ENODATA` of a device without the
+/// function).
 fn is_absence(error: &io::Error) -> bool {
     let Some(code) = error.raw_os_error() else {
         return error.kind() == io::ErrorKind::NotFound;
@@ -109,7 +109,7 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Why a read failed; `None` if there was nothing to read.
+/// Reason that a read failed; `None` if there was nothing to read.
 pub(super) fn why(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::NotFound).then(|| found(error))
 }

@@ -1,4 +1,4 @@
-//! Records what was read from a source: the content of a capture.
+//! Records the reads from a source: the content of a capture.
 //!
 //! A recording always answers the same read with the same content, even through another path to the same
 //! file. So a report and its capture describe the same moment, and a replay gives the same report, however
@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// How a read failed.
+/// Failure of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The system's error number.

@@ -1,4 +1,4 @@
-//! Where the facts come from: the running kernel, a directory or an archive.
+//! Sources of the facts: the running kernel, a directory or an archive.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ const SHARED: [&str; 8] = [
     "sys/firmware/dmi/tables/DMI",
 ];
 
-/// Whether a file is read once for all collectors: one of [`SHARED`], or the state of one CPU.
+/// True if a file is read once for all collectors: one of [`SHARED`], or the state of one CPU.
 fn is_shared(path: &str) -> bool {
     let one_cpu = path.strip_prefix("sys/devices/system/cpu/cpu");
     one_cpu.is_some_and(|rest| rest.ends_with("/online")) || SHARED.contains(&path)
@@ -104,13 +104,13 @@ impl Source {
         self
     }
 
-    /// Whether this is the running machine.
+    /// True if this is the running machine.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.from, From::Live)
     }
 
-    /// What was read so far; empty unless the source is [`Source::recording`].
+    /// The recorded reads so far; empty unless the source is [`Source::recording`].
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.record().map(|recorded| recorded.clone()).unwrap_or_default()

@@ -62,7 +62,7 @@ fn zone(machine: &Machine, name: &str) -> Option<String> {
     is_name.then(|| zone.to_owned())
 }
 
-/// Whether the block is online; a block that is going offline still counts as online.
+/// True if the block is online; a block that is going offline still counts as online.
 fn parse_state(text: &str) -> Result<bool, &'static str> {
     match text {
         "online" | "going-offline" => Ok(true),

@@ -41,7 +41,7 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     memory.installed_bytes = sum(sizes);
 }
 
-/// Whether an array holds system memory, and not flash, video or cache.
+/// True if an array holds system memory, and not flash, video or cache.
 fn is_system(array: &SMBiosPhysicalMemoryArray) -> bool {
     array.usage().is_none_or(|usage| *usage == MemoryArrayUse::SystemMemory)
 }
@@ -77,7 +77,7 @@ impl Others<'_> {
         self.by_handle.get(handle?)?.as_type()
     }
 
-    /// Whether a slot belongs to system memory, which is assumed if its array is missing.
+    /// True if a slot belongs to system memory, which is assumed if its array is missing.
     fn in_system(&self, slot: &SMBiosMemoryDevice) -> bool {
         let array = self.get(slot.physical_memory_array_handle().as_ref());
         array.is_none_or(|array| is_system(&array))

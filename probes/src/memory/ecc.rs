@@ -5,8 +5,8 @@ use crate::machine::Machine;
 
 const MC: &str = "sys/devices/system/edac/mc";
 
-/// The counts of every DIMM or rank, and of errors that the controller assigns to none of them; the
-/// counts of the whole controller if its driver has no DIMMs.
+/// The counts for every DIMM or rank, and for errors that the controller does not assign to any; the counts for the
+/// whole controller if its driver does not list DIMMs.
 pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
     let mut counts = Vec::new();
     for controller in numbered(machine, MC, &["mc"]) {
@@ -76,8 +76,9 @@ pub(super) fn assign(memory: &mut Memory) {
     }
 }
 
-/// The index of the slot that the label of `count` names, if that is certain. Labels that a driver composes of its own
-/// numbers match nothing, and so does the name of a slot whose module is smaller than what the driver counts.
+/// The index of the slot that the label of `count` names, if that is certain. Labels that a driver composes from its
+/// own numbers match nothing, and so does the name of a slot whose module is smaller than the memory that the driver
+/// counts.
 pub(crate) fn slot_of(count: &EccCount, dimms: &[Dimm]) -> Option<usize> {
     let index = slot_named(count.label.as_ref()?, dimms)?;
     let module = dimms.get(index)?.size_bytes;

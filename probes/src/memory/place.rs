@@ -1,11 +1,11 @@
-//! The DIMMs that an error may be in, where the label of the memory controller's driver is no slot's name.
+//! The DIMMs that an error may be in, where the label of the memory controller's driver is not a slot name.
 //!
 //! Intel's drivers number sockets, controllers, channels and slots (`drivers/edac/skx_common.c`, `sb_edac.c`). Boards with
 //! AMI's firmware, such as Supermicro's, have the same numbers in the bank locator of SMBIOS type 17.
 
 use super::Memory;
 
-/// How the driver's label begins, e.g. `CPU_SrcID#0_MC#1_Chan#2_DIMM#0`.
+/// Start of the driver's label, e.g. `CPU_SrcID#0_MC#1_Chan#2_DIMM#0`.
 const LABEL: &str = "CPU_SrcID#";
 /// The bank locator without its numbers, e.g. `P0_Node1_Channel2_Dimm0`.
 const BANK: &str = "P_Node_Channel_Dimm";

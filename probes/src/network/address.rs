@@ -16,7 +16,7 @@ const RTM_NEWADDR: u16 = 20;
 /// Length of `struct ifaddrmsg`.
 const HEADER_BYTES: usize = 8;
 const SCOPE_HOST: u8 = 254;
-/// `IFA_PROTO`: what created the address; absent if its creator did not say.
+/// `IFA_PROTO`: the creator of the address; absent if the creator did not set it.
 const PROTOCOL: u16 = 11;
 
 /// Flags by bit, `IFA_F_…`.
@@ -77,7 +77,7 @@ pub(super) fn prefix_key(text: &str) -> Option<(IpAddr, u8)> {
     is_prefix(address, length).then_some((address, length))
 }
 
-/// Whether an address of this family can have a prefix of `length` bits.
+/// True if an address of this family can have a prefix of `length` bits.
 pub(super) fn is_prefix(address: IpAddr, length: u8) -> bool {
     length <= if address.is_ipv4() { 32 } else { 128 }
 }
@@ -151,10 +151,9 @@ fn parse_address(
     (scope != SCOPE_HOST && is_prefix(address, length)).then(|| (seen(), is_of_router))
 }
 
-/// Whether the kernel derived an IPv6 address from a router's advertisement. Linux 5.18 and later
-/// mark such addresses (`IFAPROT_KERNEL_RA`), so an unmarked one was set by a program. On older
-/// kernels they are recognised by a limited lifetime and by the route to their prefix, which the
-/// kernel adds; few programs let it.
+/// True if the kernel derived an IPv6 address from a router's advertisement. Linux 5.18 and later mark such addresses
+/// (`IFAPROT_KERNEL_RA`), so an unmarked one was set by a program. On older kernels they are recognised by a limited
+/// lifetime and by the route to their prefix, which the kernel adds; few programs let it.
 fn is_of_router(flags: u32, protocol: Option<u8>, reports_origin: bool) -> bool {
     const KERNEL_RA: u8 = 2;
     const TEMPORARY: u32 = 0x01;

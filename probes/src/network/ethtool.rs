@@ -1,4 +1,4 @@
-//! What drivers report about their ports: connector, modes, speed and firmware
+//! Drivers' reports about their ports: connector, modes, speed and firmware
 //! (`Documentation/networking/ethtool-netlink.rst`, `uapi/linux/ethtool.h`).
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::sys::ethtool::DriverInfo;
 use crate::sys::netlink::{self, DcbxMode, EthtoolDump};
 use formats::netlink as wire;
 
-/// What ethtool reports about one port; absent if the driver does not report it.
+/// Facts that ethtool reports about one port; absent if the driver does not report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EthtoolPort {
     pub(super) connector: Option<&'static str>,
@@ -144,8 +144,8 @@ fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
     }
 }
 
-/// Whether the card's firmware handles DCBX, and therefore LLDP, on the port (`DCB_CAP_DCBX_HOST` and
-/// `…_LLD_MANAGED`). `None` if the driver does not report it.
+/// True if the card's firmware handles DCBX, and therefore LLDP, on the port (`DCB_CAP_DCBX_HOST` and `…_LLD_MANAGED`).
+/// `None` if the driver does not report it.
 pub(super) fn is_dcbx_in_firmware(machine: &Machine, interface: &str) -> Option<bool> {
     const DCB_ATTR_DCBX: u16 = 14;
     let answer = machine.ask(&DcbxMode { interface: interface.to_owned() })?;
@@ -158,8 +158,8 @@ pub(super) fn is_dcbx_in_firmware(machine: &Machine, interface: &str) -> Option<
     }
 }
 
-/// Whether a speed is known. The kernel uses -1 for an unknown speed; some versions report it as an
-/// unsigned number of 16 or 32 bits.
+/// True if a speed is known. The kernel uses -1 for an unknown speed; some versions report it as an unsigned number of
+/// 16 or 32 bits.
 pub(super) fn is_known_speed(mbit_s: i64) -> bool {
     mbit_s > 0 && mbit_s != i64::from(u16::MAX) && mbit_s < i64::from(i32::MAX)
 }

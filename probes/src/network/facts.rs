@@ -116,7 +116,7 @@ fn bond_mode(number: u8) -> Option<String> {
     MODES.get(usize::from(number)).map(|mode| (*mode).to_owned())
 }
 
-/// Which port of its card the interface is; software links have none.
+/// Identity of the card's port that the interface uses; software links have none.
 pub(super) fn port(machine: &Machine, dir: &str, overview: &Overview, name: &str) -> Option<Port> {
     let link = overview.links.get(name);
     let text = |file: &str| machine.text(&format!("{dir}/{file}"));
@@ -242,8 +242,8 @@ fn parse_hex(text: &str) -> Result<u32, &'static str> {
     u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number of 32 bits")
 }
 
-/// Whether a port's name denotes the function it represents, not a physical port: `pf0`, `pf0vf3`,
-/// `pf0sf1`, `c1pf0vf2` (`devlink_port_attrs`, `net/devlink/port.c`).
+/// True if a port's name denotes the function it represents, not a physical port: `pf0`, `pf0vf3`, `pf0sf1`, `c1pf0vf2`
+/// (`devlink_port_attrs`, `net/devlink/port.c`).
 pub(super) fn is_representor(port: Option<&Port>) -> bool {
     let Some(name) = port.and_then(|port| port.name.as_deref()) else { return false };
     let name = name

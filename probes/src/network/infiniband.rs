@@ -107,7 +107,7 @@ fn port(machine: &Machine, dir: &str, number: u32) -> InfinibandPort {
     }
 }
 
-/// Whether a GUID or GID identifies something: it is not all zeros, nor only the prefix `fe80` of a GID.
+/// True if a GUID or GID identifies something: it is not all zeros, nor only the prefix `fe80` of a GID.
 fn is_known(id: &str) -> bool {
     id.strip_prefix("fe80").unwrap_or(id).bytes().any(|byte| !matches!(byte, b'0' | b':'))
 }

@@ -1,4 +1,4 @@
-//! Network interfaces: `/sys/class/net/<interface>/`, with what netlink and ethtool add.
+//! Network interfaces: `/sys/class/net/<interface>/`, with additions from netlink and ethtool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,7 +157,7 @@ pub(super) struct Overview {
     pub(super) ports: BTreeMap<String, EthtoolPort>,
     /// Names of features by number; empty if no port has any.
     pub(super) feature_names: Vec<Option<String>>,
-    /// Whether the kernel lists the receive side scaling of every port.
+    /// True if the kernel lists the receive side scaling of every port.
     pub(super) is_rss_listed: bool,
     /// The bond of each member, as the bonds list them.
     pub(super) bond_members: BTreeMap<String, String>,

@@ -10,7 +10,7 @@ pub(super) struct Evidence<'a> {
     pub(super) name: &'a str,
     /// Target of its link in `/sys/class/net`.
     pub(super) path: &'a str,
-    /// Whether it belongs to a device.
+    /// True if it belongs to a device.
     pub(super) has_device: bool,
     pub(super) link: Option<&'a Link>,
 }

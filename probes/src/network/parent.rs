@@ -50,7 +50,7 @@ impl Parent {
         self.path.get(..=start + address.len())
     }
 
-    /// Whether it is the USB link of a management controller.
+    /// True if it is the USB link of a management controller.
     pub(super) fn is_bmc_usb(&self) -> bool {
         let is_link = self.driver.as_deref().is_some_and(|d| USB_LINK_DRIVERS.contains(&d));
         let name = self.usb_name.to_ascii_lowercase();
@@ -149,7 +149,7 @@ fn fill_usb(machine: &Machine, parent: &mut Parent) {
     parent.usb_name = names.into_iter().flatten().collect::<Vec<_>>().join(" ");
 }
 
-/// Whether `text` contains `word` as a whole word, so that `ilo` does not match `kilo`.
+/// True if `text` contains `word` as a whole word, so that `ilo` does not match `kilo`.
 fn is_word_of(word: &str, text: &str) -> bool {
     let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     text.match_indices(word).any(|(at, _)| {

@@ -17,11 +17,11 @@ pub struct PhysicalPort {
     pub name: String,
     /// The kernel's number of the interface.
     pub index: u32,
-    /// Whether it is administratively up.
+    /// True if it is administratively up.
     pub is_up: bool,
-    /// Whether there is a link; `None` if the kernel does not report it.
+    /// True if there is a link; `None` if the kernel does not report it.
     pub has_carrier: Option<bool>,
-    /// Whether it is attached by USB, as the link to a management controller is.
+    /// True if it is attached by USB, as the link to a management controller is.
     pub is_usb: bool,
 }
 
@@ -61,10 +61,9 @@ fn is_usb(machine: &Machine, link: &Link) -> bool {
     link.parent_bus.clone().or_else(by_device).as_deref() == Some("usb")
 }
 
-/// Whether the interface called `name` is in use: it is a member of a bond or bridge, or has an
-/// address other than those that the kernel assigns to every port that is up (the link-local one and
-/// those from a router's prefix). If the kernel does not answer, the port counts as in use, so that
-/// the caller does not shut it down.
+/// True if the interface called `name` is in use: it is a member of a bond or bridge, or has an address other than
+/// those that the kernel assigns to every port that is up (the link-local one and those from a router's prefix). If the
+/// kernel does not answer, the port counts as in use, so that the caller does not shut it down.
 #[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let (Some(links), Some(answer)) =

@@ -14,7 +14,7 @@ const LIMIT_DEPTH: usize = 64;
 /// Most directories that are searched for devices: links that lead up create more paths than a tree has.
 const LIMIT_DIRECTORIES: usize = 20_000;
 
-/// Where one device was found.
+/// Place at which one device was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) address: Address,
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) line: Option<String>,
 }
 
-/// All devices by address; `None` if the source has no information on PCI.
+/// All devices by address; `None` if the source does not have information on PCI.
 pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
     let (mut found, mut n_left) = (BTreeMap::new(), LIMIT_DIRECTORIES);
     for name in machine.names(BUS) {

@@ -120,8 +120,8 @@ fn lower(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     Some(a?.min(b?))
 }
 
-/// Whether the link of a device is the one below it, as for root ports and the downstream ports of a
-/// switch. Upwards from a device, downstream and upstream ports alternate.
+/// True if the link of a device is the one below it, as for root ports and the downstream ports of a switch. Upwards
+/// from a device, downstream and upstream ports alternate.
 fn faces_down(device: &PciDevice, ends: &BTreeMap<&str, &PciDevice>) -> bool {
     let is_bridge = device.class.as_deref() == Some("0604");
     let up = |device: &&PciDevice| -> Option<&PciDevice> {

@@ -31,9 +31,9 @@ fn named(slot: smbios::Slot) -> Option<(String, String)> {
     Some((slot.pci_address.filter(|_| !is_empty)?, slot.designation?))
 }
 
-/// Names the slots of devices that are in no slot of the kernel after the firmware's table:
-/// `names` are pairs of a PCI address and a designation. Vendors write the address of the card or
-/// of the port above it; an address that several slots claim is ignored.
+/// Names the slots of devices that are in no slot of the kernel after the firmware's table: `names` are pairs of a PCI
+/// address and a designation. Vendors write the address of the card or the port above it; an address that several slots
+/// claim is ignored.
 pub fn name_slots(pci: &mut Pci, names: &[(String, String)]) {
     let bridges = pci.devices.iter().filter(|port| port.class.as_deref() == Some("0604"));
     let ports: BTreeSet<Address> =

@@ -1,9 +1,9 @@
 //! Vital Product Data: part and serial number of a card (PCI Local Bus Specification 3.0, appendix I;
 //! `vpd` in `Documentation/ABI/testing/sysfs-bus-pci`).
 //!
-//! The kernel reads it word by word through a register and waits for the device each time; some devices take
-//! seconds or never answer. So it is read only on request, each device on a thread of its own, and a
-//! device that does not answer in time is given up.
+//! The kernel reads it word by word through a register and waits for the device each time; some devices take seconds or
+//! never answer. So it is read only on request, each device on its own thread, and a device that does not answer in
+//! time is given up.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use super::PciDevice;
 use crate::guard;
 use crate::machine::{Machine, escape_non_utf8};
 
-/// How long one device may take.
+/// Time limit for one device.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long all devices may take; below the deadline of the collector.
+/// Time limit for all devices; below the deadline of the collector.
 const BUDGET: Duration = Duration::from_secs(10);
 
 /// What a card reports about itself.

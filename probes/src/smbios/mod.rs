@@ -1,6 +1,5 @@
-//! What the SMBIOS table says that no other section reports:
-//! `/sys/firmware/dmi/tables/{smbios_entry_point,DMI}` (DSP0134; kernel
-//! `Documentation/ABI/testing/sysfs-firmware-dmi-tables`). Both need root.
+//! Facts in the SMBIOS table that no other section reports: `/sys/firmware/dmi/tables/{smbios_entry_point,DMI}`
+//! (DSP0134; kernel `Documentation/ABI/testing/sysfs-firmware-dmi-tables`). Both need root.
 //!
 //! [`formats::smbios`] parses the table. Here its size is bounded, since every structure is
 //! allocated, and a truncated table is a problem.

@@ -1,5 +1,5 @@
-//! Devices soldered to the board, and what the maker wrote for himself: SMBIOS types 10, 11, 32 and
-//! 41 (DSP0134 3.7, sections 7.11, 7.12, 7.33 and 7.42).
+//! Devices soldered to the board, and the maker's own texts: SMBIOS types 10, 11, 32 and 41 (DSP0134 3.7, sections
+//! 7.11, 7.12, 7.33 and 7.42).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct OnboardDevice {
     pub pci_address: Option<String>,
 }
 
-/// The devices of type 41 in table order; of tables that have none, those of the older type 10.
+/// The devices in type 41, in table order; if a table has none, those in the older type 10.
 pub(super) fn onboard_devices(table: &Smbios) -> Vec<OnboardDevice> {
     let devices: Vec<OnboardDevice> = table.all().map(|entry| extended(&entry)).collect();
     if !devices.is_empty() {
@@ -93,7 +93,7 @@ pub(super) fn oem_strings(table: &Smbios) -> Vec<String> {
     lists.flat_map(|list| texts(&list).collect::<Vec<_>>()).take(LIMIT_STRINGS).collect()
 }
 
-/// How the last start went (type 32). `None` where the firmware has no word for it.
+/// Result of the last start (type 32). `None` where the firmware does not have a word for it.
 pub(super) fn boot_status(table: &Smbios) -> Option<String> {
     let information: SMBiosSystemBootInformation = table.first()?;
     let name = match information.boot_status_data()?.system_boot_status() {

@@ -66,9 +66,9 @@ impl DiskHandle {
 pub struct DiskBytes<'a> {
     /// The device.
     pub disk: &'a DiskHandle,
-    /// Where to begin, in bytes.
+    /// Start of the part, in bytes.
     pub offset_bytes: u64,
-    /// How many bytes; fewer are returned at the end of the device.
+    /// Number of bytes; fewer are returned at the end of the device.
     pub n_bytes: usize,
 }
 
@@ -98,14 +98,14 @@ impl Question for DiskBytes<'_> {
     }
 }
 
-/// Whether a part of a block device can be read. The answer is empty: its content is of no interest.
+/// Asks whether a part of a block device can be read. The answer is empty: its content is of no interest.
 #[derive(Debug, Clone)]
 pub struct DiskSample<'a> {
     /// The device.
     pub disk: &'a DiskHandle,
-    /// Where to begin, in bytes.
+    /// Start of the part, in bytes.
     pub offset_bytes: u64,
-    /// How many bytes; at the end of the device fewer are read.
+    /// Number of bytes; at the end of the device fewer are read.
     pub n_bytes: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What only `ioctl(SIOCETHTOOL)` reports (`uapi/linux/ethtool.h`): driver and firmware of a network
-//! interface, for which netlink has no message; modules and the distribution over queues in older kernels.
+//! Facts that only `ioctl(SIOCETHTOOL)` reports (`uapi/linux/ethtool.h`): driver and firmware of a network interface,
+//! for which netlink does not have a message; modules and the distribution over queues in older kernels.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -33,9 +33,9 @@ const LIMIT_PORTS: usize = 512;
 const LIMIT_FRAMES: usize = 32;
 /// A frame has at most 1500 bytes and its header (IEEE 802.1AB-2016, 8.2).
 const FRAME_BYTES: usize = 2048;
-/// How long a port without a link may still be negotiating one.
+/// Time in which a port without a link may still be negotiating one.
 const LINK_GRACE: Duration = Duration::from_secs(5);
-/// How often the links are checked.
+/// Interval between checks of the links.
 const CARRIER_POLL: Duration = Duration::from_millis(500);
 
 /// A port to listen on.
@@ -45,16 +45,16 @@ pub struct ListenPort {
     pub name: String,
     /// The kernel's number of the interface.
     pub index: u32,
-    /// Whether to keep listening until a frame arrives, if the port has a link.
+    /// True to keep listening until a frame arrives, if the port has a link.
     pub is_awaited: bool,
 }
 
 /// Listens on all ports at once, until every awaited port with a link has received a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LldpFrames {
-    /// Where to listen.
+    /// Ports to listen on.
     pub ports: Vec<ListenPort>,
-    /// How long to listen at most.
+    /// Time limit for listening.
     pub wait: Duration,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Listener<'a> {
         Ok(Listener { port, socket, frames: Vec::new() })
     }
 
-    /// Whether waiting on this port has ended. Without `running`, any port may still get a link.
+    /// True if waiting on this port has ended. Without `running`, any port may still get a link.
     fn is_done(&self, running: Option<&BTreeSet<String>>) -> bool {
         !self.port.is_awaited
             || self.frames.iter().any(|frame| !is_shutdown(frame))
@@ -177,8 +177,8 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// Whether a frame only announces that its sender leaves: its TTL, the third TLV, is 0 (IEEE
-/// 802.1AB-2016, 8.5.4 and 9.2.5). The next sender's frame is still awaited.
+/// True if a frame only announces that its sender leaves: its TTL, the third TLV, is 0 (IEEE 802.1AB-2016, 8.5.4 and
+/// 9.2.5). The next sender's frame is still awaited.
 fn is_shutdown(frame: &[u8]) -> bool {
     let Some(frame) = lldp::frame(frame) else { return false };
     let ttl = lldp::tlvs(frame.lldpdu).find(|part| part.kind == lldp::TTL);

@@ -29,7 +29,7 @@ const DEVICE: &str = "megaraid_sas_ioctl";
 const N_PIECES: usize = 16;
 /// `sizeof(frame.raw)` of the packet: two frames.
 const FRAME_BYTES: usize = 128;
-/// Offset of the list of buffers in the frame of a direct command, and of a SCSI command.
+/// Offset of the buffer list in the frame of a direct command and a SCSI command.
 const DIRECT_LIST: u32 = 0x28;
 const SCSI_LIST: u32 = 0x30;
 
@@ -96,7 +96,7 @@ pub struct MegaraidQuestion<'a> {
     pub node: &'a MegaraidNode,
     /// Number of the controller's SCSI host.
     pub host: u16,
-    /// What to ask.
+    /// The question.
     pub command: MegaraidCommand,
 }
 
@@ -174,7 +174,7 @@ impl MegaraidCommand {
 
     /// The start of every frame: one buffer, data from the controller to the host.
     fn header(self, command: u8) -> [u8; FRAME_BYTES] {
-        /// What `cmd_status` holds until the firmware has answered.
+        /// Value of `cmd_status` until the firmware has answered.
         const NO_STATUS: u8 = 0xff;
         const DIRECTION_READ: u8 = 0x10;
         let mut frame = [0; FRAME_BYTES];

@@ -16,7 +16,7 @@ use nix::libc;
 
 use super::Question;
 
-/// Which page.
+/// A page of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NvmePage {
     /// Log page 02h, SMART / Health Information, of the whole controller: 512 bytes.
@@ -34,7 +34,7 @@ pub enum NvmePage {
 pub struct NvmeQuestion {
     /// Kernel name of the controller, e.g. `nvme0`.
     pub controller: String,
-    /// Which page.
+    /// The page.
     pub page: NvmePage,
 }
 

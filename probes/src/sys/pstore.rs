@@ -1,4 +1,4 @@
-//! What an earlier kernel stored when it crashed (`Documentation/ABI/testing/pstore`). Needs root.
+//! Records that an earlier kernel stored when it crashed (`Documentation/ABI/testing/pstore`). Needs root.
 //!
 //! Only the name of a record and the message of the crash are kept: a log can contain anything.
 
@@ -9,12 +9,12 @@ use std::path::Path;
 use super::Question;
 
 const KERNEL: &str = "/sys/fs/pstore";
-/// Where `systemd-pstore.service` moves the records at boot. An installed system keeps them there for good, so that
-/// their age is unknown; what is there on a live system was moved at this boot.
+/// Folder to which `systemd-pstore.service` moves the records at boot. An installed system keeps them there for good,
+/// so their age is unknown; records there on a live system were moved at this boot.
 const SYSTEMD: &str = "/var/lib/systemd/pstore";
 /// The most records that are read.
 const MOST_RECORDS: usize = 64;
-/// How much of a record is read; by default the kernel stores 10 KiB (`kmsg_bytes`).
+/// Maximum number of bytes of a record that are read; by default the kernel stores 10 KiB (`kmsg_bytes`).
 const MOST_BYTES: u64 = 64 << 10;
 /// Messages of a crash, the most certain one first.
 const MESSAGES: [&str; 5] = [
@@ -28,7 +28,7 @@ const MESSAGES: [&str; 5] = [
 /// Asks for the crashes, a line for each record: its name, and after a tab the message of the crash.
 #[derive(Debug, Clone, Copy)]
 pub struct Crashes {
-    /// Whether the system is a live system.
+    /// True if the system is a live system.
     pub is_live: bool,
 }
 
@@ -71,7 +71,7 @@ fn record(path: &Path, name: &str) -> Option<String> {
     })
 }
 
-/// Whether a record is that of a crash. The kernel can also store its log at a shutdown (`printk.always_kmsg_dump`).
+/// True if a record is that of a crash. The kernel can also store its log at a shutdown (`printk.always_kmsg_dump`).
 /// The first line is `Panic#1 Part1`, with the reason in front (`fs/pstore/platform.c`).
 fn is_crash(text: &str) -> bool {
     ["Panic#", "Oops#", "Emergency#"].iter().any(|reason| text.contains(reason))

@@ -40,7 +40,7 @@ pub enum ScsiCommand {
     AtaSmartStatus,
     /// SMART READ DATA of an ATA disk: 512 bytes.
     AtaSmartData,
-    /// READ LOG EXT of an ATA disk: a page of one of its logs, 512 bytes.
+    /// READ LOG EXT of an ATA disk: one log page, 512 bytes.
     AtaLog {
         /// Address of the log.
         log: u8,
@@ -68,7 +68,7 @@ const LEVEL_0: u8 = 0x01;
 pub struct ScsiQuestion<'a> {
     /// The disk.
     pub disk: &'a DiskHandle,
-    /// What to ask.
+    /// The question.
     pub command: ScsiCommand,
 }
 
@@ -175,7 +175,7 @@ impl Question for ScsiQuestion<'_> {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug)]
 struct Done {
     status: u8,
@@ -204,8 +204,8 @@ impl Done {
     }
 }
 
-/// Whether the sense data carry the registers of an ATA disk: descriptor 09h (SAT-4 §12.2.2.6), or
-/// the fixed form with ATA PASS THROUGH INFORMATION AVAILABLE.
+/// True if the sense data carry the registers of an ATA disk: descriptor 09h (SAT-4 §12.2.2.6), or the fixed form with
+/// ATA PASS THROUGH INFORMATION AVAILABLE.
 fn has_registers(sense: &[u8]) -> bool {
     match sense.first().map(|code| code & 0x7f) {
         Some(0x72) => sense.get(8) == Some(&0x09),

@@ -37,8 +37,8 @@ impl Question for TpmProperties {
     }
 }
 
-/// Runs `work` on a thread of its own and waits no longer than `limit`: closing a TPM waits for the
-/// current command (`tpm_common_release`, `drivers/char/tpm/tpm-dev-common.c`).
+/// Runs `work` on a separate thread and waits no longer than `limit`: closing a TPM waits for the current command
+/// (`tpm_common_release`, `drivers/char/tpm/tpm-dev-common.c`).
 fn within(
     limit: Duration,
     work: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,

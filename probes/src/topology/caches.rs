@@ -15,7 +15,7 @@ use crate::machine::{Machine, quote};
 /// No CPU has this many; an endless directory must not block the report.
 const LIMIT: u32 = 32;
 
-/// How many caches of one kind are read to find what the first one lacks.
+/// Maximum number of caches of one kind that are read to complete the first one.
 const LIMIT_READ: u32 = 3;
 
 /// The caches by level, kind and first CPU.
@@ -54,15 +54,15 @@ struct Walk<'a> {
     online: &'a CpuSet,
     kinds: Kinds,
     seen: Vec<Seen>,
-    /// Which cache each CPU has at each index.
+    /// Number of each CPU's cache in `seen`, by index and CPU.
     at: BTreeMap<(u32, u32), usize>,
-    /// Which CPUs have a cache of each level and kind.
+    /// CPUs that have a cache of each level and kind.
     covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
     /// The known shape of each kind of cache, and how many caches were read for it.
     shapes: BTreeMap<Kind, (Shape, u32)>,
 }
 
-/// What caches of one shape have in common: kind of core, its indexes, the index and the size.
+/// Common properties of caches with one shape: kind of core, its indexes, the index and the size.
 type Kind = (usize, Indexes, u32, u64);
 
 struct Seen {
@@ -92,7 +92,7 @@ impl Shape {
         self.level.is_some() && self.kind.is_some() && has_numbers
     }
 
-    /// Fills what is missing from `other`.
+    /// Fills missing values from `other`.
     fn or(self, other: Shape) -> Shape {
         Shape {
             level: self.level.or(other.level),

@@ -65,7 +65,7 @@ fn latency(node: &Node) -> Option<u64> {
     node.access.iter().find_map(|access| access.read_latency_ns)
 }
 
-/// A tier slower than that of plain memory may be CXL or persistent, so it has no kind.
+/// A tier slower than that of plain memory may be CXL or persistent, so its kind is unknown.
 fn by_tier(node: &Node, plain: u32) -> Option<&'static str> {
     match node.memory_tier?.cmp(&plain) {
         std::cmp::Ordering::Less if node.has_cpu == Some(false) => Some("hbm"),

@@ -43,7 +43,7 @@ pub(super) fn routes<'a>(
     Ok(())
 }
 
-/// Whether `ADDRESS/PREFIX`, or an address alone, is of IPv6; `None` if it is no network.
+/// True if `ADDRESS/PREFIX`, or an address alone, is IPv6; `None` if it is not a network.
 fn is_ipv6_network(network: &str) -> Option<bool> {
     let (address, prefix) = network.split_once('/').unwrap_or((network, "0"));
     let is_ipv6 = address.parse::<IpAddr>().ok()?.is_ipv6();

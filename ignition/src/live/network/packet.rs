@@ -23,7 +23,7 @@ const MODES: [&str; 7] = [
 /// The most ports, and the most addresses, that a machine may have.
 const MAX_ENTRIES: usize = 256;
 
-/// Makes the profiles of a machine from its metadata. The metadata names no name servers.
+/// Makes the profiles of a machine from its metadata, which does not name any name servers.
 ///
 /// # Errors
 /// [`LiveError`] if the metadata is of another form, or has no addresses.
@@ -147,7 +147,7 @@ fn mode(network: &Value) -> Result<&'static str, LiveError> {
     }
 }
 
-/// What Afterburn sets: a link is noticed in 100 ms and used after 200 ms, and LACP sends every second.
+/// The values that Afterburn sets: a link is noticed in 100 ms and used after 200 ms, and LACP sends every second.
 fn options(network: &Value) -> Value {
     let mut options = json!({"miimon": 100, "updelay": 200, "downdelay": 200});
     if network["bonding"]["mode"] == 4 {

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 
 use super::{DeviceGraph, Node};
 
-/// More devices than these on one disk are no plausible stack.
+/// Maximum number of devices in a plausible stack on one disk.
 const MAX_DEVICES: usize = 256;
 /// Length of a volume group's UUID in the UUID of its mappings: `LVM-`, the group's, the volume's.
 const GROUP_BYTES: usize = 36;
@@ -23,7 +23,7 @@ const GROUP_BYTES: usize = 36;
 /// Reads the graph around the disk with this number. Returns it with the kernel name of the disk.
 ///
 /// # Errors
-/// In words: what could not be read, or whose disk is unknown, so that the disk may be in use.
+/// A message that names the data that could not be read, or whose disk is unknown, so that the disk may be in use.
 pub(crate) fn around(machine: &Machine, number: &str) -> Result<(DeviceGraph, String), String> {
     let path =
         sysfs_path::by_number(machine, number).ok_or_else(|| format!("no device {number}"))?;

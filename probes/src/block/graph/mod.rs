@@ -1,4 +1,4 @@
-//! The block devices of a machine as one graph: which device is built on which, where each is mounted, and which are
+//! The block devices of a machine as one graph: the devices on which each is built, its mount points, and its use as
 //! swap space. Whether a disk is in use, what to take down and what lies above it are questions to this graph.
 //!
 //! It is read once: from the devices that the report lists (`listed`), or, right before a write, from the kernel's
@@ -18,7 +18,7 @@ pub(super) use listed::listed;
 #[derive(Debug, Default)]
 pub(super) struct DeviceGraph {
     nodes: BTreeMap<String, Node>,
-    /// What the kernel has built directly on each device: its holders, and the devices that name it as theirs.
+    /// Devices that the kernel has built directly on each device: its holders, and the devices that name it as theirs.
     above: BTreeMap<String, BTreeSet<String>>,
     by_number: BTreeMap<String, String>,
     by_path: BTreeMap<String, String>,
@@ -41,9 +41,9 @@ pub(super) struct Node {
     pub slaves: Vec<String>,
     /// Its partitions; those of a multipath device are mappings, which also hold it.
     pub partitions: Vec<String>,
-    /// Whether it is a partition itself, and not a mapping.
+    /// True if it is a partition itself, and not a mapping.
     pub is_partition: bool,
-    /// Whether it is an array of md.
+    /// True if it is an array of md.
     pub is_array: bool,
     /// Its name in device-mapper, e.g. `mpatha`.
     pub mapper_name: Option<String>,
@@ -92,7 +92,7 @@ impl DeviceGraph {
     }
 
     /// The device with this number, or with this path below `/dev`. A file system on several devices (btrfs) has a
-    /// number of its own, so the path counts too.
+    /// separate number, so the path counts too.
     fn resolve(&self, number: Option<&str>, path: &str) -> Option<String> {
         let path = mounts::existing(path);
         let mut numbers = [number, path.strip_prefix("/dev/block/")].into_iter().flatten();
@@ -109,7 +109,7 @@ impl DeviceGraph {
             .collect()
     }
 
-    /// What is built directly on a device or on its partitions, without the partitions.
+    /// The devices built directly on a device or its partitions, without the partitions.
     pub(super) fn directly_above<'g>(&'g self, name: &'g str) -> impl Iterator<Item = &'g str> {
         let parts = self.parts(name).into_iter();
         parts.filter_map(|part| self.above.get(part)).flatten().map(String::as_str)
@@ -136,8 +136,8 @@ impl DeviceGraph {
         self.reach(disk).into_iter().filter(|name| !parts.contains(name)).collect()
     }
 
-    /// Every use of a disk: of itself, of its partitions, and of everything above them. The partitions of a multipath
-    /// device hold it, which is not a use.
+    /// All uses of a disk: its own, those of its partitions, and those of everything above them. The partitions of a
+    /// multipath device hold it, which is not a use.
     pub(super) fn uses<'g>(&'g self, disk: &'g str) -> Vec<Use<'g>> {
         let parts = self.parts(disk);
         let uses_of = |name: &'g str| {

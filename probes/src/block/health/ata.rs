@@ -10,8 +10,8 @@ use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 use super::{Answers, AtaSupport, Health, locks};
 use formats::tcg::DiskTcg;
 
-/// What CHECK POWER MODE reports for a disk in standby: two kinds of standby, and writes held by
-/// its non-volatile cache (ACS-4 table 206).
+/// Answers to CHECK POWER MODE from a disk in standby: two kinds of standby, and writes held by its non-volatile cache
+/// (ACS-4 table 206).
 const STANDBY: [u8; 3] = [0x00, 0x01, 0x40];
 /// Bits of the status register: the command was refused, the device is broken (ACS-4 §6.2).
 const FAILED: u8 = 0x21;
@@ -33,7 +33,7 @@ pub(super) fn read_locks(
     if support.trusted && is_up(machine, disk) { locks::of_ata(machine, disk) } else { None }
 }
 
-/// Whether the disk reports that it is not in standby.
+/// True if the disk reports that it is not in standby.
 fn is_up(machine: &Machine, disk: &DiskHandle) -> bool {
     let answer = machine.ask(&ScsiQuestion { disk, command: ScsiCommand::AtaPowerMode });
     let power = answer.as_deref().and_then(Registers::parse);
@@ -211,7 +211,7 @@ mod tests {
 
     const SATA: &str = "devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
 
-    /// What is found of a disk that says `words` of itself, and which questions have an answer.
+    /// The health found for a disk that reports `words` about itself and has these answers.
     fn health(words: &[(usize, u16)], answers: &[(&str, Vec<u8>)]) -> Option<Health> {
         let (link, size) = (format!("-> ../{SATA}"), format!("sys/{SATA}/size"));
         let identify = crate::testing::bytes::identify_page(words, &[(27, "X")]);

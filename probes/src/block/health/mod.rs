@@ -1,5 +1,5 @@
-//! The health and locks that a disk reports: the SMART log of NVMe, SMART of ATA, log pages of SAS, the
-//! wear of an eMMC, the kernel's own count of commands that timed out, and the Level 0 Discovery of TCG.
+//! The health and locks that a disk reports: the SMART log of NVMe, SMART on ATA disks, log pages of SAS, the wear of
+//! an eMMC, the kernel's own count of commands that timed out, and the TCG Level 0 Discovery.
 //!
 //! Only disks that the kernel talks to directly are asked: never a RAID volume, a USB bridge or virtual
 //! media, since some of these hang or log errors on such a command. Each disk is asked on its own thread
@@ -75,7 +75,7 @@ pub struct Health {
     pub late_commands: Option<u64>,
 }
 
-/// How the health of a disk is read; decided in advance, since it depends on other facts of the disk.
+/// Method of reading a disk's health; chosen in advance, since it depends on other facts about the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum HealthMethod {
     /// From the NVMe controller of this name.
@@ -89,18 +89,18 @@ pub(super) enum HealthMethod {
     None,
 }
 
-/// What an ATA disk claims to support. An unsupported command would make the kernel read the disk's error
-/// log and repeat the other commands in flight.
+/// Features that an ATA disk claims to support. An unsupported command would make the kernel read the disk's error log
+/// and repeat the other commands in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct AtaSupport {
     pub smart: bool,
     pub wear_log: bool,
-    /// Whether it supports trusted commands.
+    /// True if it supports trusted commands.
     pub trusted: bool,
 }
 
-/// How the health of the disk can be read, judged by the devices above it. `controller` is the one that an
-/// NVMe namespace is reached through.
+/// Selects the method of reading the disk's health by the devices above it. `controller` is the one that an NVMe
+/// namespace is reached through.
 pub(super) fn method(device: &BlockDevice, controller: Option<String>) -> HealthMethod {
     if let Some(controller) = controller {
         return HealthMethod::Nvme(controller);
@@ -127,7 +127,7 @@ pub(super) fn method(device: &BlockDevice, controller: Option<String>) -> Health
     }
 }
 
-/// What a disk answered.
+/// Answers of a disk.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     pub health: Option<Health>,

@@ -61,7 +61,7 @@ fn with_locks(machine: &Machine, controller: &str, identify: &[u8]) -> Answers {
     Answers { health: None, security, tcg }
 }
 
-/// `Err` says why the log is none. Drives of clouds answer with zeros, which are no facts.
+/// `Err` is the reason that the log is invalid. Cloud drives answer with zeros, which are not facts.
 fn parse(log: &[u8]) -> Result<Health, String> {
     let log = log.get(..512).ok_or_else(|| format!("{} bytes", log.len()))?;
     let is_temperature = |at: usize| matches!(at, 1 | 2);

@@ -42,7 +42,7 @@ pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
     (health != Health::default()).then_some(health)
 }
 
-/// What follows the header of the page `code`, cut to the length that the header gives.
+/// The bytes after the header of the page `code`, cut to the length that the header gives.
 fn body(page: &[u8], code: u8) -> Option<&[u8]> {
     let (header, rest) = page.split_at_checked(4)?;
     if header[0] & 0x3f != code {

@@ -1,6 +1,6 @@
-//! The GUID partition table (UEFI 2.10 §5.3): a header in block 1 with its entries, and a backup of both
-//! whose header is in the last block. The kernel uses the backup only on request (`gpt` on its
-//! command line), but what it describes is still on the disk.
+//! The GUID partition table (UEFI 2.10 §5.3): a header in block 1 with its entries, and a backup of both whose header
+//! is in the last block. The kernel uses the backup only on request (`gpt` on its command line), but the partitions
+//! that it describes are still on the disk.
 
 use formats::gpt::{self as format, Damage, Header, Partition};
 

@@ -11,11 +11,11 @@ const FIRST: u32 = 5;
 /// Most records that are read: a chain may lead round in a circle.
 const MAX_RECORDS: usize = 64;
 
-/// What the chain holds.
+/// Content of the chain.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     pub entries: Vec<Entry>,
-    /// What is wrong with it.
+    /// The fault in it.
     pub problem: Option<&'static str>,
 }
 

@@ -120,7 +120,7 @@ fn drive(machine: &Machine, hctl: &str) -> Option<RaidDrive> {
     })
 }
 
-/// Whether a SCSI address is one of the host.
+/// True if a SCSI address belongs to the host.
 fn is_of(hctl: &str, host: u16) -> bool {
     let mut parts = hctl.split(':');
     parts.next().and_then(|part| part.parse().ok()) == Some(host) && parts.count() == 3

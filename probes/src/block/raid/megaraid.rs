@@ -40,7 +40,7 @@ struct Firmware<'a> {
     host: u16,
     /// Until when drives are asked directly.
     pages_end: Instant,
-    /// Whether a drive was not asked because time ran out.
+    /// True if a drive was not asked because time ran out.
     is_late: Cell<bool>,
 }
 
@@ -159,7 +159,7 @@ fn one_drive(firmware: &Firmware, listed: ListedDrive) -> Option<RaidDrive> {
     }
 }
 
-/// Adds what the drive itself reports, unless the controller already has it.
+/// Adds the drive's own data, unless the controller already has it.
 fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
     let page = |page| firmware.page(target, page);
     let mut drive = drive;
@@ -269,13 +269,13 @@ fn place(disk: &Disk) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Whether the disk is the volume with this id (`MEGASAS_DEV_INDEX`).
+/// True if the disk is the volume with this id (`MEGASAS_DEV_INDEX`).
 pub(super) fn is_volume(disk: &Disk, id: u8) -> bool {
     let id = u32::from(id);
     place(disk) == Some((DRIVE_CHANNELS + id / TARGETS, id % TARGETS))
 }
 
-/// Whether the disk is the drive with this device id, passed through.
+/// True if the disk is the drive with this device id, passed through.
 pub(super) fn is_drive(disk: &Disk, device_id: u16) -> bool {
     let id = u32::from(device_id);
     id < DRIVE_CHANNELS * TARGETS && place(disk) == Some((id / TARGETS, id % TARGETS))

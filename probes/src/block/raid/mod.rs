@@ -185,8 +185,8 @@ pub(super) fn join(disks: &mut [Disk], controllers: &mut [RaidController]) {
     }
 }
 
-/// Whether both NAA names are known and differ: newer firmware may pass a drive through with a target
-/// other than its device id (`support_pd_map_target_id`).
+/// True if both NAA names are known and differ: newer firmware may pass a drive through with a target other than its
+/// device id (`support_pd_map_target_id`).
 fn is_other(drive: &RaidDrive, disk: &Disk) -> bool {
     let of_disk = disk.wwn.as_ref().filter(|wwn| wwn.starts_with("0x"));
     drive.wwn.is_some() && of_disk.is_some() && drive.wwn.as_ref() != of_disk

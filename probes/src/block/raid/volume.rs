@@ -6,7 +6,7 @@ use crate::machine::Machine;
 
 use super::{RaidVolume, naa};
 
-/// What the list alone says of a volume.
+/// A volume with the facts that the list alone contains.
 pub(super) fn of_list(machine: &Machine, path: &str, listed: ListedVolume) -> RaidVolume {
     RaidVolume { id: listed.id, state: state(machine, path, listed.state), ..RaidVolume::default() }
 }
@@ -49,8 +49,8 @@ fn state(machine: &Machine, path: &str, code: u8) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The primary RAID level of DDF. The firmware says of a volume with several spans only that it has
-/// them, or gives it a secondary level too.
+/// The primary RAID level of DDF. For a volume with several spans the firmware only reports that it has them, or gives
+/// it a secondary level too.
 fn level(primary: u8, secondary: u8, n_spans: u8) -> Option<String> {
     let name = match primary {
         0x00 => "0",

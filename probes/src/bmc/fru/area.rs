@@ -12,7 +12,7 @@ use formats::time::date_time;
 const EPOCH_S: u32 = 820_454_400;
 /// An area in another language has texts in other characters; 0 is English too.
 const ENGLISH: [u8; 2] = [0, 25];
-/// Where the areas begin, in units of 8 bytes; 0 where there is none.
+/// Offsets of the areas, in units of 8 bytes; 0 where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) chassis: u8,
@@ -21,10 +21,10 @@ pub(super) struct Header {
     pub(super) records: u8,
 }
 
-/// What is wrong with an area. It does not discard the area's readable fields.
+/// A fault in an area. It does not discard the area's readable fields.
 pub(super) type Fault = (String, &'static str);
 
-/// The common header; `None` for an unprogrammed memory and for bytes that are no header.
+/// The common header; `None` for an unprogrammed memory and for bytes that are not a header.
 pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<Header> {
     let bytes = bytes.first_chunk::<8>()?;
     if bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff) {

@@ -1,10 +1,10 @@
-//! Rows of machines that are other than expected: the agent compares a report with the expectations of a file or of an
+//! Rows for machines that are other than expected: the agent compares a report with the expectations in a file or an
 //! instruction.
 
 use super::super::Severity::{Critical, Warning};
 use super::row_table;
 
-/// Where expectations come from.
+/// Source of expectations.
 const SOURCE: &str = "The report, compared with the file of `--expect` or with `expect` in the VIM's instruction; see \
                       docs/expectations.md.";
 

@@ -56,7 +56,7 @@ const fn first_word(code: &'static str) -> &'static str {
     code.split_at(at).0
 }
 
-/// What is known of one code.
+/// Description of one code.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     code: &'static str,
@@ -89,7 +89,7 @@ impl Row {
         self.component
     }
 
-    /// What the finding means, in a few sentences.
+    /// Meaning of the finding, in a few sentences.
     #[must_use]
     pub fn meaning(&self) -> &'static str {
         self.meaning

@@ -25,7 +25,7 @@ const CAPABILITIES: [&str; 11] = [
     "two_port_mac_relay",
 ];
 
-/// The neighbour that a frame describes, and what is wrong with the frame.
+/// The neighbour that a frame describes, and the fault in the frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parsed {
     /// `None` if the frame does not identify its sender.
@@ -53,7 +53,7 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
     Parsed { neighbour: Some(neighbour), complaint }
 }
 
-/// Applies all parts and returns what is wrong with them.
+/// Applies all parts and returns their fault, if any.
 fn fill(lldpdu: &[u8], neighbour: &mut LldpNeighbour) -> Option<&'static str> {
     let mut parts = tlvs(lldpdu);
     for part in parts.by_ref() {

@@ -39,7 +39,7 @@ fn mandatory(port: &str) -> Vec<Vec<u8>> {
 const DOT1: [u8; 3] = [0, 0x80, 0xc2];
 const DOT3: [u8; 3] = [0, 0x12, 0x0f];
 
-/// What a switch in a rack sends.
+/// Frame of a switch in a rack.
 fn switch() -> Vec<u8> {
     let ipv6 = [0xfd, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let mut parts = mandatory("Ethernet1/7");
@@ -238,8 +238,8 @@ fn replay_distinguishes_silence_from_not_listened() {
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
-/// Runs the test called `name` again in a network namespace of its own, after `script`. Returns
-/// `false` if that is not permitted.
+/// Runs the test called `name` again in a separate network namespace, after `script`. Returns `false` if that is not
+/// permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
     let may = Command::new("unshare").args(["-n", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {

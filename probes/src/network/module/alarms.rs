@@ -1,5 +1,5 @@
-//! What a module measures beyond its own alarm thresholds: SFP (SFF-8472, tables 9-5 and 9-11), QSFP (SFF-8636, tables
-//! 6-7, 6-8 and 6-29), and modules with CMIS (CMIS 5.2, page 02h and tables of page 11h).
+//! Measurements of a module beyond its own alarm thresholds: SFP (SFF-8472, tables 9-5 and 9-11), QSFP (SFF-8636,
+//! tables 6-7, 6-8 and 6-29), and modules with CMIS (CMIS 5.2, page 02h and tables of page 11h).
 //!
 //! Values are compared instead of the flags that modules also have. Flags are latched until they are read, so the first
 //! reading after a start shows the darkness before the link came up, and reading them takes them from the driver.
@@ -8,9 +8,9 @@
 #[derive(Debug)]
 pub(super) struct Monitor {
     name: &'static str,
-    /// Where its thresholds begin: high and low alarm, then high and low warning.
+    /// Offset of its thresholds: high and low alarm, then high and low warning.
     threshold_at: usize,
-    /// Where its values begin.
+    /// Offset of its values.
     value_at: usize,
     n_lanes: usize,
     /// A lane with less than this is dark: no port that has a link uses it, as on one of several ports of a module.

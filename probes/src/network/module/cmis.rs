@@ -42,7 +42,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     module
 }
 
-/// What is beyond its alarm threshold: of the module, then of its lanes.
+/// Values beyond their alarm thresholds: first the module's, then its lanes'.
 fn alarmed(memory: &Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
     // A module that ignores the number of the page shows page 0 again.
     let Some(thresholds) = memory.upper(2).filter(|thresholds| *thresholds != page) else {
@@ -54,7 +54,7 @@ fn alarmed(memory: &Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
     found
 }
 
-/// Whether a media interface technology (byte 212) is a laser; the values in between are copper.
+/// True if a media interface technology (byte 212) is a laser; the values in between are copper.
 fn is_optical(technology: u8) -> bool {
     const TUNABLE_LASERS: [u8; 2] = [0x10, 0x11];
     technology <= 0x09 || TUNABLE_LASERS.contains(&technology)

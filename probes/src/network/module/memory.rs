@@ -33,17 +33,17 @@ impl<'a> Memory<'a> {
         self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
     }
 
-    /// What the first eight lanes of a module with CMIS send and receive.
+    /// Values that the first eight lanes of a module with CMIS send and receive.
     pub(super) fn cmis_lanes(&self) -> Option<Vec<u8>> {
         self.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES)
     }
 
-    /// The diagnostics of an SFP, which have an address of their own: thresholds first, values from byte 96.
+    /// The diagnostics of an SFP, which have a separate address: thresholds first, values from byte 96.
     pub(super) fn sfp_diagnostics(&self) -> Option<Vec<u8>> {
         self.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)
     }
 
-    /// The temperature of an SFP alone, which is what captures of earlier versions contain.
+    /// The temperature of an SFP alone, as in captures by earlier versions.
     pub(super) fn sfp_temperature(&self) -> Option<i16> {
         temperature(&self.read(ADDRESS_DIAGNOSTICS, 0, 96, 2)?, 0)
     }

@@ -69,7 +69,7 @@ fn optics() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     (lower, page, first)
 }
 
-/// A machine whose ports have these pieces of memory, by the name of the port and of the piece.
+/// A machine whose ports have these pieces of memory, by the names of port and piece.
 fn machine(pieces: &[(&str, &str, &[u8])]) -> Machine {
     let mut names: Vec<&str> = pieces.iter().map(|piece| piece.0).collect();
     names.dedup();

@@ -15,7 +15,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Where a capture keeps its sensors.
+    /// Folder of its sensors in a capture.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -47,7 +47,7 @@ pub enum IpmiCommand {
         channel: u8,
         /// The parameter's number, table 23-4.
         parameter: u8,
-        /// Which of several values, e.g. of the IPv6 addresses.
+        /// Number of one of several values, e.g. of the IPv6 addresses.
         set: u8,
     },
     /// Get SDR Repository Info (33.9).

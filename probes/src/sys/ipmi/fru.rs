@@ -84,13 +84,13 @@ fn wanted_records(bytes: &[u8]) -> usize {
 pub struct FruArea {
     /// The device's number.
     pub device: u8,
-    /// Which part.
+    /// The part to read.
     pub part: FruPart,
     /// Its offset, in bytes.
     pub start: u16,
     /// Size of the whole memory, in bytes.
     pub size: u16,
-    /// Whether the memory is read in words of two bytes.
+    /// True if the memory is read in words of two bytes.
     pub is_by_word: bool,
     /// After this no further command is sent.
     pub end: Instant,

@@ -1,5 +1,4 @@
-//! Which agent runs DCBX, and with it LLDP, on a port: `RTM_GETDCB` with `DCB_CMD_GDCBX`
-//! (`uapi/linux/dcbnl.h`).
+//! The agent that runs DCBX, and with it LLDP, on a port: `RTM_GETDCB` with `DCB_CMD_GDCBX` (`uapi/linux/dcbnl.h`).
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! What ethtool knows about the ports (`uapi/linux/ethtool_netlink.h`,
-//! `Documentation/networking/ethtool-netlink.rst`), for all ports at once where possible.
+//! ethtool's facts about the ports (`uapi/linux/ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`),
+//! for all ports at once where possible.
 
 use std::io;
 use std::sync::OnceLock;
@@ -23,13 +23,13 @@ const HEADER_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
 /// `ETHTOOL_FLAG_COMPACT_BITSETS`.
 const COMPACT: u32 = 1;
-/// How long, and for how many ports at most, a dump that ended early is completed port by port.
+/// Limits, in time and ports, for completing port by port a dump that ended early.
 const ONE_BY_ONE_LIMIT: Duration = Duration::from_secs(3);
 const LIMIT_PORTS: usize = 512;
 /// `IFNAMSIZ`.
 const NAME_BYTES: usize = 16;
 
-/// What ethtool lists for all ports at once.
+/// Lists that ethtool has for all ports at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EthtoolDump {
     /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
@@ -38,7 +38,7 @@ pub enum EthtoolDump {
     LinkModes,
     /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
     LinkState,
-    /// `ETHTOOL_MSG_WOL_GET`: what wakes the machine.
+    /// `ETHTOOL_MSG_WOL_GET`: events that wake the machine.
     WakeOnLan,
     /// `ETHTOOL_MSG_FEATURES_GET`: offloads; this and those below since Linux 5.7.
     Features,
@@ -178,7 +178,7 @@ fn complete(
     push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code, at: 0 })
 }
 
-/// Why the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
+/// Reasons that the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
 /// port that failed by itself.
 #[must_use]
 pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
@@ -217,8 +217,8 @@ fn link_names() -> Vec<String> {
     wire::messages(&links).filter_map(name).collect()
 }
 
-/// The names of the bits of [`EthtoolDump::Features`] in the running kernel:
-/// `ETHTOOL_MSG_STRSET_GET` of `ETH_SS_FEATURES`.
+/// The names of the bits in [`EthtoolDump::Features`] for the running kernel: `ETHTOOL_MSG_STRSET_GET` of
+/// `ETH_SS_FEATURES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureNames;
 
@@ -251,7 +251,7 @@ pub struct ModuleEeprom {
     pub page: u8,
     /// First byte, 0 to 255.
     pub offset: u8,
-    /// How many bytes, within one half.
+    /// Number of bytes, within one half.
     pub length: u8,
 }
 
@@ -274,7 +274,7 @@ impl Question for ModuleEeprom {
     }
 }
 
-/// Whether the kernel does not know the message, or has no ethtool over netlink at all.
+/// True if the kernel does not know the message, or does not have ethtool over netlink at all.
 fn is_too_old(code: i32) -> bool {
     matches!(Errno::from_raw(code), Errno::EOPNOTSUPP | Errno::ENOENT | Errno::EPROTONOSUPPORT)
 }

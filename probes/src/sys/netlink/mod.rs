@@ -1,5 +1,5 @@
-//! Dumps over netlink: links, addresses and routes (`rtnetlink(7)`), and what ethtool knows of all
-//! ports (`Documentation/networking/ethtool-netlink.rst`, Linux 5.6).
+//! Dumps over netlink: links, addresses and routes (`rtnetlink(7)`), and ethtool's facts about all ports
+//! (`Documentation/networking/ethtool-netlink.rst`, Linux 5.6).
 //!
 //! The answer to a dump is its messages as the kernel sent them, without the closing `NLMSG_DONE`. Only a
 //! dump that ended early keeps it, since it contains the reason.
@@ -28,9 +28,9 @@ use super::Question;
 const LIMIT_BYTES: usize = 16 << 20;
 /// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// How long to wait for one datagram; the kernel answers at once.
+/// Time limit for one datagram; the kernel answers at once.
 const RECEIVE_SECONDS: i64 = 3;
-/// How long to wait for all datagrams of one request.
+/// Time limit for all datagrams of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(6);
 /// Number of tries for a dump during which the list changed.
 const TRIES: usize = 3;
@@ -42,7 +42,7 @@ const ACK: u16 = 4;
 /// `NLM_F_DUMP`, that is `NLM_F_ROOT | NLM_F_MATCH`.
 const DUMP: u16 = 0x300;
 
-/// What the kernel's routing side lists (`uapi/linux/rtnetlink.h`).
+/// Lists of the kernel's routing side (`uapi/linux/rtnetlink.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteDump {
     /// `RTM_GETLINK`: every interface.
