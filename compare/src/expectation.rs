@@ -4,6 +4,7 @@
 //! expectation, and as many expectations as possible are fulfilled.
 
 use formats::part::PartId;
+use formats::text::nearest;
 use serde_json::{Map, Value};
 
 use crate::condition::{Condition, Outcome, Range, range};
@@ -79,8 +80,6 @@ pub struct Deviating {
 const MAX_EXPECTATIONS: usize = 64;
 /// Maximum number of parts that an expectation can demand.
 const MAX_COUNT: u64 = 4096;
-/// Similarity from which one key is suggested for another: `size` for `sise`.
-const LEAST_SIMILARITY: f64 = 0.5;
 
 impl Expectations {
     /// Parses expectations: a key for each kind of part, with one expectation or a list.
@@ -278,10 +277,7 @@ fn expectation(
 /// Describes an unknown key, with the nearest known one or all of them.
 fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = known.collect();
-    let lower = key.to_ascii_lowercase();
-    let similarity = |name: &&str| strsim::normalized_damerau_levenshtein(&lower, name);
-    let nearest = names.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    let hint = match nearest.filter(|name| similarity(name) >= LEAST_SIMILARITY) {
+    let hint = match nearest(key, names.iter().copied()) {
         Some(name) => format!("did you mean {name:?}?"),
         None => format!("expected one of {}", names.join(", ")),
     };

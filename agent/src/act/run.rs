@@ -1,4 +1,4 @@
-//! Up to three runs of coreos-installer, each on the disk that was chosen and only if it still is that disk.
+//! Up to three runs of the writer, each on the disk that was chosen and only if it still is that disk.
 
 use std::time::Duration;
 

@@ -17,6 +17,8 @@ pub use crate::act::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
 };
 pub use crate::act::stage::{Stage, State};
+pub use crate::http::refusal::Problem;
+pub use crate::http::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
 pub use install::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
     Install, OnUnproved, StreamSource, Verify,
@@ -30,12 +32,6 @@ pub use probes::network::Neighbours;
 /// The version of the API that this crate speaks, as `api_version` carries it.
 pub const API_VERSION: &str = "1";
 
-/// Media type of every other body.
-pub const JSON_MEDIA_TYPE: &str = "application/json";
-
-/// Media type of a bare Ignition config as the response to a report.
-pub const IGNITION_MEDIA_TYPE: &str = "application/vnd.coreos.ignition+json";
-
 /// The form of a node id; the agent uses no other in a path.
 pub const NODE_ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,128}$";
 
@@ -46,15 +42,6 @@ pub fn is_node_id(id: &str) -> bool {
         // In the path of an address these would lead elsewhere.
         && ![".", ".."].contains(&id)
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
-}
-
-/// The body of an error response (4xx, 5xx).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Problem {
-    /// Stable code of what is wrong, e.g. `REPORT_INVALID`.
-    pub code: String,
-    /// What is wrong, for people.
-    pub message: String,
 }
 
 /// The body of a 202 response: the report is accepted, the instruction is not ready.

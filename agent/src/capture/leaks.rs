@@ -16,7 +16,7 @@ use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
-use super::anonymize::spelling::{self, Edge, Scope, Spelling};
+use super::anonymize::spelling::{self, Edge, MIN_DISTINCTIVE_BYTES, Scope, Spelling};
 
 /// A serial number with fewer characters occurs by chance.
 const MIN_TEXT: usize = 6;
@@ -24,8 +24,6 @@ const MIN_TEXT: usize = 6;
 const MIN_DIGITS: usize = 12;
 /// A number with fewer digits other than 0 and f occurs by chance.
 const MIN_DISTINCTIVE_DIGITS: usize = 3;
-/// A number in binary with fewer bytes other than 0 and ff occurs by chance.
-const MIN_DISTINCTIVE_BYTES: usize = 3;
 /// A number of up to this many decimal digits may be a size or a time.
 const MAX_PLAIN_DECIMALS: usize = 9;
 

@@ -11,6 +11,7 @@ use ureq::http;
 
 use formats::time::parse_http_date;
 
+use super::IGNITION_MEDIA_TYPE;
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
 use super::clock_skew::clock_skew;
 use super::refusal::refusal;
@@ -18,7 +19,6 @@ use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
 use super::token::{Token, TokenHeader};
 use super::url::Url;
-use crate::api::IGNITION_MEDIA_TYPE;
 
 /// Time limit for a request that was sent after a signal; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);

@@ -21,3 +21,9 @@ pub use client::Client;
 pub use request::{Request, Response};
 pub use token::TokenHeader;
 pub use transport::VimSettings;
+
+/// Media type of every other body.
+pub const JSON_MEDIA_TYPE: &str = "application/json";
+
+/// Media type of a bare Ignition config as the response to a report.
+pub const IGNITION_MEDIA_TYPE: &str = "application/vnd.coreos.ignition+json";

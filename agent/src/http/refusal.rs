@@ -1,10 +1,21 @@
 //! Explains an error status, with advice.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::request::Response;
 use super::retry::{Failed, Why, is_transient};
 use super::url::Url;
-use crate::api::Problem;
 use crate::clean;
+
+/// The body of an error response (4xx, 5xx).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Stable code of what is wrong, e.g. `REPORT_INVALID`.
+    pub code: String,
+    /// What is wrong, for people.
+    pub message: String,
+}
 
 /// The failure of a request with an error status, with advice.
 pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use ureq::http::Method;
 
+use super::JSON_MEDIA_TYPE;
 use super::retry::RetryAfter;
-use crate::api::JSON_MEDIA_TYPE;
 
 /// A request.
 #[derive(Debug, Clone)]

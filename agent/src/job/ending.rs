@@ -15,6 +15,7 @@ use crate::http::client::GaveUp;
 
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;
+
 impl Job<'_> {
     /// Ends the job with a failure: logs it, posts it, returns the exit status.
     pub(super) fn end_badly(&mut self, outcome: &Outcome) -> Ended {

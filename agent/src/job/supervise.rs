@@ -220,11 +220,10 @@ fn report_crash(
     let message = cause(found, ended);
     error!("{message}");
     let disk_state = found.disk_state.unwrap_or(DiskState::Untouched);
-    let exit_status = match disk_state {
-        DiskState::Untouched => ExitStatus::Bug,
-        DiskState::HalfWritten => ExitStatus::HalfWritten,
-        DiskState::Written | DiskState::Erased => ExitStatus::Unproven,
-        DiskState::Installed => ExitStatus::NotReported,
+    let outcome = outcome(found, message, disk_state);
+    let exit_status = match outcome.exit_status() {
+        ExitStatus::Untouched => ExitStatus::Bug,
+        of_disk => of_disk,
     };
     // A VIM knows no other name of the node; a file needs none.
     let has_receiver = !found.node_id.is_empty() || settings.offline.is_some();
@@ -232,7 +231,7 @@ fn report_crash(
     if !has_receiver || is_over || settings.is_dry_run {
         return exit_status;
     }
-    let mut result = result(found, message, disk_state, settings.words);
+    let mut result = result(found, &outcome, settings.words);
     if result.node_id.is_empty() {
         result.node_id = format!("boot-{}", uuid::random());
         result.started_at.clone_from(&result.finished_at);
@@ -262,7 +261,7 @@ fn report_crash(
     exit_status
 }
 
-fn result(found: &Checkpoint, message: String, state: DiskState, words: Words) -> JobResult {
+fn outcome(found: &Checkpoint, message: String, state: DiskState) -> Outcome {
     let advice = match state {
         DiskState::Untouched => {
             "start the service again, and report the bug with the log of this boot"
@@ -274,7 +273,7 @@ fn result(found: &Checkpoint, message: String, state: DiskState, words: Words) -
             "do not boot the disk; install again, and report the bug with the log of this boot"
         }
     };
-    let outcome = Outcome {
+    Outcome {
         stage: found.stage.unwrap_or(Stage::Collect),
         state,
         failure: Some(Failure::new(Code::AgentBug, message).advise(advice)),
@@ -282,7 +281,10 @@ fn result(found: &Checkpoint, message: String, state: DiskState, words: Words) -
         taken_down: found.taken_down.clone(),
         erased: found.erased.clone(),
         ..Outcome::default()
-    };
+    }
+}
+
+fn result(found: &Checkpoint, outcome: &Outcome, words: Words) -> JobResult {
     let heading = Heading {
         node_id: found.node_id.clone(),
         request_id: found.request_id.clone(),
@@ -293,7 +295,7 @@ fn result(found: &Checkpoint, message: String, state: DiskState, words: Words) -
         disk: found.disk.clone(),
         live: Some(probes::live::live()),
         finished_at: rfc3339(SystemTime::now()),
-        ..result::result(heading, &outcome, words)
+        ..result::result(heading, outcome, words)
     }
 }
 

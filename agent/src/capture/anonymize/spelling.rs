@@ -25,7 +25,7 @@ const MIN_TURNED_DIGITS: usize = 12;
 /// A disk's or volume's number, whose four bytes are searched for only on disks.
 const DISK_NUMBER_DIGITS: usize = 8;
 /// A number in binary with fewer bytes other than 0 and ff occurs by chance.
-const MIN_DISTINCTIVE_BYTES: usize = 3;
+pub(in crate::capture) const MIN_DISTINCTIVE_BYTES: usize = 3;
 
 /// The neighbours that a value may have for it to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use formats::guid;
 use serde_json::Value;
 use tracing::{info, warn};
 
@@ -49,7 +50,7 @@ pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
         if response.status == 202 {
             let answer: Value = serde_json::from_slice(&response.body).unwrap_or_default();
             let uuid = answer.get("uuid").or_else(|| answer.pointer("/node/uuid"));
-            let uuid = uuid.and_then(Value::as_str).filter(|uuid| is_uuid(uuid));
+            let uuid = uuid.and_then(Value::as_str).filter(|uuid| guid::parse(uuid).is_some());
             return Ok(Inspected::Accepted(uuid.map(str::to_owned)));
         }
         let failed = refused("posting the inspection", &response, |status, fault| {
@@ -100,10 +101,6 @@ pub(super) fn addresses(document: &Value) -> Vec<String> {
     macs.sort_unstable();
     macs.dedup();
     macs
-}
-
-pub(super) fn is_uuid(text: &str) -> bool {
-    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Logs how the inspection ended.

@@ -9,7 +9,6 @@ use serde_json::Value;
 use tracing::{error, info, warn};
 
 use super::api::{Api, refused};
-use super::inspection::is_uuid;
 use super::steps::Kind;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
@@ -98,7 +97,9 @@ fn parse(body: &[u8], asked: Option<&str>, known: Option<&Secret>) -> Result<Fou
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| format!("the answer to the lookup is not JSON: {error}"))?;
     let uuid = answer.pointer("/node/uuid").and_then(Value::as_str);
-    let uuid = uuid.filter(|uuid| is_uuid(uuid)).ok_or("the answer to the lookup names no node")?;
+    let uuid = uuid
+        .filter(|uuid| formats::guid::parse(uuid).is_some())
+        .ok_or("the answer to the lookup names no node")?;
     if let Some(asked) = asked.filter(|asked| !asked.eq_ignore_ascii_case(uuid)) {
         return Err(format!("the answer to the lookup of node {asked} is node {uuid}"));
     }
