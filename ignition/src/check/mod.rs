@@ -17,6 +17,7 @@
 mod at;
 mod disks;
 mod findings;
+mod later;
 mod nodes;
 mod parse;
 mod place;

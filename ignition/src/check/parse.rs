@@ -3,14 +3,18 @@
 //! The types are those of `ignition-config`. Their errors carry a line and a column, from which [`path_at`] finds the
 //! path.
 
-use ignition_config::{Config, Error};
+use ignition_config::v3_6;
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::error::Category;
 
+use super::later::take_out;
 use super::place::path_at;
 use crate::refusal::{Code, Refusal, Warning};
 use crate::text::shown;
 
+/// Newest minor version of spec 3 that is accepted.
+const MAX_MINOR: u64 = 6;
 const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
 const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
 /// Most unknown keys that are listed.
@@ -26,41 +30,86 @@ pub(super) struct Parsed {
     pub(super) warnings: Vec<Warning>,
 }
 
+/// The keys that identify the kind of a document.
+#[derive(Deserialize)]
+struct Head {
+    ignition: Option<HeadIgnition>,
+}
+
+#[derive(Deserialize)]
+struct HeadIgnition {
+    version: Option<String>,
+}
+
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     refuse_other_formats(bytes)?;
-    let at_path = |err: &serde_json::Error| at_path(bytes, err);
-    let (typed, unused) = Config::parse_slice(bytes).map_err(|err| match err {
-        Error::Serialization(err) => at_path(&err),
-        Error::UnknownVersion(version) => other_version(&version.to_string()),
-        _ => other_version(&version_of(bytes).unwrap_or_default()),
-    })?;
+    let head: Head = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    let version = head.ignition.and_then(|ignition| ignition.version).unwrap_or_default();
+    let minor = (0..=MAX_MINOR).find(|minor| version == format!("3.{minor}.0"));
+    let minor = minor.ok_or_else(|| other_version(&version))?;
     // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
     // the other form is parsed.
-    let config = serde_json::to_value(&typed).map_err(|err| at_path(&err))?;
-    drop(typed);
-    let raw: Value = serde_json::from_slice(bytes).map_err(|err| at_path(&err))?;
+    let typed_first = typed(bytes);
+    let mut raw: Value = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    let later = take_out(&mut raw, minor);
+    let config = match typed_first {
+        Ok(mut config) => {
+            take_out(&mut config, minor);
+            config
+        }
+        // A key of a later version may have a value of any type.
+        Err(refusal) if later.is_empty() => return Err(refusal),
+        Err(_) => {
+            let text = serde_json::to_vec(&raw).map_err(|err| at_path(bytes, &err))?;
+            typed(&text)?
+        }
+    };
     refuse_lists_for_objects(&raw, &config, "$")?;
-    let version = config["ignition"]["version"].as_str().unwrap_or_default().to_owned();
-    let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0);
-    let warnings = unused.iter().take(MAX_WARNINGS).map(unknown_key).collect();
+    let mut warnings: Vec<Warning> = later.iter().map(|path| unknown_key(path)).collect();
+    unknown_keys(&raw, &config, "$", &mut warnings);
+    warnings.truncate(MAX_WARNINGS);
     Ok(Parsed { version, minor, config, warnings })
 }
 
-fn unknown_key(warning: &ignition_config::Warning) -> Warning {
-    let text = warning.to_string();
+/// Parses the config with the types of the newest version, which include those of all earlier ones.
+fn typed(bytes: &[u8]) -> Result<Value, Refusal> {
+    let config: v3_6::Config = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    serde_json::to_value(&config).map_err(|err| at_path(bytes, &err))
+}
+
+fn unknown_key(path: &str) -> Warning {
     Warning {
-        path: cut(text.strip_prefix("unused key: ").unwrap_or(&text)),
+        path: cut(path),
         message: "unknown key, which Ignition ignores unless only its case is wrong".to_owned(),
+    }
+}
+
+/// Lists the keys that the version does not know; a key with the value null has no meaning.
+fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warning>) {
+    let below = |key: &str| format!("{path}.{key}");
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            for (key, value) in raw.iter().filter(|(_, value)| !value.is_null()) {
+                match typed.get(key) {
+                    Some(typed) => unknown_keys(value, typed, &below(key), warnings),
+                    None if warnings.len() < MAX_WARNINGS => {
+                        warnings.push(unknown_key(&below(key)));
+                    }
+                    None => {}
+                }
+            }
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            for (index, (raw, typed)) in raw.iter().zip(typed).enumerate() {
+                unknown_keys(raw, typed, &below(&index.to_string()), warnings);
+            }
+        }
+        _ => {}
     }
 }
 
 fn other_version(version: &str) -> Refusal {
     Refusal::new(Code::Version, "$.ignition.version", shown(version), EXPECTED_VERSION)
-}
-
-fn version_of(bytes: &[u8]) -> Option<String> {
-    let raw: Value = serde_json::from_slice(bytes).ok()?;
-    raw["ignition"]["version"].as_str().map(str::to_owned)
 }
 
 /// Names formats that are often sent instead of a config. The rest is not quoted: it may contain a secret.
