@@ -23,7 +23,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// This policy of the node's configuration, combined with the instruction's: its severity replaces that of the
+    /// This policy of the node's configuration, combined with the order's: its severity replaces that of the
     /// configuration, its lists are added.
     #[must_use]
     pub fn with(&self, order: &Order) -> Self {

@@ -1,4 +1,4 @@
-//! The choice of the disk to write, as a pure function of the disks, the instruction and the policy, so that it can be
+//! The choice of the disk to write, as a pure function of the disks, the order and the policy, so that it can be
 //! repeated on new facts and shown without writing anything.
 //!
 //! The first step finds the disk that is meant, out of all disks; the second checks that it may be written. Anything
@@ -17,13 +17,13 @@ use crate::act::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Ord
 /// The inputs of a decision, apart from the disks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
-    /// The disk that the instruction asks for.
+    /// The disk that the order asks for.
     pub disk: Option<&'a DiskChoice>,
     /// The expected properties of the disk.
     pub expect: Option<&'a Expect>,
     /// The existing data that may be overwritten; `None` for the default.
     pub existing_data: Option<ExistingDataPolicy>,
-    /// Disks that are never written: those of the configuration, and those of the instruction.
+    /// Disks that are never written: those of the configuration, and those of the order.
     pub protect: [&'a [String]; 2],
     /// Partitions to keep, by label.
     pub save_partlabel: &'a [String],
@@ -34,7 +34,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Returns the request of an instruction, with the disks that the configuration protects.
+    /// Returns the request of an order, with the disks that the configuration protects.
     #[must_use]
     pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
         let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
@@ -118,7 +118,7 @@ pub fn decide<'d>(
     }
 }
 
-/// True if some instruction can write the disk, so that there is no need to wait for another one.
+/// True if some order can write the disk, so that there is no need to wait for another one.
 #[must_use]
 pub fn can_be_written(disk: &Disk) -> bool {
     check_obstacles(disk).is_ok()

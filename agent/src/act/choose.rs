@@ -1,7 +1,7 @@
-//! Finds the disk that an instruction means: the one that it names, the one that its hints match, or the only one.
+//! Finds the disk that an order means: the one that it names, the one that its hints match, or the only one.
 //!
 //! The choice is made over all disks, whether an install may use them or not. A disk that an install may not use now
-//! may still be the one that is meant, so another one never takes its place. Only disks that no instruction can mean
+//! may still be the one that is meant, so another one never takes its place. Only disks that no order can mean
 //! are left out: those with a structural obstacle, and those that are too small for the image.
 
 use std::collections::BTreeSet;
@@ -17,18 +17,18 @@ use crate::act::{Code, DiskChoice, IfSeveral};
 /// Maximum number of disks that a message names.
 const MAX_NAMED: usize = 16;
 
-/// The disk that an instruction means.
+/// The disk that an order means.
 #[derive(Debug, Clone)]
 pub(super) struct Picked<'d> {
     /// The disk; not checked yet for use by an install.
     pub disk: &'d Disk,
     /// The reason for the choice, as text.
     pub because: String,
-    /// The form in which the instruction describes it.
+    /// The form in which the order describes it.
     pub description: Description,
 }
 
-/// The form in which an instruction describes a disk.
+/// The form in which an order describes a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Description {
     /// By its identity or its place: serial number, WWN, a link by id or by path.
@@ -42,7 +42,7 @@ pub(super) enum Description {
 /// Finds the disk that is meant.
 ///
 /// # Errors
-/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE` or `DISK_TOO_SMALL` (nothing but disks that no instruction can
+/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE` or `DISK_TOO_SMALL` (nothing but disks that no order can
 /// mean), or `INSTRUCTION_INVALID` (hints that cannot be understood).
 pub(super) fn pick<'d>(
     disks: &'d [Disk],
@@ -105,7 +105,7 @@ pub(super) fn is_stable_path(path: &str) -> bool {
     ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
 }
 
-/// The reason why no instruction can mean a disk; `None` if one can.
+/// The reason why no order can mean a disk; `None` if one can.
 pub(super) fn structural(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
     let is_structural = |kind: ObstacleKind| kind == ObstacleKind::Structural;
     let obstacle = disk.obstacles.iter().find(|obstacle| is_structural(obstacle.kind));
@@ -233,7 +233,7 @@ fn none(disks: &[Disk]) -> Failure {
     )
 }
 
-/// The failure if no instruction can mean any of the disks that match.
+/// The failure if no order can mean any of the disks that match.
 fn impossible(disks: &[&Disk], min_bytes: Option<u64>) -> Failure {
     let is_structural = |disk: &&Disk| structural(disk, None).is_some();
     let is_too_small = !disks.iter().any(is_structural);

@@ -34,16 +34,16 @@ const MAX_NAMED: usize = 16;
 /// The data that may be overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// As in the instruction, or the default.
+    /// As in the order, or the default.
     pub name: ExistingDataPolicy,
-    /// True if the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
+    /// True if the order does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
     /// overwritten, whatever the policy is.
     pub is_undescribed: bool,
-    /// True if the instruction has no policy.
+    /// True if the order has no policy.
     pub is_default: bool,
 }
 
-/// The policy: the instruction's; otherwise a disk that it identifies may contain anything.
+/// The policy: the order's; otherwise a disk that it identifies may contain anything.
 pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description) -> Policy {
     let default = match description {
         Description::Identity => ExistingDataPolicy::Wipe,

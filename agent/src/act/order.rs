@@ -138,7 +138,7 @@ pub struct StreamSource {
 /// The disk to write: at most one of `device` and `hints`; without both, the only one.
 ///
 /// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
-/// disks that no instruction can mean are left out, such as optical drives, the live medium, and disks too small for
+/// disks that no order can mean are left out, such as optical drives, the live medium, and disks too small for
 /// the image.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiskChoice {

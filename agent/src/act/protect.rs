@@ -1,4 +1,4 @@
-//! Disks that are never written, whatever an instruction says: by serial number, WWN, path, or a label on them.
+//! Disks that are never written, whatever an order says: by serial number, WWN, path, or a label on them.
 
 use formats::wwn;
 use probes::block::Disk;

@@ -19,7 +19,7 @@ const ISCSI_FIRMWARE: &str = "rd.iscsi.firmware=1";
 /// Arguments that supply a root on iSCSI: those of dracut's module `95iscsi`.
 const ISCSI_ARGUMENTS: [&str; 2] = ["rd.iscsi.", "netroot=iscsi:"];
 
-/// Returns the instruction with the missing arguments that its disk needs, and descriptions of the additions.
+/// Returns the order with the missing arguments that its disk needs, and descriptions of the additions.
 ///
 /// # Errors
 /// `KARGS`: the installed system would not find its root, and only the VIM knows the arguments that it needs.

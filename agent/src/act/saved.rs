@@ -12,7 +12,7 @@ use crate::clean;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Saved(Vec<Kept>);
 
-/// One pattern or range, with its key and text as in the instruction.
+/// One pattern or range, with its key and text as in the order.
 #[derive(Debug, Clone)]
 struct Kept {
     text: Say,

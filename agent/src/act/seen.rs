@@ -1,4 +1,4 @@
-//! State of a node when an install was refused. If it looks different, the same instruction may succeed: a disk was
+//! State of a node when an install was refused. If it looks different, the same order may succeed: a disk was
 //! inserted, a file system relabelled, a volume group deactivated, a network profile added.
 
 use formats::digest;

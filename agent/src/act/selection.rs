@@ -1,4 +1,4 @@
-//! The choice of the disk on the facts of the moment: made when the instruction arrives, and again right before
+//! The choice of the disk on the facts of the moment: made when the order arrives, and again right before
 //! each write, when it must lead to the same disk.
 
 use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
@@ -20,7 +20,7 @@ pub struct Selection<'a> {
     pub system: &'a System,
     /// The disks of the report, for a system that cannot collect their facts again.
     pub reported: &'a [Disk],
-    /// The instruction.
+    /// The order.
     pub order: &'a Order,
     /// Disks that the configuration protects.
     pub protect: &'a [String],

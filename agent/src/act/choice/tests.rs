@@ -70,7 +70,7 @@ fn coreos(name: &str, size_bytes: u64) -> Disk {
     }
 }
 
-/// Decides for an instruction that contains these keys of `install`.
+/// Decides for an order that contains these keys of `install`.
 fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
     decided(disks, order).map_err(|failure| failure.code)
 }

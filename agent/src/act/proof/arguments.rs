@@ -45,7 +45,7 @@ impl Entries<'_> {
     }
 }
 
-/// Checks that the kernel arguments are those of the instruction.
+/// Checks that the kernel arguments are those of the order.
 pub(super) fn kernel_arguments(order: &Order, found: &Entries<'_>) -> Check {
     let asked: Vec<&str> = order.append_kargs.iter().map(String::as_str).collect();
     let mut wrong = found.wrong(|options| wrong_arguments(order, &asked, options));
@@ -109,7 +109,7 @@ fn spelt_out(console: &str) -> Option<String> {
     rest.next().is_none().then(|| format!("{port},{speed}{parity}{bits}"))
 }
 
-/// Checks that the Ignition platform is that of the instruction.
+/// Checks that the Ignition platform is that of the order.
 pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
     let of = |options: &str| last_value(options, "ignition.platform.id").map(str::to_owned);
     let wrong = found.wrong(|options| match (of(options), &order.platform) {

@@ -148,7 +148,7 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
         let n_other = n_changed - n_kept;
         let _ = write!(
             rest,
-            "; of {n_changed} more blocks in parts that coreos-installer changes, such as the boot file system, \
+            "; of {n_changed} more blocks in parts that the writer changes, such as the boot file system, \
              {n_kept} are equal and {n_other} were not compared"
         );
     }

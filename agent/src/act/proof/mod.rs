@@ -58,7 +58,7 @@ pub struct Expected {
     pub sector_bytes: u64,
     /// Digest of the Ignition config, `sha512-…`.
     pub ignition_digest: String,
-    /// The instruction.
+    /// The order.
     pub order: Order,
     /// True if this machine was booted by UEFI, so that the disk must have a loader for it.
     pub is_uefi: bool,

@@ -35,10 +35,10 @@ struct Piece {
     digest: String,
 }
 
-/// Reads the partitions that the instruction asks to keep. A disk without a GUID partition table has none.
+/// Reads the partitions that the order asks to keep. A disk without a GUID partition table has none.
 ///
 /// # Errors
-/// A message if the disk cannot be read, or the instruction has no valid pattern.
+/// A message if the disk cannot be read, or the order has no valid pattern.
 pub(super) fn sample(
     disk: &mut Disk,
     sector_bytes: u64,

@@ -33,7 +33,7 @@ const FAILED: i64 = 1;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
     pub(super) cluster_id: String,
-    pub(super) install: Order,
+    pub(super) order: Order,
     /// Another directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
     /// Notes on the parts of the request that are not done.
@@ -76,20 +76,20 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
             cluster_id = clean::quoted(cluster_id, 64)
         ));
     }
-    let mut install = Order {
+    let mut order = Order {
         disk: Some(DiskChoice {
             device: Some(text("boot_device").into()),
             ..DiskChoice::default()
         }),
         ..Order::default()
     };
-    let extra = installer_args::apply(text("installer_args"), &mut install)?;
-    if let Some(image) = &mut install.image {
+    let extra = installer_args::apply(text("installer_args"), &mut order)?;
+    if let Some(image) = &mut order.image {
         *image = ImageSource { insecure: is_insecure_allowed, ..std::mem::take(image) };
     }
     Ok(Request {
         cluster_id: cluster_id.to_owned(),
-        install,
+        order,
         network_dir: extra.network_dir,
         notes: notes(&request),
         id: if step.id.is_empty() { "install".into() } else { clean::text(&step.id, 128) },
@@ -115,8 +115,8 @@ fn notes(request: &Value) -> Vec<String> {
 ///
 /// # Errors
 /// `DISK_NONE`: the inventory has no such disk.
-pub(super) fn pin(install: &mut Order, reported: &[Disk]) -> Result<(), Failure> {
-    let device = install.disk.as_mut().and_then(|choice| choice.device.as_mut());
+pub(super) fn pin(order: &mut Order, reported: &[Disk]) -> Result<(), Failure> {
+    let device = order.disk.as_mut().and_then(|choice| choice.device.as_mut());
     let Some(device) = device else { return Ok(()) };
     let Some(disk) = find(reported, device) else {
         let what = format!(
@@ -131,7 +131,7 @@ pub(super) fn pin(install: &mut Order, reported: &[Disk]) -> Result<(), Failure>
     {
         device.clone_from(link);
     }
-    install.expect = Some(Expect {
+    order.expect = Some(Expect {
         serial: disk.serial.clone(),
         wwn: disk.wwn.clone(),
         size_bytes: disk.size_bytes.filter(|size_bytes| *size_bytes > 0),
@@ -234,9 +234,9 @@ impl Work {
         };
         let Self { request, mut settings, collected, progress, .. } = self;
         let inline = IgnitionSource { inline: Some(ignition), ..IgnitionSource::default() };
-        let install = Order { ignition: inline, ..request.install };
+        let order = Order { ignition: inline, ..request.order };
         settings.offline = Some(Offline {
-            order: install,
+            order,
             request_id: request.id,
             reason: "assisted-service asks for it",
             result: settings.site.run_dir.join("result.json"),

@@ -26,7 +26,7 @@ pub(super) struct Extra {
 ///
 /// # Errors
 /// A message if the text is not a list of texts, or an argument is not allowed.
-pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
+pub(super) fn apply(text: &str, order: &mut Order) -> Result<Extra, String> {
     let mut extra = Extra::default();
     if text.is_empty() {
         return Ok(extra);
@@ -49,7 +49,7 @@ pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
     let mut words = words.into_iter();
     while let Some(option) = words.next() {
         if ["-n", "--copy-network"].contains(&option) {
-            install.copy_network = true;
+            order.copy_network = true;
             continue;
         }
         if !OPTIONS.contains(&option) {
@@ -62,7 +62,7 @@ pub(super) fn apply(text: &str, install: &mut Order) -> Result<Extra, String> {
         }
         let value = words.next().ok_or_else(|| format!("installer_args: {option} has no value"))?;
         check_value(option, value)?;
-        set(option, value.to_owned(), install, &mut extra);
+        set(option, value.to_owned(), order, &mut extra);
     }
     Ok(extra)
 }
@@ -94,16 +94,16 @@ fn check_value(option: &str, value: &str) -> Result<(), String> {
     ))
 }
 
-fn set(option: &str, value: String, install: &mut Order, extra: &mut Extra) {
+fn set(option: &str, value: String, order: &mut Order, extra: &mut Extra) {
     let image = || ImageSource::default();
     match option {
-        "--append-karg" => install.append_kargs.push(value),
-        "--delete-karg" => install.delete_kargs.push(value),
-        "--save-partlabel" => install.save_partlabel.push(value),
-        "--save-partindex" => install.save_partindex.push(value),
+        "--append-karg" => order.append_kargs.push(value),
+        "--delete-karg" => order.delete_kargs.push(value),
+        "--save-partlabel" => order.save_partlabel.push(value),
+        "--save-partindex" => order.save_partindex.push(value),
         "--network-dir" => extra.network_dir = Some(value),
-        "--image-url" => install.image = Some(ImageSource { url: Some(value), ..image() }),
-        _ => install.image = Some(ImageSource { file: Some(value), ..image() }),
+        "--image-url" => order.image = Some(ImageSource { url: Some(value), ..image() }),
+        _ => order.image = Some(ImageSource { file: Some(value), ..image() }),
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
     use super::*;
 
     fn applied(text: &str) -> Result<(Order, Extra), String> {
-        let mut install = Order::default();
-        let extra = apply(text, &mut install)?;
-        Ok((install, extra))
+        let mut order = Order::default();
+        let extra = apply(text, &mut order)?;
+        Ok((order, extra))
     }
 
     #[test]
@@ -122,13 +122,13 @@ mod tests {
         let text = r#"["--append-karg", "ip=10.0.0.2::10.0.0.1", "-n", "--delete-karg", "quiet",
             "--network-dir", "/run/keyfiles", "--save-partlabel", "data*", "--save-partindex", "5",
             "--image-url", "https://h/i.raw.gz", "--append-karg", "a={b}"]"#;
-        let (install, extra) = applied(text).unwrap();
-        assert_eq!(install.append_kargs, ["ip=10.0.0.2::10.0.0.1", "a={b}"]);
-        assert_eq!(install.delete_kargs, ["quiet"]);
-        assert_eq!(install.save_partlabel, ["data*"]);
-        assert_eq!(install.save_partindex, ["5"]);
-        assert!(install.copy_network);
-        assert_eq!(install.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
+        let (order, extra) = applied(text).unwrap();
+        assert_eq!(order.append_kargs, ["ip=10.0.0.2::10.0.0.1", "a={b}"]);
+        assert_eq!(order.delete_kargs, ["quiet"]);
+        assert_eq!(order.save_partlabel, ["data*"]);
+        assert_eq!(order.save_partindex, ["5"]);
+        assert!(order.copy_network);
+        assert_eq!(order.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
         assert_eq!(extra.network_dir.as_deref(), Some("/run/keyfiles"));
         assert_eq!(applied("").unwrap(), (Order::default(), Extra::default()));
         let file = applied(r#"["--image-file", "/run/i.raw"]"#).unwrap().0;

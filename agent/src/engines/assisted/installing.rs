@@ -54,7 +54,7 @@ impl Session<'_> {
     }
 
     fn start_install(&mut self, step: Step, mut request: Request) {
-        if let Err(failure) = install::pin(&mut request.install, &self.surveyed.collected.disks) {
+        if let Err(failure) = install::pin(&mut request.order, &self.surveyed.collected.disks) {
             self.fail(&step, &Finished::refused(&failure));
             return;
         }

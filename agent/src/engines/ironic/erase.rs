@@ -107,7 +107,7 @@ fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>,
 }
 
 fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
-    let install = Order {
+    let order = Order {
         disk: Some(choice),
         existing_data: Some(ExistingDataPolicy::Wipe),
         ..Order::default()
@@ -115,7 +115,7 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
     let selection = Selection {
         system: around.system,
         reported: around.reported,
-        order: &install,
+        order: &order,
         protect: around.protect,
         min_bytes: None,
     };

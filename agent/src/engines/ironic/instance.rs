@@ -20,7 +20,7 @@ const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Instance {
     /// The order.
-    pub(super) install: Order,
+    pub(super) order: Order,
     /// True if the image needs no signature, because its digest is known.
     pub(super) is_digest_known: bool,
     /// Notes on the parts that are ignored.
@@ -32,19 +32,19 @@ pub(super) struct Instance {
 /// # Errors
 /// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
 pub(super) fn instance(
-    order: &StepOrder,
+    step: &StepOrder,
     hostname: &str,
     is_insecure_allowed: bool,
 ) -> Result<Instance, Failure> {
-    let info = order.node.get("instance_info").unwrap_or(&Value::Null);
+    let info = step.node.get("instance_info").unwrap_or(&Value::Null);
     let drive = configdrive(info)?;
     let part = |key: &str| drive.and_then(|drive| drive.get(key)).unwrap_or(&Value::Null);
     let meta_data = part("meta_data");
     let image = image(info, is_insecure_allowed)?;
     let is_digest_known = image.as_ref().is_some_and(|image| image.hash.is_some());
     let copies_network = is_true(meta_data, "coreos_copy_network")?;
-    let hints = root_device(&order.node)?.cloned();
-    let install = Order {
+    let hints = root_device(&step.node)?.cloned();
+    let order = Order {
         ignition: IgnitionSource {
             inline: Some(ignition(part("user_data"), hostname)?),
             ..IgnitionSource::default()
@@ -53,7 +53,7 @@ pub(super) fn instance(
         disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
         append_kargs: words(meta_data, "coreos_append_karg")?,
         copy_network: copies_network,
-        ..arguments(order)?
+        ..arguments(step)?
     };
     let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
     let mut notes = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn instance(
                 .to_owned(),
         );
     }
-    Ok(Instance { install, is_digest_known, notes })
+    Ok(Instance { order, is_digest_known, notes })
 }
 
 fn invalid(message: impl Into<Say>) -> Failure {
@@ -72,8 +72,8 @@ fn invalid(message: impl Into<Say>) -> Failure {
 }
 
 /// The arguments of the step, which are keys of `install` in VIM API v1.
-fn arguments(order: &StepOrder) -> Result<Order, Failure> {
-    let given = order
+fn arguments(step: &StepOrder) -> Result<Order, Failure> {
+    let given = step
         .arguments()
         .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
     match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
@@ -263,12 +263,12 @@ mod tests {
     }
 
     fn install(info: &Value) -> Order {
-        instance(&order(info, &json!({})), "node-1", false).unwrap().install
+        instance(&order(info, &json!({})), "node-1", false).unwrap().order
     }
 
     #[test]
     fn metal3s_instance_becomes_an_order() {
-        let install = install(&json!({
+        let order = install(&json!({
             "root_device": {"name": "s== /dev/vda", "size": ">= 10"},
             "image_source": "https://h/rhcos.raw.gz",
             "image_os_hash_algo": "sha256", "image_os_hash_value": "ab".repeat(32),
@@ -280,22 +280,22 @@ mod tests {
         }));
         let hash = format!("sha256-{}", "ab".repeat(32));
         let expected = of(&json!({
-            "ignition": {"inline": install.ignition.inline},
+            "ignition": {"inline": order.ignition.inline},
             "disk": {"hints": {"name": "s== /dev/vda", "size": ">= 10"}},
             "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
             "append_kargs": ["a=b", "c=\"d e\"", "f"],
             "copy_network": true,
         }));
-        assert_eq!(install, expected);
-        let config: Value = serde_json::from_str(&install.ignition.inline.unwrap()).unwrap();
+        assert_eq!(order, expected);
+        let config: Value = serde_json::from_str(&order.ignition.inline.unwrap()).unwrap();
         assert_eq!(config["storage"]["files"][0]["contents"]["source"], "data:,node-1");
     }
 
     #[test]
     fn without_an_image_the_live_images_own_is_installed_on_the_nodes_root_device() {
-        let install = install(&json!({}));
-        assert!(install.image.is_none());
-        assert_eq!(install.disk, of(&json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
+        let order = install(&json!({}));
+        assert!(order.image.is_none());
+        assert_eq!(order.disk, of(&json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
     }
 
     #[test]

@@ -337,7 +337,7 @@ impl Agent<'_> {
             .map_err(|failure| steps::details(&failure))?;
         instance.notes.iter().for_each(|note| warn!("{note}"));
         let offline = Offline {
-            order: instance.install,
+            order: instance.order,
             request_id: INSTALL.to_owned(),
             reason: "as Ironic asks",
             result: self.job.site.run_dir.join("result.json"),

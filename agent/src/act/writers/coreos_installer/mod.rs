@@ -44,7 +44,7 @@ pub struct CoreosInstaller<'a> {
     pub network_dir: &'a Path,
     /// The disk.
     pub target: &'a Target,
-    /// The instruction.
+    /// The order.
     pub order: &'a Order,
     /// The Ignition config.
     pub ignition: &'a [u8],

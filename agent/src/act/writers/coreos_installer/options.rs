@@ -145,7 +145,7 @@ pub(super) struct Places<'a> {
 }
 
 impl Options {
-    /// Translates an instruction.
+    /// Translates an order.
     #[must_use]
     pub(super) fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
         let mut settings = vec![
