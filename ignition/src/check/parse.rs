@@ -44,7 +44,8 @@ struct HeadIgnition {
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     refuse_other_formats(bytes)?;
     let head: Head = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
-    let version = head.ignition.and_then(|ignition| ignition.version).unwrap_or_default();
+    let version = head.ignition.and_then(|ignition| ignition.version);
+    let version = version.ok_or_else(|| not_a_version("missing".to_owned()))?;
     let minor = (0..=MAX_MINOR).find(|minor| version == format!("3.{minor}.0"));
     let minor = minor.ok_or_else(|| other_version(&version))?;
     // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
@@ -109,7 +110,11 @@ fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warni
 }
 
 fn other_version(version: &str) -> Refusal {
-    Refusal::new(Code::Version, "$.ignition.version", shown(version), EXPECTED_VERSION)
+    not_a_version(shown(version))
+}
+
+fn not_a_version(found: String) -> Refusal {
+    Refusal::new(Code::Version, "$.ignition.version", found, EXPECTED_VERSION)
 }
 
 /// Names formats that are often sent instead of a config. The rest is not quoted: it may contain a secret.

@@ -44,7 +44,9 @@ fn other_versions_are_refused_by_name() {
 #[test]
 fn missing_version_is_refused_as_missing() {
     for text in ["{}", r#"{"ignition":{}}"#, r#"{"ignition":null}"#, r#"{"ignitionVersion":1}"#] {
-        assert_eq!(refused(text).code, Code::Version, "{text}");
+        let refusal = refused(text);
+        assert_eq!(refusal.code, Code::Version, "{text}");
+        assert!(refusal.to_string().contains("is missing, expected one of 3.0.0"), "{refusal}");
     }
     assert_eq!(refused(r#"{"ignition":{"version":3}}"#).problems[0].path, "$.ignition.version");
 }
