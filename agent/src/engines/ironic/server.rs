@@ -4,7 +4,7 @@
 //! and a new one replaces the one that has waited longest for its request: a client that sends a byte now and then does
 //! not block others.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +25,10 @@ const MAX_CONNECTIONS: usize = 16;
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit for a client to receive the answer.
 const ANSWER_LIMIT: Duration = Duration::from_mins(1);
+/// Time limit for a client to end its request after the answer.
+const LINGER_LIMIT: Duration = Duration::from_secs(5);
+/// Largest rest of a request that is discarded, in bytes.
+const MAX_LINGER_BYTES: usize = 64 << 20;
 /// Stack of a connection's thread.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -158,5 +162,20 @@ fn serve(
     http::send(&mut stream, &answer)?;
     stream.conn.send_close_notify();
     stream.flush()?;
-    socket.socket.shutdown(Shutdown::Write)
+    socket.socket.shutdown(Shutdown::Write)?;
+    linger(socket);
+    Ok(())
+}
+
+/// Discards what the client still sends of a request that was refused by its head. A socket that is closed with unread
+/// bytes resets the connection, and the client would lose the answer.
+fn linger(mut socket: Timed) {
+    socket.until = Instant::now() + LINGER_LIMIT;
+    let (mut rest, mut n_left) = (vec![0; 16 << 10], MAX_LINGER_BYTES);
+    while let Ok(n @ 1..) = socket.read(&mut rest) {
+        n_left = n_left.saturating_sub(n);
+        if n_left == 0 {
+            return;
+        }
+    }
 }
