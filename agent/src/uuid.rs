@@ -1,4 +1,4 @@
-//! Random UUIDs (RFC 9562, version 4): idempotency keys, names of partial files, and the name of a node that has none.
+//! Random UUIDs (RFC 9562, version 4), such as idempotency keys and the name of a node that has none, and random bytes.
 
 use std::fs::File;
 use std::io::Read as _;

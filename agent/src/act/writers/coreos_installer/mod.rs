@@ -1,6 +1,6 @@
 //! coreos-installer: its requirements, its run, and the meaning of its end.
 //!
-//! Nothing outside of this folder knows its options or its output.
+//! The rest of `act` does not know its options or its output; assisted-service sends some of its options.
 
 mod options;
 mod output;
