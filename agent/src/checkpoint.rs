@@ -42,8 +42,6 @@ pub struct Checkpoint {
     /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
     /// does not end the job.
     pub is_over: bool,
-    /// Whether a service still has to learn how the job ended, though the job itself is over and its result delivered.
-    pub awaits_service: bool,
     /// What was active on the disk and was taken down, in words.
     pub taken_down: Vec<String>,
     /// The metadata that was erased at the end of the disk after the write, in words.

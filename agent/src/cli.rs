@@ -29,7 +29,7 @@ pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
 pub use locate::LocateOptions;
 pub use network::NetworkOptions;
-pub use offline::OfflineOptions;
+pub use offline::{After, OfflineOptions};
 
 use check::yes_or_no;
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use run_coreos_installer::clock::{Clock, RealClock};
-use run_coreos_installer::engines::ironic::{Settings, Surveyed, run};
+use run_coreos_installer::clock::RealClock;
+use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
 use run_coreos_installer::http::VimSettings;
-use run_coreos_installer::job::{JobSettings, supervise};
+use run_coreos_installer::job::{self, Survey, supervise};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
@@ -229,11 +229,7 @@ fn agent_process() {
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
     let mut ironic = VimSettings::new(text("ironic"));
     ironic.allow_plain_http = true;
-    if task["is_supervised"] == true && !supervise::is_child() {
-        let status = supervise::keep_alive(&JobSettings::new(ironic), &Stop::on_signals().unwrap());
-        println!("the parent ends with {status:?}");
-        return;
-    }
+    let is_parent = task["is_supervised"] == true && !supervise::is_child();
     let ca = PathBuf::from(text("folder")).join("ca.pem");
     ironic.ca_file = ca.exists().then_some(ca);
     let mut settings = Settings::new(ironic);
@@ -246,6 +242,15 @@ fn agent_process() {
     let disks = task["clean_disks"].as_array().unwrap();
     settings.clean_disks = disks.iter().map(|disk| disk.as_str().unwrap().to_owned()).collect();
     let mut machine = Machine::new("");
+    machine.stop = Stop::on_signals().unwrap();
+    if is_parent {
+        let mut survey = || anyhow::bail!("the parent reads no hardware");
+        let node = machine.node(Arc::new(RealClock));
+        let mut engine = Ironic::new(settings, node, Survey(&mut survey)).unwrap();
+        let status = supervise::supervise(&mut engine, &machine.stop);
+        println!("the parent ends with {status:?}");
+        return;
+    }
     if task["has_second_disk"] == true {
         machine.add_disk("sdb", 64 << 20);
     }
@@ -263,12 +268,10 @@ fn agent_process() {
     fs::create_dir_all(folder.join("run")).unwrap();
     std::os::unix::fs::symlink(folder.join("run"), &settings_of_job.site.run_dir).unwrap();
     settings_of_job.poweroff = vec!["touch".into(), folder.join("off").to_str().unwrap().into()];
-    settings_of_job.vim.url = None;
-    let stop = Stop::on_signals().unwrap();
-    let clock: Arc<dyn Clock> = Arc::new(RealClock);
     let collected = machine.collected.clone();
     let mut survey =
         || Ok(Surveyed { collected: collected.clone(), document: document(&text("mac")) });
-    let status = run(&settings, &machine.settings, &mut survey, &clock, &stop);
+    let node = machine.node(Arc::new(RealClock));
+    let status = job::run(&mut Ironic::new(settings, node, Survey(&mut survey)).unwrap());
     println!("the agent ends with {status:?}");
 }

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use run_coreos_installer::api::{DiskState, JobResult};
+use run_coreos_installer::act::{Code, DiskState, Failure, Outcome};
 use run_coreos_installer::clock::{Clock, RealClock};
-use run_coreos_installer::engines::assisted::{self, Settings, Surveyed};
+use run_coreos_installer::engines::assisted::{Assisted, Settings, Surveyed};
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::http::TokenHeader;
-use run_coreos_installer::job::{CrashReporter, Ended, supervise};
+use run_coreos_installer::job::{self, AfterCrash, Crash, Engine as _, Survey, supervise};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
@@ -113,21 +113,25 @@ impl World {
         })
     }
 
-    fn run(&mut self, service: &Mock) -> Ended {
+    fn run(&mut self, service: &Mock) -> ExitStatus {
         self.machine.settings.vim.url = Some(service.url.clone());
+        let exit_status = self.with_engine(self.machine.clock.clone(), |engine| job::run(engine));
+        if self.is_recorded {
+            record(service);
+        }
+        exit_status
+    }
+
+    fn with_engine<T>(&self, clock: Arc<dyn Clock>, run: impl FnOnce(&mut Assisted<'_>) -> T) -> T {
         let surveyed = Surveyed {
             collected: self.machine.collected.clone(),
             host_id: HOST.into(),
             inventory: self.inventory.clone(),
         };
-        let clock: Arc<dyn Clock> = self.machine.clock.clone();
         let mut survey = || Ok(surveyed.clone());
-        let stop = self.machine.stop.clone();
-        let ended = assisted::run(&self.settings, &self.machine.settings, &mut survey, clock, stop);
-        if self.is_recorded {
-            record(service);
-        }
-        ended
+        let (settings, server) = (self.settings.clone(), self.machine.settings.vim.clone());
+        let node = self.machine.node(clock);
+        run(&mut Assisted::new(settings, server, node, Survey(&mut survey)).unwrap())
     }
 }
 
@@ -235,7 +239,7 @@ fn host_is_installed_and_every_stage_reported_in_order() {
     record_steps(&install);
     let service = world.service(vec![install], |_, _| None);
     let ended = world.run(&service);
-    assert_eq!(ended.exit_status, ExitStatus::Done, "{:?}", stages(&service));
+    assert_eq!(ended, ExitStatus::Done, "{:?}", stages(&service));
     let stages = stages(&service);
     let names: Vec<&str> = stages.iter().map(|(stage, _)| stage.as_str()).collect();
     let mut once = names.clone();
@@ -263,7 +267,7 @@ fn host_with_the_agent_of_ironic_is_not_rebooted() {
     fs::create_dir_all(units).unwrap();
     fs::write(units.join("ironic-agent.service"), "").unwrap();
     let service = world.service(vec![install(|_| ())], |_, _| None);
-    assert_eq!(world.run(&service).exit_status, ExitStatus::Staying);
+    assert_eq!(world.run(&service), ExitStatus::Staying);
     assert_eq!(stages(&service).last().unwrap().0, "Rebooting");
 }
 
@@ -419,7 +423,7 @@ fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
     let right = install(|_| ());
     let service = world.service(vec![wrong, right], |_, _| None);
     let ended = world.run(&service);
-    assert_eq!(ended.exit_status, ExitStatus::HalfWritten);
+    assert_eq!(ended, ExitStatus::HalfWritten);
     let replies = replies(&service, "install");
     assert_eq!(replies.len(), 2);
     let error = |at: usize| replies[at]["error"].as_str().unwrap();
@@ -452,7 +456,7 @@ fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
             }
         });
         let service = world.service(vec![install], |_, _| None);
-        assert_eq!(world.run(&service).exit_status, ExitStatus::Untouched, "{change}");
+        assert_eq!(world.run(&service), ExitStatus::Untouched, "{change}");
         let reply = &replies(&service, "install")[0];
         assert!(reply["error"].as_str().unwrap().contains(words), "{change}: {reply}");
         assert_eq!(stages(&service).last().unwrap().0, "Failed");
@@ -472,7 +476,10 @@ fn stopped_install_ends_with_the_disk_named_as_half_written() {
         (asks && stat.exists() && is_stopped.fetch_add(1, Ordering::SeqCst) == 0)
             .then(|| instructions(&stop))
     });
-    assert_eq!(world.run(&service).exit_status, ExitStatus::HalfWritten);
+    world.machine.settings.vim.url = Some(service.url.clone());
+    // The service is asked again while coreos-installer runs, which takes real time.
+    let exit_status = world.with_engine(Arc::new(RealClock), |engine| job::run(engine));
+    assert_eq!(exit_status, ExitStatus::HalfWritten);
     let reply = &replies(&service, "install")[0];
     assert!(reply["error"].as_str().unwrap().contains("half written"), "{reply}");
     assert_eq!(replies(&service, "stop-installation")[0]["exit_code"], 0);
@@ -483,18 +490,21 @@ fn crash_of_the_process_is_reported_as_a_failed_stage() {
     let mut world = World::new();
     let service = world.service(Vec::new(), |_, _| None);
     world.machine.settings.vim.url = Some(service.url.clone());
-    let mut other = Machine::offline(
-        &json!({"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}}),
-    );
-    let mut result = other.run().result.unwrap();
-    result.node_id = HOST.into();
-    result.code = Some("AGENT_BUG".into());
-    result.message = "a bug ended the agent: index 7".into();
-    result.advice = Some("install again".into());
-    result.disk_state = DiskState::HalfWritten;
-    let World { settings, machine, .. } = &world;
-    let status = assisted::report_crash(settings, &machine.settings, &result, &machine.stop);
-    assert_eq!(status, None);
+    let failure = Failure::new(Code::AgentBug, "a bug ended the agent: index 7");
+    let crash = Crash {
+        node_id: HOST.into(),
+        request_id: None,
+        request_digest: None,
+        started_at: String::new(),
+        disk: None,
+        outcome: Outcome {
+            state: DiskState::HalfWritten,
+            failure: Some(failure.advise("install again")),
+            ..Outcome::default()
+        },
+    };
+    let after = world.with_engine(Arc::new(RealClock), |engine| engine.crashed(&crash));
+    assert_eq!(after, AfterCrash::End(None));
     let expected = "AGENT_BUG: a bug ended the agent: index 7; the disk may be half written; what to do: install again";
     assert_eq!(stages(&service), [("Failed".to_owned(), expected.to_owned())]);
     assert_eq!(service.requests("/progress")[0].path, of_host("/progress"));
@@ -514,28 +524,19 @@ fn agent_process() {
     let Ok(url) = std::env::var(VARIABLE) else { return };
     run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Info);
     let stop = Stop::on_signals().unwrap();
-    let mut world = if supervise::is_child() { ready(IGNITION) } else { World::new() };
+    let is_child = supervise::is_child();
+    let mut world = if is_child { ready(IGNITION) } else { World::new() };
     world.is_recorded = false;
     world.machine.settings.vim.url = Some(url);
-    if !supervise::is_child() {
-        let (of_crash, job) = (world.settings.clone(), world.machine.settings.clone());
-        let of_report = stop.clone();
-        let report =
-            move |result: &JobResult| assisted::report_crash(&of_crash, &job, result, &of_report);
-        world.machine.settings.crash_reporter = Some(CrashReporter(Arc::new(report)));
-        let status = supervise::supervise(&world.machine.settings, &stop);
+    world.machine.stop = stop.clone();
+    if !is_child {
+        let status =
+            world.with_engine(Arc::new(RealClock), |engine| supervise::supervise(engine, &stop));
         println!("{PRINTED}{status:?}");
         return;
     }
     println!("{FOLDER}{}", world.machine.root.display());
-    let surveyed = Surveyed {
-        collected: world.machine.collected.clone(),
-        host_id: HOST.into(),
-        inventory: world.inventory.clone(),
-    };
-    let clock: Arc<dyn Clock> = Arc::new(RealClock);
-    let mut survey = || Ok(surveyed.clone());
-    assisted::run(&world.settings, &world.machine.settings, &mut survey, clock, stop);
+    world.with_engine(Arc::new(RealClock), |engine| job::run(engine));
 }
 
 /// What the service learns if the process that installs is killed when it sends its first request that `is_last`
@@ -627,7 +628,7 @@ fn service_that_answers_nonsense_does_not_break_the_agent() {
             }
         }
     });
-    assert_eq!(world.run(&service).exit_status, ExitStatus::Untouched);
+    assert_eq!(world.run(&service), ExitStatus::Untouched);
     let errors: Vec<Value> = replies(&service, "install");
     assert_eq!(errors.len(), 1, "{errors:?}");
 }

@@ -1,12 +1,9 @@
 //! Installs that a fault of the machine prevents: what the VIM and the console learn, and how the node goes on.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use probes::findings::{Finding, row};
 use run_coreos_installer::api::OnRefusal;
-use run_coreos_installer::clock::Clock;
-use run_coreos_installer::job::run_with;
 use serde_json::{Value, json};
 
 #[path = "../qr_reader.rs"]
@@ -53,28 +50,28 @@ fn finding(code: &str) -> Finding {
 /// Runs the job on a machine whose findings depend on how often its hardware has been read.
 fn run(machine: &mut Machine, findings: impl Fn(u32) -> Vec<Finding>) {
     machine.settings.on_refusal = OnRefusal::Retry;
-    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
-    let clock: Arc<dyn Clock> = machine.clock.clone();
+    let (mut collected, mut n) = (machine.collected.clone(), 0);
     let mut collect = || {
-        *n += 1;
-        collected.findings = findings(*n);
+        n += 1;
+        collected.findings = findings(n);
         Ok(collected.clone())
     };
-    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+    machine.run_with(&mut collect);
+    machine.n_collected = n;
 }
 
 /// Runs the job on a machine whose firmware is updated before its hardware is read for the `n_old + 1`st time.
 fn run_with_firmware_update(machine: &mut Machine, n_old: u32) {
     machine.settings.on_refusal = OnRefusal::Retry;
-    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
-    let clock: Arc<dyn Clock> = machine.clock.clone();
+    let (mut collected, mut n) = (machine.collected.clone(), 0);
     let mut collect = || {
-        *n += 1;
-        let version = if *n > n_old { "2.19.1" } else { "2.18.0" };
+        n += 1;
+        let version = if n > n_old { "2.19.1" } else { "2.18.0" };
         collected.report = json!({"bios": {"version": version}}).to_string().into_bytes();
         Ok(collected.clone())
     };
-    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+    machine.run_with(&mut collect);
+    machine.n_collected = n;
 }
 
 /// The codes of all results, in order.
@@ -124,27 +121,26 @@ fn port_at_another_switch_port_blocks_until_it_is_recabled() {
     let mock = vim_that_expects(|_| plain(), move |_| Some(expected.clone()));
     let mut machine = Machine::new(&mock.url);
     machine.settings.on_refusal = OnRefusal::Retry;
-    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
+    let (mut collected, mut n) = (machine.collected.clone(), 0);
     let listener = machine.settings.listener.clone();
     let mut collect = || {
-        *n += 1;
+        n += 1;
         let mut port = json!({"name": "eno1", "kind": "physical"});
         // The first report does not wait for neighbours.
         if listener.is_required() {
-            let id = if *n < 4 { "13" } else { "12" };
+            let id = if n < 4 { "13" } else { "12" };
             port["lldp"] = json!([{"system_name": "leaf-17", "port_id": id}]);
         }
         collected.report = json!({"network": {"interfaces": [port]}}).to_string().into_bytes();
         Ok(collected.clone())
     };
-    let clock: Arc<dyn Clock> = machine.clock.clone();
-    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+    machine.run_with(&mut collect);
     assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
     let result = mock.requests("/result")[0].json();
     let text = "port eno1: wired to is leaf-17 port 13, expected leaf-17 port 12";
     assert!(result["message"].as_str().unwrap().contains(text), "{result:#}");
     assert_eq!(result["disk_state"], "untouched");
-    assert_eq!(machine.n_collected, 4);
+    assert_eq!(n, 4);
 }
 
 #[test]

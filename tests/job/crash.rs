@@ -12,9 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use run_coreos_installer::api::JobResult;
 use run_coreos_installer::clock::RealClock;
+use run_coreos_installer::engines::vim::{self, Vim};
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::VimSettings;
-use run_coreos_installer::job::{JobSettings, run_with, stop_on_signals, supervise};
+use run_coreos_installer::job::{self, Survey, stop_on_signals, supervise};
 use serde_json::{Value, json};
 
 use super::image;
@@ -187,20 +187,26 @@ fn node_in_processes_of_its_own() {
     let Some(file) = std::env::var_os(NODE).map(PathBuf::from) else { return };
     let task: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
-    let stop = stop_on_signals();
-    if !supervise::is_child() {
-        let mut vim = VimSettings::new(text("vim"));
-        vim.allow_plain_http = true;
-        let status = supervise::supervise(&JobSettings::new(vim), &stop).unwrap();
-        std::process::exit(status.code().into());
-    }
+    let is_child = supervise::is_child();
     let mut machine = Machine::new(&text("vim"));
-    machine.installer("0.27.0", &text("installer"));
-    fs::write(file.with_extension("root"), machine.root.to_str().unwrap()).unwrap();
-    let mut collect = || Ok(machine.collected.clone());
-    let ended = run_with(&machine.settings, &mut collect, Arc::new(RealClock), stop);
+    machine.stop = stop_on_signals();
+    let settings = vim::Settings {
+        server: machine.settings.vim.clone(),
+        on_refusal: machine.settings.on_refusal,
+    };
+    let collected = machine.collected.clone();
+    let mut collect = || Ok(collected.clone());
+    let node = machine.node(Arc::new(RealClock));
+    let mut engine = Vim::new(settings, node, Survey(&mut collect)).unwrap();
+    let status = if is_child {
+        machine.installer("0.27.0", &text("installer"));
+        fs::write(file.with_extension("root"), machine.root.to_str().unwrap()).unwrap();
+        job::run(&mut engine)
+    } else {
+        supervise::supervise(&mut engine, &machine.stop).unwrap()
+    };
     drop(machine);
-    std::process::exit(ended.exit_status.code().into());
+    std::process::exit(status.code().into());
 }
 
 /// A node in processes of its own, whose coreos-installer does this.

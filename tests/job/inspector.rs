@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::engines::inspector;
+use run_coreos_installer::engines::inspector::{self, Inspector};
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::{self, Survey};
 use serde_json::{Value, json};
 
 use super::machine::Machine;
@@ -40,9 +41,15 @@ fn post(url: &str) -> Result<String, String> {
     inspector::inspect(&client, &document(None)).map_err(|error| format!("{error:#}"))
 }
 
+fn engine<'a>(
+    machine: &Machine,
+    survey: &'a mut dyn FnMut() -> Value,
+) -> anyhow::Result<Inspector<'a>> {
+    Inspector::new(&machine.settings.vim, machine.node(machine.clock.clone()), Survey(survey))
+}
+
 /// Runs the engine until the server has a request.
 fn run(machine: &Machine, mock: &Mock, survey: &mut dyn FnMut() -> Value) -> ExitStatus {
-    let clock: Arc<dyn Clock> = machine.clock.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while mock.requests("/v1/continue").is_empty() {
@@ -51,7 +58,7 @@ fn run(machine: &Machine, mock: &Mock, survey: &mut dyn FnMut() -> Value) -> Exi
             std::thread::sleep(Duration::from_millis(200));
             machine.stop.stop();
         });
-        inspector::run(&machine.settings, survey, &clock, &machine.stop)
+        job::run(&mut engine(machine, survey).unwrap())
     })
 }
 
@@ -131,12 +138,11 @@ fn hardware_is_read_again_until_a_port_has_an_address_but_not_forever() {
 fn dry_run_and_a_missing_address_are_errors_of_the_configuration() {
     let mut machine = Machine::new("http://127.0.0.1:1");
     machine.settings.is_dry_run = true;
-    let clock: Arc<dyn Clock> = machine.clock.clone();
     let mut survey = || -> Value { panic!("the hardware is read") };
-    let status = inspector::run(&machine.settings, &mut survey, &clock, &machine.stop);
-    assert_eq!(status, ExitStatus::Usage);
+    let error = engine(&machine, &mut survey).unwrap_err();
+    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
     machine.settings.is_dry_run = false;
     machine.settings.vim.url = None;
-    let status = inspector::run(&machine.settings, &mut survey, &clock, &machine.stop);
-    assert_eq!(status, ExitStatus::Usage);
+    let error = engine(&machine, &mut survey).unwrap_err();
+    assert!(error.to_string().contains("the address of ironic-inspector is missing"), "{error:#}");
 }

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use run_coreos_installer::clock::Clock;
-use run_coreos_installer::engines::ironic::{Settings, Surveyed, run};
-use run_coreos_installer::job::JobSettings;
+use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
+use run_coreos_installer::job::{self, Node, Survey};
 use run_coreos_installer::secret::Secret;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
@@ -34,11 +33,10 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(ironic: &Mock, change: impl FnOnce(&mut Settings, &mut JobSettings)) -> Self {
+    fn start(ironic: &Mock, change: impl FnOnce(&mut Settings, &mut job::Settings)) -> Self {
         let machine = Machine::new(&ironic.url);
         let mut settings = Settings::new(machine.settings.vim.clone());
-        let mut job = machine.settings.clone();
-        job.vim.url = None;
+        let mut job = machine.settings.node.clone();
         settings.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         settings.least_interval = Duration::from_millis(100);
         change(&mut settings, &mut job);
@@ -47,13 +45,13 @@ impl Agent {
         let (for_thread, clock) = (stop.clone(), machine.clock.clone());
         let collected = machine.collected.clone();
         let thread = std::thread::spawn(move || {
-            let clock: Arc<dyn Clock> = clock;
             let document = json!({"inventory": {"interfaces": [
                 {"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": "192.0.2.10"},
             ]}});
             let mut survey =
                 || Ok(Surveyed { collected: collected.clone(), document: document.clone() });
-            run(&settings, &job, &mut survey, &clock, &for_thread);
+            let node = Node::new(job, clock, for_thread);
+            job::run(&mut Ironic::new(settings, node, Survey(&mut survey)).unwrap());
         });
         Self { port, stop, run_dir, thread: Some(thread), _machine: machine }
     }
@@ -194,7 +192,7 @@ fn agent_that_had_a_session_never_gives_up() {
 }
 
 /// An agent that Ironic accepts.
-fn accepted(change: impl FnOnce(&mut Settings, &mut JobSettings)) -> (Mock, Agent) {
+fn accepted(change: impl FnOnce(&mut Settings, &mut job::Settings)) -> (Mock, Agent) {
     let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
     let agent = Agent::start(&ironic, change);
     until_heartbeats(&ironic, 1);

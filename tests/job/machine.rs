@@ -1,6 +1,7 @@
 //! A node in a folder: a file for a disk, a piece of sysfs, a script for coreos-installer.
 
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,12 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
 use run_coreos_installer::act::System;
-use run_coreos_installer::api::{Install, OnRefusal};
+use run_coreos_installer::api::{Install, JobResult, OnRefusal};
+use run_coreos_installer::cli::After;
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::engines::offline;
+use run_coreos_installer::engines::offline::{self, Offline};
+use run_coreos_installer::engines::vim::{self, ResultFile, Vim};
+use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::http::VimSettings;
-use run_coreos_installer::job::offline::REQUEST_ID;
-use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
+use run_coreos_installer::job::{self, Collected, Node, Survey};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
@@ -44,10 +47,42 @@ impl Clock for TestClock {
     }
 }
 
+/// The settings of the node and of its engine.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) vim: VimSettings,
+    pub(crate) on_refusal: OnRefusal,
+    /// Set for an install without a VIM.
+    pub(crate) offline: Option<offline::Settings>,
+    pub(crate) node: job::Settings,
+}
+
+impl Deref for Settings {
+    type Target = job::Settings;
+
+    fn deref(&self) -> &job::Settings {
+        &self.node
+    }
+}
+
+impl DerefMut for Settings {
+    fn deref_mut(&mut self) -> &mut job::Settings {
+        &mut self.node
+    }
+}
+
+/// The end of a job.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) exit_status: ExitStatus,
+    /// The result of the last instruction of a VIM.
+    pub(crate) result: Option<JobResult>,
+}
+
 /// The node.
 pub(crate) struct Machine {
     pub(crate) root: PathBuf,
-    pub(crate) settings: JobSettings,
+    pub(crate) settings: Settings,
     pub(crate) collected: Collected,
     pub(crate) stop: Stop,
     pub(crate) clock: Arc<TestClock>,
@@ -68,7 +103,13 @@ impl Machine {
         let mut vim = VimSettings::new(vim);
         vim.allow_plain_http = true;
         vim.timeouts.connect = Duration::from_secs(5);
-        let mut settings = JobSettings::new(vim);
+        let mut settings = Settings {
+            vim,
+            // A test that asks again after a refusal says so.
+            on_refusal: OnRefusal::Stop,
+            offline: None,
+            node: job::Settings::default(),
+        };
         settings.site.installer = root.join("coreos-installer");
         settings.site.run_dir = root.join("run/private");
         settings.site.network_dir = root.join("keyfiles");
@@ -78,8 +119,6 @@ impl Machine {
         settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
         settings.site.is_insecure_image_allowed = true;
-        // A test that asks again after a refusal says so.
-        settings.on_refusal = OnRefusal::Stop;
         let mut machine = Self {
             root,
             settings,
@@ -109,14 +148,11 @@ impl Machine {
         let mut machine = Self::new("");
         machine.settings.vim.url = None;
         machine.settings.on_refusal = OnRefusal::Retry;
-        machine.settings.offline = Some(Offline {
+        machine.settings.offline = Some(offline::Settings {
             order: serde_json::from_value::<Install>(install.clone()).unwrap().into(),
-            request_id: REQUEST_ID.to_owned(),
-            reason: "as the test asks",
-            result: machine.settings.site.run_dir.join("result.json"),
+            result: ResultFile(machine.settings.site.run_dir.join("result.json")),
             after: After::Reboot,
         });
-        machine.settings.words = offline::words;
         machine
     }
 
@@ -209,17 +245,34 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
     }
 
     pub(crate) fn run(&mut self) -> Ended {
-        let (collected, n) = (self.collected.clone(), &mut self.n_collected);
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        run_with(
-            &self.settings,
-            &mut || {
-                *n += 1;
-                Ok(collected.clone())
-            },
-            clock,
-            self.stop.clone(),
-        )
+        let (collected, mut n) = (self.collected.clone(), 0);
+        let ended = self.run_with(&mut || {
+            n += 1;
+            Ok(collected.clone())
+        });
+        self.n_collected += n;
+        ended
+    }
+
+    /// Runs the job on hardware that is read by `collect`.
+    pub(crate) fn run_with(&self, collect: &mut dyn FnMut() -> anyhow::Result<Collected>) -> Ended {
+        let Settings { vim, on_refusal, offline, .. } = self.settings.clone();
+        let (node, survey) = (self.node(self.clock.clone()), Survey(collect));
+        if let Some(settings) = offline {
+            let mut engine = Offline::new(settings, &vim, node, survey).unwrap();
+            return Ended { exit_status: job::run(&mut engine), result: None };
+        }
+        let settings = vim::Settings { server: vim, on_refusal };
+        let Ok(mut engine) = Vim::new(settings, node, survey) else {
+            return Ended { exit_status: ExitStatus::Usage, result: None };
+        };
+        let exit_status = job::run(&mut engine);
+        Ended { exit_status, result: engine.result().cloned() }
+    }
+
+    /// The node for an engine.
+    pub(crate) fn node(&self, clock: Arc<dyn Clock>) -> Node {
+        Node::new(self.settings.node.clone(), clock, self.stop.clone())
     }
 
     /// Sets every random number from now on.

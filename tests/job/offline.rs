@@ -3,8 +3,8 @@
 use std::fs;
 
 use formats::digest;
+use run_coreos_installer::cli::After;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::job::After;
 use serde_json::{Value, json};
 
 use super::files::{Files, Sent};
@@ -238,7 +238,7 @@ fn result_of_an_earlier_run_does_not_survive_and_an_impossible_file_is_refused_f
     machine.run();
     assert_eq!(machine.result()["outcome"], "refused");
     let nowhere = machine.root.join("no/such/folder/result.json");
-    machine.settings.offline.as_mut().unwrap().result = nowhere;
+    machine.settings.offline.as_mut().unwrap().result.0 = nowhere;
     machine.n_collected = 0;
     assert_eq!(machine.run().exit_status, ExitStatus::Usage);
     assert_eq!(machine.n_collected, 0);
@@ -250,13 +250,13 @@ fn file_that_is_no_earlier_result_is_never_removed_or_replaced() {
     let file = machine.root.join("config.ign");
     for content in [IGNITION, "", "{}", r#"{"outcome": "installed"}"#] {
         fs::write(&file, content).unwrap();
-        machine.settings.offline.as_mut().unwrap().result.clone_from(&file);
+        machine.settings.offline.as_mut().unwrap().result.0.clone_from(&file);
         assert_eq!(machine.run().exit_status, ExitStatus::Usage, "{content}");
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
     }
     let link = machine.root.join("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    machine.settings.offline.as_mut().unwrap().result = link.clone();
+    machine.settings.offline.as_mut().unwrap().result.0 = link.clone();
     assert_eq!(machine.run().exit_status, ExitStatus::Usage);
     assert!(link.is_symlink() && file.exists());
     assert!(machine.is_untouched("sda") && machine.read("args").is_empty());

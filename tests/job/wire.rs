@@ -8,11 +8,10 @@ use formats::digest;
 use probes::network::LldpNeighbour;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::job::Ended;
 use serde_json::{Value, json};
 
 use super::install::inline;
-use super::machine::{IGNITION, Machine};
+use super::machine::{Ended, IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
 
 /// An instruction to install with these keys.

@@ -212,7 +212,7 @@ fn modules_of_the_agent_form_layers() {
     // Each engine is a module of its own: they only share a folder.
     let graph = modules_with(&repository().join("agent/src"), &[], "engines");
     assert!(graph["commands"].contains("job") && graph["job"].contains("act"), "{graph:?}");
-    assert!(graph["ironic"].contains("job") && graph["job"].contains("vim"), "{graph:?}");
+    assert!(graph["vim"].contains("job") && graph["ironic"].contains("job"), "{graph:?}");
     layers(&graph).expect("modules of the agent use each other in a circle");
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use probes::block::{Arrival, Arrivals, arrivals};
 use tracing::{info, warn};
 
-use super::System;
+use super::{System, can_be_written};
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -15,6 +15,8 @@ use crate::signals::Stop;
 pub const QUIET: Duration = Duration::from_secs(5);
 /// Time limit for this wait.
 const LIMIT: Duration = Duration::from_mins(1);
+/// Interval at which an install looks for a disk that has not appeared yet.
+const DISK_POLL: Duration = Duration::from_secs(2);
 /// Interval between checks.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -82,6 +84,31 @@ pub fn wait(system: &System, clock: &dyn Clock, stop: &Stop) -> Option<String> {
         }
         clock.sleep(TICK, stop);
     }
+}
+
+/// Waits until an install can choose a disk: they have settled, and there is one that can be written, for which it waits
+/// for at most `limit`. Returns a warning if they have not settled.
+pub fn until_writable(
+    system: &System,
+    limit: Duration,
+    clock: &dyn Clock,
+    stop: &Stop,
+) -> Option<String> {
+    let warning = wait(system, clock, stop);
+    let since = clock.now();
+    let mut is_reported = false;
+    while !stop.is_stopped() {
+        let rest = limit.saturating_sub(clock.now().saturating_duration_since(since));
+        let found = if rest.is_zero() { None } else { system.disks().ok().flatten() };
+        let Some(found) = found.filter(|disks| !disks.iter().any(can_be_written)) else { break };
+        if !is_reported {
+            let (n, rest_s) = (found.len(), rest.as_secs());
+            info!("no disk can be written yet (disks found: {n}); waiting for at most {rest_s} s");
+            is_reported = true;
+        }
+        clock.sleep(DISK_POLL.min(rest), stop);
+    }
+    warning
 }
 
 #[cfg(test)]

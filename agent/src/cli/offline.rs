@@ -4,7 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::job::After;
+/// The action after an install without a VIM. No action follows a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum After {
+    /// Exit with status 0, after which the unit of the live image reboots
+    #[default]
+    Reboot,
+    /// Power the machine off
+    Poweroff,
+    /// Exit with status 7, after which nothing reboots
+    Stay,
+}
 
 /// Heading of these options.
 const OFFLINE: &str = "Install without a VIM";

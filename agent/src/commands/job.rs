@@ -15,19 +15,20 @@ use crate::api::OnRefusal;
 use crate::checkpoint;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
-use crate::engines::assisted;
-use crate::engines::inspector;
-use crate::engines::ironic;
+use crate::engines::assisted::{self, Assisted};
+use crate::engines::inspector::{self, Inspector};
 use crate::engines::ironic::api::Api;
 use crate::engines::ironic::inspection::{self, Inspected};
-use crate::engines::offline;
+use crate::engines::ironic::{self, Ironic};
+use crate::engines::offline::{self, Offline};
+use crate::engines::vim::{self, Vim};
 use crate::exit_status::ExitStatus;
 use crate::expect;
 use crate::export;
 use crate::http::transport::ProxySettings;
 use crate::http::url::{Url, Zones};
 use crate::http::{Client, TokenHeader, VimSettings};
-use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
+use crate::job::{self, Collected, Engine, Listener, Node, Survey, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::machine_name::machine_name;
 use crate::report::{Report, report};
@@ -41,39 +42,52 @@ const LLDP_WAIT: Duration = Duration::from_secs(31);
 /// line.
 pub(super) fn install(
     options: &InstallOptions,
-    offline: Option<Offline>,
+    offline: Option<offline::Settings>,
     is_typed: bool,
     expectations: Option<&Expectations>,
 ) -> ExitStatus {
-    let mut settings = job_settings(options, offline);
     let stop = job::stop_on_signals();
+    let node = Node::new(node_settings(options), Arc::new(RealClock), stop.clone());
+    let mut collect = collector(options, &node, expectations, stop.clone());
+    let ended = with_engine(options, offline, node, &mut collect, &mut |engine| {
+        if !supervise::is_child()
+            && let Some(status) = supervise::supervise(engine, &stop)
+        {
+            return status;
+        }
+        let ended = job::run(engine);
+        // The agent may end while it still listens.
+        restore_all();
+        let status = exit_status(ended, options.dry_run && !is_typed);
+        // A disk that hangs can keep this process from ending; its parent does not wait for that.
+        checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
+        status
+    });
+    ended.unwrap_or_else(|error| {
+        tracing::error!("CONFIG: {error:#}; nothing was installed");
+        ExitStatus::Usage
+    })
+}
+
+/// Reads the hardware; again whenever a fleet asks for it.
+fn collector<'a>(
+    options: &'a InstallOptions,
+    node: &Node,
+    expectations: Option<&'a Expectations>,
+    stop: Stop,
+) -> impl FnMut() -> Report + use<'a> {
+    let (listener, load) = (node.settings.listener.clone(), node.settings.load.clone());
     let backend = options.ironic.backend;
     // assisted-service asks for the hardware again and again; a port must not go up and down each time.
     let brings_links_up =
         options.bring_links_up && !options.dry_run && backend != Backend::Assisted;
-    if backend == Backend::Assisted {
-        settings = for_assisted(options, settings, &stop);
-    }
-    if !supervise::is_child() {
-        let supervise = match backend {
-            // An agent that is gone cannot say that its step failed, so it is started again.
-            Backend::IronicAgent => supervise::keep_alive,
-            Backend::Vim | Backend::Ironic | Backend::Inspector | Backend::Assisted => {
-                supervise::supervise
-            }
-        };
-        if let Some(status) = supervise(&settings, &stop) {
-            return status;
-        }
-    }
-    let (listener, load) = (settings.listener.clone(), settings.load.clone());
     if options.lldp_wait.is_some() {
         // Either every report contains the neighbours, or nobody wants to wait for them.
         listener.require();
     }
     // Links and neighbours follow the report, unless the VIM needs them first.
     let mut follows = backend == Backend::Vim && options.lldp_wait.is_none() && !options.dry_run;
-    let mut collect = || {
+    move || {
         let collect_options = collect_options(options, &listener, &stop);
         let is_first = std::mem::take(&mut follows);
         let brings_links_up = brings_links_up && !stop.is_stopped();
@@ -89,28 +103,57 @@ pub(super) fn install(
             listen(&listener, brings_links_up, &stop);
         }
         report
-    };
-    let ended = match backend {
+    }
+}
+
+/// Makes the engine of the configured fleet and gives it to `run`.
+fn with_engine(
+    options: &InstallOptions,
+    offline: Option<offline::Settings>,
+    node: Node,
+    collect: &mut dyn FnMut() -> Report,
+    run: &mut dyn FnMut(&mut dyn Engine) -> ExitStatus,
+) -> anyhow::Result<ExitStatus> {
+    let server = server_settings(&options.vim);
+    Ok(match options.ironic.backend {
         Backend::Vim => {
             let mut collect = || collected(&collect());
-            let clock = Arc::new(RealClock);
-            job::run_with(&settings, &mut collect, clock, stop.clone()).exit_status
+            if let Some(settings) = offline {
+                return Ok(run(&mut Offline::new(settings, &server, node, Survey(&mut collect))?));
+            }
+            let settings = vim::Settings { server, on_refusal: on_refusal(options) };
+            run(&mut Vim::new(settings, node, Survey(&mut collect))?)
         }
-        Backend::Assisted => serve_assisted(options, &settings, &mut collect, &stop),
+        Backend::Assisted => {
+            let mut survey = || {
+                let report = collect();
+                Ok(assisted::Surveyed::new(&report, collected(&report)?))
+            };
+            let infra_env_id = options.assisted.infra_env_id.as_deref().unwrap_or_default();
+            let settings = assisted::Settings::new(infra_env_id);
+            let server = VimSettings { token_header: TokenHeader::SecretKey, ..server };
+            run(&mut Assisted::new(settings, server, node, Survey(&mut survey))?)
+        }
         Backend::Inspector => {
-            let clock: Arc<dyn Clock> = Arc::new(RealClock);
-            inspector::run(&settings, &mut || inspector::document(&collect()), &clock, &stop)
+            let mut survey = || inspector::document(&collect());
+            run(&mut Inspector::new(&server, node, Survey(&mut survey))?)
         }
         Backend::Ironic | Backend::IronicAgent => {
-            serve_ironic(options, &settings, &mut collect, &stop)
+            let mut survey = || {
+                let report = collect();
+                let document = export::ironic(&report);
+                Ok(ironic::Surveyed { collected: collected(&report)?, document })
+            };
+            run(&mut Ironic::new(ironic_settings(options)?, node, Survey(&mut survey))?)
         }
-    };
-    // The agent may end while it still listens.
-    restore_all();
-    let status = exit_status(ended, options.dry_run && !is_typed);
-    // A disk that hangs can keep this process from ending; its parent does not wait for that.
-    checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
-    status
+    })
+}
+
+fn on_refusal(options: &InstallOptions) -> OnRefusal {
+    match options.on_refusal {
+        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
+        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
+    }
 }
 
 /// Options for reading the hardware.
@@ -130,56 +173,29 @@ fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -
     }
 }
 
-/// Returns the settings of the job, except those that depend on the kind of server.
-fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettings {
-    let mut settings = JobSettings::new(server_settings(&options.vim));
-    if offline.is_some() {
-        settings.words = offline::words;
-    }
-    settings.offline = offline;
-    settings.is_dry_run = options.dry_run;
-    // The command line allows only values that the API knows.
-    let block_on = options.block.block_on.as_deref();
-    settings.site.blocking = Policy {
-        block_on: offline::known::<crate::api::BlockOn, _>(block_on),
-        also: options.block.block_also.clone(),
-        except: options.block.block_except.clone(),
+/// Returns the settings that do not depend on the fleet.
+fn node_settings(options: &InstallOptions) -> job::Settings {
+    let mut settings = job::Settings {
+        is_dry_run: options.dry_run,
+        shows_qr: options.block.console_qr,
+        wait_for_disk: Duration::from_secs(options.wait_for_disk),
+        ..job::Settings::default()
     };
     // A service's standard error is a log, where every line has a prefix. The console itself has 80 columns.
     let is_watched = std::io::stderr().is_terminal();
     settings.screen = Some(if is_watched { "/dev/stderr" } else { "/dev/console" }.into());
-    settings.shows_qr = options.block.console_qr;
-    settings.site.installer.clone_from(&options.installer);
-    settings.site.protect.clone_from(&options.protect);
-    settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
-    settings.site.is_insecure_image_allowed = options.allow_insecure_image;
-    settings.on_refusal = match options.on_refusal {
-        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
-        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
+    let site = &mut settings.site;
+    // The command line allows only values that the API knows.
+    let block_on = options.block.block_on.as_deref();
+    site.blocking = Policy {
+        block_on: offline::known::<crate::api::BlockOn, _>(block_on),
+        also: options.block.block_also.clone(),
+        except: options.block.block_except.clone(),
     };
+    site.installer.clone_from(&options.installer);
+    site.protect.clone_from(&options.protect);
+    site.is_insecure_image_allowed = options.allow_insecure_image;
     settings
-}
-
-/// Carries out Ironic's orders.
-fn serve_ironic(
-    options: &InstallOptions,
-    settings: &JobSettings,
-    collect: &mut dyn FnMut() -> Report,
-    stop: &Stop,
-) -> ExitStatus {
-    let of_ironic = match ironic_settings(options) {
-        Ok(of_ironic) => of_ironic,
-        Err(error) => {
-            tracing::error!("CONFIG: {error:#}; nothing was installed");
-            return ExitStatus::Usage;
-        }
-    };
-    let mut survey = || {
-        let report = collect();
-        Ok(ironic::Surveyed { collected: collected(&report)?, document: export::ironic(&report) })
-    };
-    let clock: Arc<dyn Clock> = Arc::new(RealClock);
-    ironic::run(&of_ironic, settings, &mut survey, &clock, stop)
 }
 
 fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings> {
@@ -204,37 +220,6 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
         clean_disks: of_ironic.clean_disk.clone(),
         ..ironic::Settings::new(server_settings(&options.vim))
     })
-}
-
-/// Carries out the steps of assisted-service.
-fn serve_assisted(
-    options: &InstallOptions,
-    settings: &JobSettings,
-    collect: &mut dyn FnMut() -> Report,
-    stop: &Stop,
-) -> ExitStatus {
-    let mut survey = || {
-        let report = collect();
-        Ok(assisted::Surveyed::new(&report, collected(&report)?))
-    };
-    let clock = Arc::new(RealClock);
-    let assisted = assisted_settings(options);
-    assisted::run(&assisted, settings, &mut survey, clock, stop.clone()).exit_status
-}
-
-/// Adapts the job's settings to assisted-service: another header, and another way to report a crash.
-fn for_assisted(options: &InstallOptions, mut settings: JobSettings, stop: &Stop) -> JobSettings {
-    settings.vim.token_header = TokenHeader::SecretKey;
-    let (assisted, job, stop) = (assisted_settings(options), settings.clone(), stop.clone());
-    settings.crash_reporter = Some(CrashReporter(Arc::new(move |result| {
-        assisted::report_crash(&assisted, &job, result, &stop)
-    })));
-    settings
-}
-
-fn assisted_settings(options: &InstallOptions) -> assisted::Settings {
-    let infra_env_id = options.assisted.infra_env_id.as_deref().unwrap_or_default();
-    assisted::Settings::new(infra_env_id)
 }
 
 fn extras(lldp_wait: Duration) -> Extras {

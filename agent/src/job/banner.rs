@@ -28,6 +28,8 @@ const MAX_DETAILS: usize = 3;
 /// The longest detail, in characters.
 const MAX_DETAIL_CHARS: usize = 160;
 const COLUMNS: usize = 80;
+/// Time limit for the end of the job to wait for the console.
+const SHOW_LIMIT: Duration = Duration::from_secs(5);
 /// Stack of the thread that writes; a serial console may take long.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -118,10 +120,16 @@ impl Display {
         }
     }
 
-    /// Waits until the text is written.
-    pub(super) fn wait(&self, limit: Duration) {
+    /// Writes the last text and waits until it is written, but not for ever.
+    pub(super) fn show_last(&mut self, text: String, summary: Summary, file: PathBuf) {
+        self.wait();
+        self.show(text, Some(summary), file);
+        self.wait();
+    }
+
+    fn wait(&self) {
         if let Some(writing) = &self.writing {
-            writing.recv_timeout(limit).ok();
+            writing.recv_timeout(SHOW_LIMIT).ok();
         }
     }
 }

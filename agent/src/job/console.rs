@@ -22,8 +22,8 @@ const STACK_BYTES: usize = 256 << 10;
 /// Most addresses in a line.
 const MAX_ADDRESSES: usize = 8;
 
-/// Writes the lines; dropping it ends them.
-#[derive(Debug)]
+/// Writes the lines, on a thread that the first wait starts; dropping it ends them.
+#[derive(Debug, Default)]
 pub(crate) struct Console {
     shared: Arc<Shared>,
 }
@@ -37,6 +37,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     wait: Option<Wait>,
+    is_started: bool,
     is_ending: bool,
 }
 
@@ -73,18 +74,19 @@ impl Shared {
 }
 
 impl Console {
-    pub(crate) fn start() -> Self {
-        let shared = Arc::new(Shared::default());
-        let for_thread = Arc::clone(&shared);
+    fn start(&self) {
+        let for_thread = Arc::clone(&self.shared);
         let on_panic = |panic| warn!("a bug ended the lines on the console: {panic}");
         // Without the thread the job runs as well.
         guard::spawn("console", STACK_BYTES, move || write_lines(&for_thread), on_panic).ok();
-        Self { shared }
     }
 
     /// Sets the reason for the wait. The same again does not restart it.
     pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
         let mut state = self.shared.lock();
+        if !std::mem::replace(&mut state.is_started, true) {
+            self.start();
+        }
         match &mut state.wait {
             Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
             _ => {
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn same_wait_again_does_not_restart_it() {
-        let console = Console::start();
+        let console = Console::default();
         console.waits_for("a", "n1");
         let started = console.shared.lock().wait.as_ref().unwrap().started;
         console.waits_for("a", "n2");

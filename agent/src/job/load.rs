@@ -1,13 +1,12 @@
-//! The load that a VIM allows while the node waits for its instruction: `load_s` of the action `wait`.
+//! The load that a fleet allows while the node waits, and what it found.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info};
 
-use super::sequence::Job;
+use crate::act::State as EventState;
 use crate::act::blocking;
-use crate::act::{Stage, State as EventState};
 use crate::api::Finding;
 use crate::check::load::{Load, Verdict};
 use crate::report::Report;
@@ -57,7 +56,7 @@ impl State {
 }
 
 /// Adds the findings of `more` that are not known yet.
-pub(super) fn add(findings: &mut Vec<Finding>, more: Vec<Finding>) {
+pub(crate) fn add(findings: &mut Vec<Finding>, more: Vec<Finding>) {
     for finding in more {
         if findings.iter().all(|known| blocking::key(known) != blocking::key(&finding)) {
             findings.push(finding);
@@ -77,68 +76,45 @@ impl WaitingLoad {
     }
 
     /// Adds the load's findings to `findings`, which may contain them.
-    pub(super) fn add_findings(&self, findings: &mut Vec<Finding>) {
+    pub(crate) fn add_findings(&self, findings: &mut Vec<Finding>) {
         add(findings, self.lock().verdict.findings.clone());
+    }
+
+    /// Starts a load unless one has run since the last report; `start` learns that it starts. Returns how much of its
+    /// time is left, which is zero once it is over; `None` if none runs.
+    pub(crate) fn allow(
+        &self,
+        seconds: u64,
+        now: Instant,
+        start: impl FnOnce(),
+    ) -> Option<Duration> {
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.has_run, true) {
+            start();
+            state.running = Some((Load::start(seconds), now + Duration::from_secs(seconds)));
+        }
+        state.running.as_ref().map(|(_, end)| end.saturating_duration_since(now))
+    }
+
+    /// Ends a load that still runs although the hardware has been read. Another one needs another report, or a permission
+    /// that was withdrawn and is given again. Returns the event of its end.
+    pub(crate) fn end_of_report(&self) -> Option<(EventState, String)> {
+        let mut state = self.lock();
+        state.has_run = state.running.is_some() || state.ended.is_some();
+        state.end();
+        state.ended.take()
+    }
+
+    /// Ends the load because it is no longer allowed; a later permission is a new one. Returns the event of its end.
+    pub(crate) fn withdraw(&self) -> Option<(EventState, String)> {
+        let mut state = self.lock();
+        state.has_run = false;
+        state.end();
+        state.ended.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Job<'_> {
-    /// Starts the load that a `wait` allows, or ends the one that is not allowed any more. Returns how long the node may
-    /// wait; `None` if the hardware is to be read at once, because the load is over or because it has found a fault.
-    ///
-    /// What `accepts_report` says nothing about a load if it allows none: some VIMs accept every report alike.
-    pub(super) fn load(
-        &mut self,
-        allowed_s: Option<u64>,
-        wait: Duration,
-        accepts_report: bool,
-    ) -> Option<Duration> {
-        let Some(seconds) = allowed_s.filter(|_| self.posts()) else {
-            return (accepts_report || !self.withdraw_load()).then_some(wait);
-        };
-        let mut state = self.settings.load.lock();
-        if !std::mem::replace(&mut state.has_run, true) {
-            let text =
-                format!("the VIM allows a load of every CPU and of free memory: {seconds} s");
-            info!("{text}");
-            self.event(Stage::Wait, EventState::Started, Some(&text));
-            let end = self.clock.now() + Duration::from_secs(seconds);
-            state.running = Some((Load::start(seconds), end));
-        }
-        let Some((_, end)) = &state.running else { return Some(wait) };
-        let left = end.saturating_duration_since(self.clock.now());
-        (!left.is_zero()).then(|| wait.min(left))
-    }
-
-    /// Ends a load that is still running after the hardware was read. Another one needs another report, or a permission that was
-    /// withdrawn and is given again.
-    pub(super) fn end_load_of_report(&mut self) {
-        let mut state = self.settings.load.lock();
-        state.has_run = state.running.is_some() || state.ended.is_some();
-        drop(state);
-        self.end_load();
-    }
-
-    /// Ends the load because the VIM no longer allows it; a later permission is a new one. Returns true if it found a
-    /// fault.
-    pub(super) fn withdraw_load(&mut self) -> bool {
-        self.settings.load.lock().has_run = false;
-        self.end_load()
-    }
-
-    /// Ends the load and posts its findings; returns true if it found a fault. The result contains the findings, and
-    /// they may block an install.
-    fn end_load(&mut self) -> bool {
-        let mut state = self.settings.load.lock();
-        state.end();
-        let Some((how, text)) = state.ended.take() else { return false };
-        drop(state);
-        self.event(Stage::Wait, how, Some(&text));
-        how == EventState::Failed
     }
 }
 

@@ -1,168 +1,50 @@
-//! The job: read the hardware, report, obey the instruction, check, write, prove, post the result.
+//! The job: an engine fetches an order, the order is carried out, and the engine passes on how it ended.
 //!
 //! ```text
-//! collect → report → instruction → preflight → write → proof → result → exit 0
-//!              ↑ wait, retry ↓        └ any failure: result with code and advice; exit status not 0
+//! next → settle → preflight → write → proof → finish → exit status
+//!   ↑                                            └ another order
 //! ```
 //! systemd acts on the exit status: after 0 the unit's `ExecStartPost=` reboots (installed, or the VIM said `reboot`).
 //! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with any other status (see
 //! [`ExitStatus`]), and the unit's `OnFailure=` opens a shell on the console. A dry run from the configuration exits with
-//! 4: after 0 the unit would reboot into the same dry run. A refusal with an untouched disk does not exit: the VIM is
-//! asked again, unless `on_refusal` is `stop`.
-//!
-//! [`offline`] is the same job without a VIM.
+//! 4: after 0 the unit would reboot into the same dry run.
 
 mod banner;
 mod collected;
 pub(crate) mod console;
-mod ending;
-mod expect;
-mod install;
-mod late;
+mod engine;
+mod findings;
+mod listener;
 mod load;
-mod neighbours;
-pub mod offline;
-mod posting;
+pub(crate) mod node;
 pub(crate) mod power;
 mod qr;
-mod sequence;
 pub mod supervise;
-mod waiting;
+pub(crate) mod watch;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
-use probes::block::Disk;
-use probes::faults::Fault;
 use tracing::error;
 
-use crate::act::Site;
-use crate::act::say::Words;
-use crate::api::{Finding, JobResult, OnRefusal};
-use crate::clock::Clock;
-use crate::engines::vim::events::Observer;
-use crate::engines::vim::{self, Events};
+use self::watch::Watcher;
+use crate::act::install::Act;
+use crate::act::settle;
+use crate::act::{Code, Failure, Outcome, Site};
 use crate::exit_status::ExitStatus;
-use crate::http::{Client, VimSettings};
 use crate::signals::Stop;
 
+pub use engine::{AfterCrash, Crash, Engine, Event, Next, Prepare, Survey, Task};
+pub use listener::Listener;
 pub use load::WaitingLoad;
-pub use neighbours::Listener;
-pub use offline::{After, Offline};
+pub use node::{Collected, Node, Settings};
 
-/// Time limit for posting the remaining events at the end.
-const EVENTS_LIMIT: Duration = Duration::from_secs(10);
-
-/// The same after a signal: the agent ends within five seconds, and the result comes first.
-const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
-
-/// Settings of the job.
-#[derive(Debug, Clone)]
-pub struct JobSettings {
-    /// Connection settings of the VIM and other servers.
-    pub vim: VimSettings,
-    /// The install without a VIM; then `vim` has no address.
-    pub offline: Option<Offline>,
-    /// Names for the parts of an order where its results are read.
-    pub words: Words,
-    /// The live system, and the policy of the node.
-    pub site: Site,
-    /// True to stop before anything is changed; then no events and no result are posted.
-    pub is_dry_run: bool,
-    /// The terminal on which a blocked node names the faulty part in large letters.
-    pub screen: Option<PathBuf>,
-    /// True if a blocked node, or one whose install has failed, also shows the reason there as a QR code.
-    pub shows_qr: bool,
-    /// The action after a refusal if the instruction does not say.
-    pub on_refusal: OnRefusal,
-    /// Time for which an install waits for a disk that can be written.
-    pub wait_for_disk: Duration,
-    /// Time for which to try to post the result of a failed job.
-    pub failure_limit: Duration,
-    /// Brings up links and listens for LLDP neighbours while the job goes on; one that was not started finds none.
-    pub listener: Listener,
-    /// The load that the VIM allows while the node waits; reading the hardware ends it.
-    pub load: WaitingLoad,
-    /// Program and arguments that power the machine off.
-    pub poweroff: Vec<String>,
-    /// Is called for each event of the job, also where no events are posted.
-    pub observer: Option<Observer>,
-    /// Reports that the process of the job crashed, if the server is not a VIM.
-    pub crash_reporter: Option<CrashReporter>,
-}
-
-impl JobSettings {
-    /// The settings of a live image.
-    #[must_use]
-    pub fn new(vim: VimSettings) -> Self {
-        Self {
-            vim,
-            offline: None,
-            words: vim::words,
-            site: Site::default(),
-            is_dry_run: false,
-            screen: None,
-            shows_qr: false,
-            on_refusal: OnRefusal::default(),
-            wait_for_disk: Duration::ZERO,
-            failure_limit: Duration::from_mins(2),
-            listener: Listener::default(),
-            load: WaitingLoad::default(),
-            poweroff: vec!["systemctl".into(), "poweroff".into()],
-            observer: None,
-            crash_reporter: None,
-        }
-    }
-}
-
-/// Reports the result of a job whose process crashed. Returns an exit status other than that of a crash if the report makes
-/// up for it.
-pub type ReportCrash = dyn Fn(&JobResult) -> Option<ExitStatus> + Send + Sync;
-
-/// Another way to report a crash than a result for a VIM.
-#[derive(Clone)]
-pub struct CrashReporter(pub Arc<ReportCrash>);
-
-impl std::fmt::Debug for CrashReporter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CrashReporter")
-    }
-}
-
-/// The collected hardware, as the job needs it.
-#[derive(Debug, Clone, Default)]
-pub struct Collected {
-    /// The whole report as JSON; these bytes are posted.
-    pub report: Vec<u8>,
-    /// The node id in the report.
-    pub node_id: String,
-    /// Every disk, in the order of the report.
-    pub disks: Vec<Disk>,
-    /// The faults of the machine.
-    pub findings: Vec<Finding>,
-    /// The findings joined into faults.
-    pub faults: Vec<Fault>,
-    /// Vendor, product and serial number, as far as they are known; `None` until the hardware is read.
-    pub machine: Option<String>,
-    /// Items that could not be read, as collector, a blank and path.
-    pub unread: Vec<String>,
-}
-
-/// The outcome of the job.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
-    /// Exit status of the program.
-    pub exit_status: ExitStatus,
-    /// The result, if there was an instruction.
-    pub result: Option<Box<JobResult>>,
-}
-
-impl Ended {
-    fn with(exit_status: ExitStatus) -> Self {
-        Self { exit_status, result: None }
-    }
-}
+/// Stack of the thread that installs: as large as that of a main thread.
+const STACK_BYTES: usize = 8 << 20;
+/// Longest time between two calls of [`Engine::progress`].
+const TICK: Duration = Duration::from_millis(250);
 
 /// Catches SIGTERM, SIGINT and SIGHUP, so that the job can end in a clear state.
 #[must_use]
@@ -173,38 +55,80 @@ pub fn stop_on_signals() -> Stop {
     })
 }
 
-/// Runs the job until it is done or `stop` is set.
-///
-/// `collect` reads the hardware, and is called again if the VIM asks for another report.
-pub fn run_with(
-    settings: &JobSettings,
-    collect: &mut dyn FnMut() -> anyhow::Result<Collected>,
-    clock: Arc<dyn Clock>,
-    stop: Stop,
-) -> Ended {
-    if let Some(offline) = settings.offline.as_ref().filter(|_| !settings.is_dry_run)
-        && let Err(error) = offline.prepare(settings)
-    {
-        error!("CONFIG: --result {}: {error}; nothing was installed", offline.result.display());
-        return Ended::with(ExitStatus::Usage);
-    }
-    // After a signal no answer of the kernel is waited for any longer.
-    let settings = &{
-        let site = Site { system: settings.site.system.until(&stop), ..settings.site.clone() };
-        JobSettings { site, ..settings.clone() }
-    };
-    let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
-        Ok(client) => Arc::new(client),
-        Err(error) => {
-            error!("CONFIG: {error:#}; nothing was installed");
-            return Ended::with(ExitStatus::Usage);
+/// Carries out orders until the engine ends the program.
+pub fn run(engine: &mut dyn Engine) -> ExitStatus {
+    let exit_status = loop {
+        match engine.next() {
+            Next::End(exit_status) => break exit_status,
+            Next::Act(task) => {
+                let outcome = carry_out(engine, *task);
+                if let Some(exit_status) = engine.finish(outcome) {
+                    break exit_status;
+                }
+            }
         }
     };
-    let observer = settings.observer.clone();
-    let events = Events::start(Arc::clone(&client), Arc::clone(&clock), observer);
-    let mut job = sequence::Job::new(settings, client, events, clock, stop);
-    let ended = job.run(collect);
-    let is_stopped = job.stop.is_stopped();
-    job.into_events().finish(if is_stopped { STOPPED_EVENTS_LIMIT } else { EVENTS_LIMIT });
-    ended
+    engine.node().show_end(exit_status);
+    exit_status
+}
+
+/// Carries out an order on a thread of its own, while the engine serves its fleet.
+fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
+    let node = engine.node();
+    node.client = Some(task.client.clone());
+    let known = node.known();
+    let (clock, settings) = (node.clock.clone(), node.settings.clone());
+    let (sender, events) = channel();
+    let (request_id, request_digest) = (node.request_id.clone(), node.request_digest.clone());
+    let act = move || {
+        let watch = Watcher { events: sender, request_id, request_digest };
+        let Task { mut order, prepare, site, client, stop, are_disks_settled } = task;
+        let site = Site { system: site.system.until(&stop), ..site };
+        if let Some(Err(failure)) = prepare.map(|Prepare(complete)| complete(&mut order)) {
+            return node::refused(failure);
+        }
+        let limit = settings.wait_for_disk;
+        let wait = || settle::until_writable(&site.system, limit, clock.as_ref(), &stop);
+        let warning = if are_disks_settled { None } else { wait() };
+        let act = Act {
+            site: &site,
+            client: &client,
+            clock: clock.as_ref(),
+            stop: &stop,
+            watch: &watch,
+            reported: &known.collected.disks,
+            findings: &|unreadable| known.findings(unreadable),
+            is_dry_run: settings.is_dry_run,
+        };
+        let mut outcome = act.carry_out(&order);
+        outcome.warnings.splice(0..0, warning);
+        outcome
+    };
+    let mut outcome = thread::scope(|scope| {
+        let builder = thread::Builder::new().name("install".into()).stack_size(STACK_BYTES);
+        match builder.spawn_scoped(scope, act) {
+            Ok(acting) => {
+                pass_on(&events, engine);
+                acting.join().unwrap_or_else(|panic| resume_unwind(panic))
+            }
+            Err(error) => node::refused(
+                Failure::new(Code::AgentBug, format!("no thread could be started: {error}"))
+                    .advise("reboot the machine, and report the bug with the log of this boot"),
+            ),
+        }
+    });
+    engine.node().learn(&mut outcome);
+    outcome
+}
+
+/// Passes events to the engine until the install has ended.
+fn pass_on(events: &Receiver<Event>, engine: &mut dyn Engine) {
+    loop {
+        let batch = match events.recv_timeout(TICK) {
+            Ok(first) => std::iter::once(first).chain(events.try_iter()).collect(),
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        engine.progress(batch);
+    }
 }

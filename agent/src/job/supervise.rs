@@ -1,4 +1,4 @@
-//! The parent of the process that does the job: whatever ends that process, the VIM gets a result.
+//! The parent of the process that does the job: whatever ends that process, its fleet learns how it ended.
 //!
 //! A panic aborts the shipped program, a failed allocation aborts every program, and the kernel kills one when memory
 //! runs out: none of these can post a result itself. So the program starts itself again and waits. The parent does
@@ -8,26 +8,19 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus as ProcessStatus};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use formats::time::rfc3339;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
-use super::{CrashReporter, JobSettings};
-use crate::act::say::Words;
+use super::{AfterCrash, Crash, Engine};
 use crate::act::{Code, DiskState, Failure, Outcome, Stage};
-use crate::api::JobResult;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
-use crate::engines::vim::delivery::Delivery;
-use crate::engines::vim::result::{self, Heading};
 use crate::exit_status::ExitStatus;
-use crate::http::Client;
 use crate::signals::Stop;
-use crate::uuid;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
@@ -56,29 +49,21 @@ pub fn is_child() -> bool {
     true
 }
 
-/// Starts the program again as a child and waits for it; posts a result if the child cannot.
+/// Starts the program again as a child and waits for it; the engine reports a crash.
 ///
 /// `None` if no child could be started; the caller does the job itself then.
 #[must_use]
-pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
-    let (found, ended) = run_child(stop)?;
-    Some(match known_end(ended, stop) {
-        Some(status) => status,
-        None => report_crash(settings, stop, &found, ended),
-    })
-}
-
-/// Starts the program again as a child, and once more whenever it crashes: the next one reports the loss to Ironic.
-///
-/// `None` if no child could be started; the caller does the job itself then.
-#[must_use]
-pub fn keep_alive(_: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
+pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
     loop {
         let (found, ended) = run_child(stop)?;
         if let Some(status) = known_end(ended, stop) {
             return Some(status);
         }
-        error!("{}; starting it again", cause(&found, ended));
+        let crash = crash(&found, cause(&found, ended));
+        match report(engine, &found, &crash) {
+            AfterCrash::End(status) => return Some(status.unwrap_or(exit_status(&crash.outcome))),
+            AfterCrash::Restart => info!("starting the agent again"),
+        }
         RealClock.sleep(RESTART_PAUSE, stop);
         if stop.is_stopped() {
             return Some(ExitStatus::Bug);
@@ -210,58 +195,28 @@ fn cause(found: &Checkpoint, ended: ProcessStatus) -> String {
     }
 }
 
-/// Posts the result that the child could not post.
-fn report_crash(
-    settings: &JobSettings,
-    stop: &Stop,
-    found: &Checkpoint,
-    ended: ProcessStatus,
-) -> ExitStatus {
-    let message = cause(found, ended);
-    error!("{message}");
-    let disk_state = found.disk_state.unwrap_or(DiskState::Untouched);
-    let outcome = outcome(found, message, disk_state);
-    let exit_status = match outcome.exit_status() {
-        ExitStatus::Untouched => ExitStatus::Bug,
-        of_disk => of_disk,
-    };
-    // A VIM knows no other name of the node; a file needs none.
-    let has_receiver = !found.node_id.is_empty() || settings.offline.is_some();
-    let is_over = found.is_over && !found.awaits_service;
-    if !has_receiver || is_over || settings.is_dry_run {
-        return exit_status;
+/// Reports a crash, unless its fleet knows already how the job ended.
+fn report(engine: &mut dyn Engine, found: &Checkpoint, crash: &Crash) -> AfterCrash {
+    if let Some(failure) = &crash.outcome.failure {
+        error!("{}", failure.message);
     }
-    let mut result = result(found, &outcome, settings.words);
-    if result.node_id.is_empty() {
-        result.node_id = format!("boot-{}", uuid::random());
-        result.started_at.clone_from(&result.finished_at);
+    if found.is_over || engine.node().settings.is_dry_run {
+        return AfterCrash::End(None);
     }
-    if let Some(CrashReporter(report)) = &settings.crash_reporter {
-        return report(&result).unwrap_or(exit_status);
-    }
-    if let Some(offline) = &settings.offline {
-        offline.deliver(&result);
-        return exit_status;
-    }
-    let client = Client::new(&settings.vim, Arc::new(RealClock), stop.clone());
-    let delivery = Delivery {
-        node_id: &found.node_id,
-        result: &result,
-        key: &uuid::random(),
-        // This process did not read the hardware.
-        report: None,
-        is_bare: false,
-    };
-    let limit = Some(settings.failure_limit);
-    match client.map(|client| client.post_result(&delivery, limit)) {
-        Ok(Ok(_)) => info!("result posted"),
-        Ok(Err(gave_up)) => error!("the result could not be posted: {gave_up}"),
-        Err(error) => error!("the result could not be posted: {error:#}"),
-    }
-    exit_status
+    engine.crashed(crash)
 }
 
-fn outcome(found: &Checkpoint, message: String, state: DiskState) -> Outcome {
+/// The exit status of a crash, by the state of the disk.
+fn exit_status(outcome: &Outcome) -> ExitStatus {
+    match outcome.exit_status() {
+        ExitStatus::Untouched => ExitStatus::Bug,
+        of_disk => of_disk,
+    }
+}
+
+/// The crash, by what the child had recorded.
+fn crash(found: &Checkpoint, message: String) -> Crash {
+    let state = found.disk_state.unwrap_or(DiskState::Untouched);
     let advice = match state {
         DiskState::Untouched => {
             "start the service again, and report the bug with the log of this boot"
@@ -273,7 +228,7 @@ fn outcome(found: &Checkpoint, message: String, state: DiskState) -> Outcome {
             "do not boot the disk; install again, and report the bug with the log of this boot"
         }
     };
-    Outcome {
+    let outcome = Outcome {
         stage: found.stage.unwrap_or(Stage::Collect),
         state,
         failure: Some(Failure::new(Code::AgentBug, message).advise(advice)),
@@ -281,21 +236,14 @@ fn outcome(found: &Checkpoint, message: String, state: DiskState) -> Outcome {
         taken_down: found.taken_down.clone(),
         erased: found.erased.clone(),
         ..Outcome::default()
-    }
-}
-
-fn result(found: &Checkpoint, outcome: &Outcome, words: Words) -> JobResult {
-    let heading = Heading {
+    };
+    Crash {
         node_id: found.node_id.clone(),
         request_id: found.request_id.clone(),
         request_digest: found.request_digest.clone(),
         started_at: found.started_at.clone(),
-    };
-    JobResult {
         disk: found.disk.clone(),
-        live: Some(probes::live::live()),
-        finished_at: rfc3339(SystemTime::now()),
-        ..result::result(heading, outcome, words)
+        outcome,
     }
 }
 
@@ -326,28 +274,6 @@ mod tests {
             kill(pid, Signal::SIGKILL).ok();
         }
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn crash_before_the_node_is_known_leaves_a_result_where_there_is_no_vim() {
-        let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
-        let mut settings = JobSettings::new(crate::http::VimSettings::new(""));
-        settings.offline = Some(crate::job::Offline {
-            order: crate::act::Order::default(),
-            request_id: String::new(),
-            reason: "",
-            result: file.clone(),
-            after: crate::job::After::Stay,
-        });
-        let killed = ProcessStatus::from_raw(9);
-        let erased = vec!["linux_raid_member at byte 4096".to_owned()];
-        let found = Checkpoint { erased: erased.clone(), ..Checkpoint::default() };
-        report_crash(&settings, &Stop::default(), &found, killed);
-        let result: JobResult = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        std::fs::remove_file(file).unwrap();
-        assert_eq!(result.erased, erased);
-        assert_eq!(result.code.as_deref(), Some("AGENT_BUG"));
-        assert!(result.node_id.starts_with("boot-") && !result.started_at.is_empty());
     }
 
     #[test]

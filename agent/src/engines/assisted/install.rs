@@ -1,6 +1,4 @@
-//! The step `install`: its request becomes an order, which the same job carries out.
-
-use std::sync::Arc;
+//! The step `install`: its request becomes an order.
 
 use ignition::hostname::add_hostname;
 use probes::block::Disk;
@@ -9,17 +7,9 @@ use tracing::{info, warn};
 
 use super::api::Api;
 use super::step::Step;
-use super::{installer_args, progress::Progress};
-use crate::act::Failure;
-use crate::act::{Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Order};
-use crate::api::Outcome;
-use crate::clean;
-use crate::clock::Clock;
-use crate::engines::vim::events::Observer;
-use crate::exit_status::ExitStatus;
-use crate::job::{self, After, Collected, Ended, JobSettings, Offline};
-use crate::signals::Stop;
-use crate::strict_json;
+use super::{installer_args, words};
+use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, ImageSource, Order, Outcome};
+use crate::{clean, strict_json};
 
 /// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
 /// cluster in containers, which this program does not.
@@ -38,7 +28,8 @@ pub(super) struct Request {
     pub(super) network_dir: Option<String>,
     /// Notes on the parts of the request that are not done.
     pub(super) notes: Vec<String>,
-    id: String,
+    /// The id of the step, as the name of the order.
+    pub(super) id: String,
 }
 
 /// Reads and checks the request.
@@ -146,136 +137,44 @@ pub(super) fn find<'d>(disks: &'d [Disk], path: &str) -> Option<&'d Disk> {
     })
 }
 
-/// The outcome of an install.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finished {
-    pub(super) exit_status: ExitStatus,
-    /// Code and message of the failure; `None` if the disk is installed and proved.
-    pub(super) failure: Option<String>,
-    /// The exit code of the step.
-    pub(super) exit_code: i64,
+/// The failure of an install for the service: code, message, state of the disk, advice.
+pub(super) fn describe(outcome: &Outcome, failure: &Failure) -> String {
+    let disk = match outcome.state {
+        DiskState::HalfWritten => "; the disk may be half written",
+        DiskState::Erased => "; the disk was written and its partition table erased",
+        DiskState::Installed | DiskState::Written => "; the disk was written, but it is not proved",
+        DiskState::Untouched => "; no disk was touched",
+    };
+    let message = failure.message.clone().and(disk);
+    Failure { message, ..failure.clone() }.in_words(words)
 }
 
-impl Finished {
-    pub(super) fn of(ended: &Ended) -> Self {
-        let result = ended.result.as_deref();
-        let is_installed = result.is_some_and(|result| result.outcome == Outcome::Installed);
-        if is_installed && ended.exit_status == ExitStatus::Done {
-            return Self { exit_status: ExitStatus::Done, failure: None, exit_code: 0 };
-        }
-        let code = result.and_then(|result| result.code.clone()).unwrap_or_default();
-        let disk = match result.map(|result| result.disk_state) {
-            Some(DiskState::HalfWritten) => "; the disk may be half written",
-            Some(DiskState::Erased) => "; the disk was written and its partition table erased",
-            Some(DiskState::Installed | DiskState::Written) => {
-                "; the disk was written, but it is not proved"
-            }
-            Some(DiskState::Untouched) => "; no disk was touched",
-            None => "",
-        };
-        let message = result.map_or("the job ended without a result", |r| r.message.as_str());
-        let advice = result.and_then(|result| result.advice.as_deref());
-        let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();
-        let is_medium = code == Code::MediumLost.to_string();
-        Self {
-            exit_status: ended.exit_status,
-            failure: Some(format!("{code}: {message}{disk}{advice}")),
-            exit_code: if is_medium { MEDIUM_LOST } else { FAILED },
-        }
-    }
-
-    /// A request that is not carried out.
-    pub(super) fn refused_request(error: &str) -> Self {
-        Self::refused(&Failure::new(Code::InstructionInvalid, error.to_owned()))
-    }
-
-    /// A bug ended the install.
-    pub(super) fn bug(what: &str) -> Self {
-        let failure = format!(
-            "{}: a bug ended the install: {what}; the disk may be half written",
-            Code::AgentBug
-        );
-        Self { exit_status: ExitStatus::HalfWritten, failure: Some(failure), exit_code: FAILED }
-    }
-
-    /// A failure before the job began.
-    pub(super) fn refused(failure: &Failure) -> Self {
-        let failure = Failure {
-            message: failure.message.clone().and("; no disk was touched"),
-            ..failure.clone()
-        };
-        Self {
-            exit_status: ExitStatus::Untouched,
-            failure: Some(failure.in_words(super::words)),
-            exit_code: FAILED,
-        }
-    }
+/// The exit code of the step.
+pub(super) fn exit_code(failure: &Failure) -> i64 {
+    if failure.code == Code::MediumLost { MEDIUM_LOST } else { FAILED }
 }
 
-/// Everything that an install needs on its own thread.
-#[derive(Debug)]
-pub(super) struct Work {
-    pub(super) api: Api,
-    pub(super) request: Request,
-    pub(super) settings: JobSettings,
-    /// The hardware as the service knows it: its choice of the disk refers to that.
-    pub(super) collected: Collected,
-    pub(super) progress: Arc<Progress>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) stop: Stop,
-}
-
-impl Work {
-    /// Fetches the Ignition config and runs the job.
-    pub(super) fn run(self) -> Finished {
-        let ignition = match self.ignition() {
-            Ok(ignition) => ignition,
-            Err(failure) => return Finished::refused(&failure),
-        };
-        let Self { request, mut settings, collected, progress, .. } = self;
-        let inline = IgnitionSource { inline: Some(ignition), ..IgnitionSource::default() };
-        let order = Order { ignition: inline, ..request.order };
-        settings.offline = Some(Offline {
-            order,
-            request_id: request.id,
-            reason: "assisted-service asks for it",
-            result: settings.site.run_dir.join("result.json"),
-            after: After::Reboot,
-        });
-        settings.words = super::words;
-        if let Some(dir) = request.network_dir {
-            settings.site.network_dir = dir.into();
-        }
-        // Images come from anywhere; the token is for the service only.
-        settings.vim.url = None;
-        settings.vim.token_file = None;
-        settings.observer = Some(Observer(Arc::new(move |stage, how, percent| {
-            progress.observe(stage, how, percent);
-        })));
-        let mut collect = || Ok(collected.clone());
-        Finished::of(&job::run_with(&settings, &mut collect, self.clock, self.stop))
-    }
-
-    /// The Ignition config of the host, with its overrides and its name.
-    fn ignition(&self) -> Result<String, Failure> {
-        let bytes = self.api.client.fetch_ignition(&self.api.ignition_address());
-        let bytes = bytes.map_err(|message| {
-            let message = format!("fetching the Ignition config: {message}");
-            Failure::new(Code::IgnitionFetch, message)
-                .advise("check that the service has made the host's config")
-        })?;
-        let invalid = |what: &str| Failure::new(Code::IgnitionInvalid, what.to_owned());
-        let text = String::from_utf8(bytes)
-            .map_err(|_| invalid("the Ignition config contains bytes that are not UTF-8"))?;
-        // Not every agent may read its host. The service itself has merged the overrides into what it serves.
-        let host = self.api.host().unwrap_or_else(|failed| {
-            info!("reading what the service knows of this host: {}", failed.message);
-            Value::Null
-        });
-        is_own(&host, &self.api.host_id)
-            .map_err(|message| Failure::new(Code::IgnitionFetch, message))?;
-        with_overrides(&text, &host).map_err(|what| invalid(&what))
-    }
+/// The host's Ignition config, with the host's name and overrides.
+///
+/// # Errors
+/// It cannot be fetched, or is not this host's.
+pub(super) fn ignition(api: &Api) -> Result<String, Failure> {
+    let bytes = api.client.fetch_ignition(&api.ignition_address());
+    let bytes = bytes.map_err(|message| {
+        let message = format!("fetching the Ignition config: {message}");
+        Failure::new(Code::IgnitionFetch, message)
+            .advise("check that the service has made the host's config")
+    })?;
+    let invalid = |what: &str| Failure::new(Code::IgnitionInvalid, what.to_owned());
+    let text = String::from_utf8(bytes)
+        .map_err(|_| invalid("the Ignition config contains bytes that are not UTF-8"))?;
+    // Not every agent may read its host. The service itself has merged the overrides into what it serves.
+    let host = api.host().unwrap_or_else(|failed| {
+        info!("reading what the service knows of this host: {}", failed.message);
+        Value::Null
+    });
+    is_own(&host, &api.host_id).map_err(|message| Failure::new(Code::IgnitionFetch, message))?;
+    with_overrides(&text, &host).map_err(|what| invalid(&what))
 }
 
 /// Checks that an answer is about this host: the overrides of another one are not merged.

@@ -1,110 +1,111 @@
 //! The install of a session: its start, its progress, and the report at its end.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use probes::guard;
 use tracing::{error, info, warn};
 
 use super::api::Reply;
-use super::install::{self, Finished, Request, Work};
-use super::logs;
+use super::install::{self, Request};
 use super::progress::{self, Progress, Report};
-use super::session::Session;
 use super::step::Step;
-use crate::act::Code;
-use crate::act::Failure;
+use super::{Assisted, logs, words};
+use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
 use crate::checkpoint;
+use crate::engines::vim::ResultFile;
+use crate::engines::vim::result::result;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
-use crate::job::Collected;
+use crate::http::{Client, VimSettings};
+use crate::job::node::refused;
+use crate::job::{Collected, Next, Prepare, Task};
 use crate::signals::Stop;
 
-/// Time limit for an interrupted install to end: coreos-installer is killed, and the disk is looked at.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
-/// Stack of the install thread.
-const STACK_BYTES: usize = 8 << 20;
 /// Time to wait before a report of progress is sent again.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(5);
 
 /// A running install.
+#[derive(Debug)]
 pub(super) struct Installing {
     step: Step,
     cluster_id: String,
-    progress: Arc<Progress>,
-    answer: Receiver<Result<Finished, guard::Panic>>,
+    pub(super) progress: Progress,
     pub(super) interrupt: Stop,
 }
 
-impl Session<'_> {
-    pub(super) fn begin_install(&mut self, step: Step) {
-        if self.install.is_some() {
+impl Assisted<'_> {
+    pub(super) fn begin_install(&mut self, step: &Step) -> Option<Next> {
+        if self.session.install.is_some() {
             warn!("the service asks for an install while one is running; ignoring that");
-            return;
+            return None;
         }
-        let request = install::parse(&step, &self.api, self.job.site.is_insecure_image_allowed);
-        match request {
+        let is_insecure_allowed = self.node.settings.site.is_insecure_image_allowed;
+        let request = install::parse(step, &self.session.api, is_insecure_allowed);
+        let started = match request {
             Ok(request) => self.start_install(step, request),
             Err(error) => {
                 error!("the install is refused: {error}; no disk was touched");
-                self.fail(&step, &Finished::refused_request(&error));
+                Err(Failure::new(Code::InstructionInvalid, error))
             }
-        }
+        };
+        started
+            .map(|task| Next::Act(Box::new(task)))
+            .map_err(|failure| self.fail(step, &refused(failure.clone()), &failure))
+            .ok()
     }
 
-    fn start_install(&mut self, step: Step, mut request: Request) {
-        if let Err(failure) = install::pin(&mut request.order, &self.surveyed.collected.disks) {
-            self.fail(&step, &Finished::refused(&failure));
-            return;
-        }
+    fn start_install(&mut self, step: &Step, mut request: Request) -> Result<Task, Failure> {
+        install::pin(&mut request.order, &self.session.surveyed.collected.disks)?;
+        let interrupt = Stop::default();
+        // Images come from anywhere; the token is for the service only.
+        let server = VimSettings { url: None, token_file: None, ..self.server.clone() };
+        let client = Client::new(&server, Arc::clone(&self.node.clock), interrupt.clone());
+        let client = client.map_err(|error| Failure::new(Code::AgentBug, format!("{error:#}")))?;
         info!("the service asks for an install");
-        self.console.works();
         for note in &request.notes {
             warn!("{note}");
         }
-        let progress = Arc::new(Progress::default());
+        let mut progress = Progress::default();
         progress.add(progress::STARTING, request.notes.join("; "));
-        let interrupt = Stop::default();
-        let cluster_id = request.cluster_id.clone();
-        let work = Work {
-            api: self.api.clone(),
-            request,
-            settings: self.job.clone(),
-            collected: Collected {
-                node_id: self.api.host_id.clone(),
-                ..self.surveyed.collected.clone()
-            },
-            progress: Arc::clone(&progress),
-            clock: Arc::clone(&self.clock),
-            stop: interrupt.clone(),
-        };
+        let host_id = self.session.api.host_id.clone();
+        let collected = self.session.surveyed.collected.clone();
+        self.node.update(Collected { node_id: host_id, ..collected });
         // From here on a crash is reported, until the service knows how the install ended.
-        checkpoint::update(|checkpoint| {
-            checkpoint.node_id.clone_from(&self.api.host_id);
-            (checkpoint.awaits_service, checkpoint.is_over) = (true, false);
-            (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
+        self.node.begin(Some(&request.id), None);
+        self.node.make_known();
+        let site = self.node.settings.site.clone();
+        let network_dir = request.network_dir.map_or(site.network_dir, Into::into);
+        let api = self.session.api.clone();
+        let task = Task {
+            order: request.order,
+            prepare: Some(Prepare(Box::new(move |order: &mut Order| {
+                let inline = Some(install::ignition(&api)?);
+                order.ignition = IgnitionSource { inline, ..IgnitionSource::default() };
+                Ok(())
+            }))),
+            site: Site { network_dir, ..site },
+            client: Arc::new(client),
+            stop: interrupt.clone(),
+            are_disks_settled: false,
+        };
+        self.session.install = Some(Installing {
+            step: step.clone(),
+            cluster_id: request.cluster_id,
+            progress,
+            interrupt,
         });
-        match guard::ask("install", STACK_BYTES, move || work.run()) {
-            Ok(answer) => {
-                self.install = Some(Installing { step, cluster_id, progress, answer, interrupt });
-            }
-            Err(error) => {
-                let error = format!("no thread could be started: {error}");
-                let failure = Failure::new(Code::AgentBug, error).advise("reboot the host");
-                self.fail(&step, &Finished::refused(&failure));
-            }
-        }
+        Ok(task)
     }
 
     /// Sends the oldest report of progress. One that the service refuses is dropped.
     pub(super) fn send_progress(&mut self) {
-        let Some(install) = &self.install else { return };
-        let now = self.clock.now();
-        let Some(report) = install.progress.next().filter(|_| now >= self.progress_at) else {
+        let session = &mut self.session;
+        let Some(install) = &mut session.install else { return };
+        let now = self.node.clock.now();
+        let Some(report) = install.progress.next().filter(|_| now >= session.progress_at) else {
             return;
         };
-        match self.api.progress(report.stage, &report.info) {
+        match session.api.progress(report.stage, &report.info) {
             Ok(()) => install.progress.sent(&report),
             Err(failed) if is_refused(&failed) => {
                 warn!("the service refuses the stage {}: {}", report.stage, failed.message);
@@ -112,95 +113,81 @@ impl Session<'_> {
             }
             Err(failed) => {
                 warn!("reporting progress: {}", failed.message);
-                self.progress_at = now + PROGRESS_PAUSE;
+                session.progress_at = now + PROGRESS_PAUSE;
             }
         }
     }
 
-    /// Ends an install that has finished. Returns the exit status if the host is installed.
-    pub(super) fn finish_install(&mut self) -> Option<ExitStatus> {
-        let install = self.install.as_ref()?;
-        let finished = match install.answer.try_recv() {
-            Err(TryRecvError::Empty) => return None,
-            Ok(Ok(finished)) => finished,
-            Ok(Err(panic)) => Finished::bug(&panic),
-            Err(TryRecvError::Disconnected) => Finished::bug("its thread ended"),
-        };
-        let install = self.install.take()?;
-        self.conclude(&install, &finished)
+    /// Reports how an install ended. Returns the exit status if the host is installed, or a signal ends the agent.
+    pub(super) fn conclude(&mut self, outcome: &Outcome) -> Option<ExitStatus> {
+        let install = self.session.install.take()?;
+        if outcome.failure.is_some() {
+            self.node.log_failure(outcome, words);
+        }
+        let result = result(&mut self.node, outcome, words);
+        ResultFile::of(&self.node.settings.site).deliver(&result);
+        self.session.exit_status = outcome.exit_status();
+        let is_stopped = self.node.stop.is_stopped();
+        if let Some(failure) = &outcome.failure {
+            self.fail(&install.step, outcome, failure);
+        }
+        // The logs take too long after a signal.
+        if !is_stopped {
+            self.upload_logs(&install.cluster_id);
+        }
+        if outcome.failure.is_none() {
+            return Some(self.report_installed(install));
+        }
+        self.waits("a reset or another install by");
+        is_stopped.then_some(self.session.exit_status)
     }
 
-    fn conclude(&mut self, install: &Installing, finished: &Finished) -> Option<ExitStatus> {
-        self.exit_status = finished.exit_status;
-        if finished.failure.is_some() {
-            self.fail(&install.step, finished);
-            self.upload_logs(&install.cluster_id);
-            self.waits("a reset or another install by");
-            return None;
-        }
-        self.upload_logs(&install.cluster_id);
+    fn report_installed(&mut self, mut install: Installing) -> ExitStatus {
         install.progress.add(progress::REBOOTING, "");
         self.waits("the end of the install to be accepted by");
+        let api = &self.session.api;
         // A service that does not know that the disk is installed would put the host into an error.
-        let limit = self.api.client.time_left().map(|left| left.max(self.job.failure_limit));
+        let limit = api.client.time_left().map(|left| left.max(self.node.settings.failure_limit));
         while let Some(report) = install.progress.next() {
-            if let Err(gave_up) = self.api.insist(&report, limit) {
+            if let Err(gave_up) = api.insist(&report, limit) {
                 error!("the disk is installed, but that could not be reported: {gave_up}");
                 error!(
                     "what to do: make the service reachable, or reboot by hand; the disk is good"
                 );
-                return Some(ExitStatus::NotReported);
+                return ExitStatus::NotReported;
             }
             install.progress.sent(&report);
         }
-        checkpoint::update(|checkpoint| checkpoint.awaits_service = false);
+        checkpoint::update(|checkpoint| checkpoint.is_over = true);
         self.reply(&install.step, &Reply::default());
         if self.settings.is_converged() {
             info!(
                 "the disk is installed; ironic-agent.service is here, so Ironic reboots the host"
             );
-            return Some(ExitStatus::Staying);
+            return ExitStatus::Staying;
         }
         info!("the disk is installed");
-        Some(ExitStatus::Done)
+        ExitStatus::Done
     }
 
     /// Reports that an install failed: the stage for people, the reply for the service's state of the host.
-    fn fail(&mut self, step: &Step, finished: &Finished) {
-        let failure = finished.failure.clone().unwrap_or_default();
-        error!("the install failed: {failure}");
-        let report = Report { stage: progress::FAILED, info: failure.clone() };
-        if let Err(gave_up) = self.api.insist(&report, Some(self.job.failure_limit)) {
+    fn fail(&mut self, step: &Step, outcome: &Outcome, failure: &Failure) {
+        let text = install::describe(outcome, failure);
+        error!("the install failed: {text}");
+        let report = Report { stage: progress::FAILED, info: text.clone() };
+        let limit = Some(self.node.settings.failure_limit);
+        if let Err(gave_up) = self.session.api.insist(&report, limit) {
             error!("the failure could not be reported: {gave_up}");
         }
-        self.reply(step, &Reply::failed(finished.exit_code, failure));
-        checkpoint::update(|checkpoint| {
-            (checkpoint.awaits_service, checkpoint.is_over) = (false, true);
-        });
+        self.reply(step, &Reply::failed(install::exit_code(failure), text));
+        checkpoint::update(|checkpoint| checkpoint.is_over = true);
     }
 
     fn upload_logs(&self, cluster_id: &str) {
-        match logs::upload(&self.api, cluster_id, &self.logs()) {
+        match logs::upload(&self.session.api, cluster_id, &self.logs()) {
             Ok(()) => info!("the logs were uploaded"),
             Err(error) => warn!("uploading the logs: {error}"),
         }
-    }
-
-    /// A signal ends the agent: an install is interrupted and its end reported.
-    pub(super) fn stopped(&mut self) -> ExitStatus {
-        let Some(install) = self.install.take() else { return self.exit_status };
-        install.interrupt.stop();
-        let finished = match install.answer.recv_timeout(STOP_LIMIT) {
-            Ok(Ok(finished)) => finished,
-            Ok(Err(panic)) => Finished::bug(&panic),
-            Err(_) => Finished::bug("it did not end after a signal"),
-        };
-        // The logs take too long now.
-        if finished.failure.is_some() {
-            self.fail(&install.step, &finished);
-            return finished.exit_status;
-        }
-        self.conclude(&install, &finished).unwrap_or(finished.exit_status)
     }
 }
 

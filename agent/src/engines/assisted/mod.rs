@@ -1,7 +1,6 @@
 //! assisted-service, the back end of `OpenShift`'s Assisted Installer, in place of a VIM.
 //!
-//! The agent registers the host, asks for steps, and answers each. The step `install` runs the same job as an
-//! instruction of a VIM. It never gives up on the service: assisted-installer-agent freezes when the service refuses a
+//! The agent registers the host, asks for steps, and answers each; the step `install` is an order. It never gives up on the service: assisted-installer-agent freezes when the service refuses a
 //! host, this agent asks again, slowly, and names the reason on the console.
 //!
 //! Written from the published API (`swagger.yaml` of openshift/assisted-service) and the behaviour of
@@ -33,19 +32,17 @@ pub use words::words;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use serde_json::Value;
 use tracing::error;
 
-use self::install::Finished;
-use crate::act::DiskState;
-use crate::api::JobResult;
-use crate::clock::{Clock, RealClock};
+use self::api::Api;
+use self::session::Session;
+use crate::act::say::Words;
+use crate::act::{DiskState, Outcome};
 use crate::exit_status::ExitStatus;
-use crate::http::Client;
-use crate::job::{Collected, Ended, JobSettings};
+use crate::http::{Client, VimSettings};
+use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey};
 use crate::report::Report;
-use crate::signals::Stop;
 
 /// Settings of this back end.
 #[derive(Debug, Clone)]
@@ -72,7 +69,7 @@ impl Settings {
 }
 
 /// The hardware, as the job and the service need it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Surveyed {
     /// The data for the job.
     pub collected: Collected,
@@ -114,69 +111,106 @@ fn name_host(inventory: &mut Value) {
     }
 }
 
-/// Serves as the host's agent until the host is installed or `stop` is set. `survey` reads the hardware.
-pub fn run(
-    settings: &Settings,
-    job: &JobSettings,
-    survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    clock: Arc<dyn Clock>,
-    stop: Stop,
-) -> Ended {
-    crate::clean::keep_recent_log();
-    let client = Client::new(&job.vim, Arc::clone(&clock), stop.clone());
-    let started = client.and_then(|client| {
-        let surveyed = survey().context("reading the hardware")?;
-        Ok((client, surveyed))
-    });
-    match started {
-        Ok((client, surveyed)) => {
-            session::Session::new(settings, job, Arc::new(client), surveyed, clock, stop)
-                .run(survey)
-        }
-        Err(error) => {
-            error!("CONFIG: {error:#}; nothing was installed");
-            Ended { exit_status: ExitStatus::Usage, result: None }
-        }
+/// The engine of assisted-service: serves as the host's agent until the host is installed or a signal arrives.
+#[derive(Debug)]
+pub struct Assisted<'a> {
+    settings: Settings,
+    server: VimSettings,
+    node: Node,
+    survey: Survey<'a, anyhow::Result<Surveyed>>,
+    session: Session,
+    is_surveyed: bool,
+}
+
+impl<'a> Assisted<'a> {
+    /// Makes the engine without sending anything. `server` are the connection settings of the service; `survey` reads the
+    /// hardware.
+    ///
+    /// # Errors
+    /// The settings of the server are wrong, or one of its files cannot be read.
+    pub fn new(
+        settings: Settings,
+        server: VimSettings,
+        node: Node,
+        survey: Survey<'a, anyhow::Result<Surveyed>>,
+    ) -> anyhow::Result<Self> {
+        let client = Client::new(&server, Arc::clone(&node.clock), node.stop.clone())?;
+        let api = Api {
+            client: Arc::new(client),
+            infra_env_id: settings.infra_env_id.clone(),
+            host_id: String::new(),
+        };
+        let session = Session::new(api, Surveyed::default(), node.clock.now());
+        Ok(Self { settings, server, node, survey, session, is_surveyed: false })
     }
 }
 
-/// Reports that a crash of the process ended an install. The result names the node by the id of the host.
-///
-/// A disk that is installed and proved is not wasted because of a crash after that: the stage is the one that was
-/// missing, and the host reboots. The exit status is then returned.
-pub fn report_crash(
-    settings: &Settings,
-    job: &JobSettings,
-    result: &JobResult,
-    stop: &Stop,
-) -> Option<ExitStatus> {
-    let is_installed = result.disk_state == DiskState::Installed;
-    let exit_status = if is_installed { ExitStatus::Done } else { ExitStatus::Bug };
-    let ended = Ended { exit_status, result: Some(Box::new(result.clone())) };
-    let (stage, info) = match Finished::of(&ended).failure {
-        Some(failure) => (progress::FAILED, failure),
-        None => (progress::REBOOTING, String::new()),
-    };
-    let client = Client::new(&job.vim, Arc::new(RealClock), stop.clone());
-    let outcome = client.map_err(|error| format!("{error:#}")).and_then(|client| {
-        // The service would put a host into an error whose disk it does not know to be installed.
-        let longest = client.time_left().map(|left| left.max(job.failure_limit));
-        let limit = if is_installed { longest } else { Some(job.failure_limit) };
-        let api = api::Api {
-            client: Arc::new(client),
-            infra_env_id: settings.infra_env_id.clone(),
-            host_id: result.node_id.clone(),
-        };
-        api.insist(&progress::Report { stage, info }, limit).map_err(|gave_up| gave_up.to_string())
-    });
-    match outcome {
-        Ok(()) if is_installed && settings.is_converged() => Some(ExitStatus::Staying),
-        Ok(()) if is_installed => Some(ExitStatus::Done),
-        Ok(()) => None,
-        Err(error) => {
-            error!("the crash could not be reported: {error}");
-            None
+impl Engine for Assisted<'_> {
+    fn next(&mut self) -> Next {
+        if !std::mem::replace(&mut self.is_surveyed, true) {
+            crate::clean::keep_recent_log();
+            if let Err(error) = self.survey_first() {
+                error!("CONFIG: {error:#}; nothing was installed");
+                return Next::End(ExitStatus::Usage);
+            }
         }
+        self.serve()
+    }
+
+    fn progress(&mut self, events: Vec<Event>) {
+        if let Some(install) = &mut self.session.install {
+            for Event { stage, state, percent, .. } in events {
+                install.progress.observe(stage, state, percent);
+            }
+            if self.node.stop.is_stopped() {
+                install.interrupt.stop();
+                return;
+            }
+        }
+        // While an install runs, neither a registration nor the end follows.
+        self.round();
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
+        self.conclude(&outcome)
+    }
+
+    /// A disk that is installed and proved is not wasted because of a crash after that: the stage is the one that was
+    /// missing, and the host reboots.
+    fn crashed(&mut self, crash: &Crash) -> AfterCrash {
+        let Some(failure) = crash.outcome.failure.as_ref().filter(|_| !crash.node_id.is_empty())
+        else {
+            return AfterCrash::End(None);
+        };
+        self.session.api.host_id.clone_from(&crash.node_id);
+        let api = &self.session.api;
+        let is_installed = crash.outcome.state == DiskState::Installed;
+        let limit = self.node.settings.failure_limit;
+        // The service would put a host into an error whose disk it does not know to be installed.
+        let (report, limit) = if is_installed {
+            let report = progress::Report { stage: progress::REBOOTING, info: String::new() };
+            (report, api.client.time_left().map(|left| left.max(limit)))
+        } else {
+            let info = install::describe(&crash.outcome, failure);
+            (progress::Report { stage: progress::FAILED, info }, Some(limit))
+        };
+        AfterCrash::End(match api.insist(&report, limit) {
+            Ok(()) if is_installed && self.settings.is_converged() => Some(ExitStatus::Staying),
+            Ok(()) if is_installed => Some(ExitStatus::Done),
+            Ok(()) => None,
+            Err(gave_up) => {
+                error!("the crash could not be reported: {gave_up}");
+                None
+            }
+        })
+    }
+
+    fn term(&self) -> Words {
+        words
+    }
+
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
     }
 }
 

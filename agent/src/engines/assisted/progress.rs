@@ -2,7 +2,6 @@
 //! service, which refuses a stage that comes before the present one. The write is reported every 5 %.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::act::{Stage, State};
 
@@ -24,34 +23,24 @@ pub(super) struct Report {
 /// The reports to send, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    state: Mutex<Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
     reports: VecDeque<Report>,
     /// The last percentage that was queued; a further try of coreos-installer begins at 0 again.
     percent: u8,
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a report. One of the same stage that was not sent yet is replaced, so the queue has a report for each
     /// stage at most.
-    pub(super) fn add(&self, stage: &'static str, info: impl Into<String>) {
-        let mut queue = self.lock();
+    pub(super) fn add(&mut self, stage: &'static str, info: impl Into<String>) {
         let report = Report { stage, info: info.into() };
-        match queue.reports.back_mut() {
+        match self.reports.back_mut() {
             Some(last) if last.stage == stage => *last = report,
-            _ => queue.reports.push_back(report),
+            _ => self.reports.push_back(report),
         }
     }
 
-    /// An event of the job.
-    pub(super) fn observe(&self, stage: Stage, how: State, percent: Option<u8>) {
+    /// An event of the install.
+    pub(super) fn observe(&mut self, stage: Stage, how: State, percent: Option<u8>) {
         match (stage, how) {
             (Stage::Preflight, State::Done) => self.add(INSTALLING, ""),
             (Stage::Write, State::Started) => self.add(WRITING, ""),
@@ -61,27 +50,23 @@ impl Progress {
         }
     }
 
-    fn add_percent(&self, percent: u8) {
+    fn add_percent(&mut self, percent: u8) {
         let step = percent.min(100) / STEP_PERCENT * STEP_PERCENT;
-        let mut queue = self.lock();
-        if step <= queue.percent {
-            return;
+        if step > self.percent {
+            self.percent = step;
+            self.add(WRITING, format!("{step}%"));
         }
-        queue.percent = step;
-        drop(queue);
-        self.add(WRITING, format!("{step}%"));
     }
 
     /// The report to send next.
     pub(super) fn next(&self) -> Option<Report> {
-        self.lock().reports.front().cloned()
+        self.reports.front().cloned()
     }
 
     /// This report was sent. If it was replaced meanwhile, the newer one stays.
-    pub(super) fn sent(&self, report: &Report) {
-        let mut queue = self.lock();
-        if queue.reports.front() == Some(report) {
-            queue.reports.pop_front();
+    pub(super) fn sent(&mut self, report: &Report) {
+        if self.reports.front() == Some(report) {
+            self.reports.pop_front();
         }
     }
 }
@@ -92,9 +77,9 @@ mod tests {
 
     #[test]
     fn stages_come_in_order_and_the_write_in_steps_of_five() {
-        let progress = Progress::default();
+        let mut progress = Progress::default();
         let mut reported = Vec::new();
-        let mut send = || {
+        let mut send = |progress: &mut Progress| {
             while let Some(report) = progress.next() {
                 progress.sent(&report);
                 reported.push(format!("{} {}", report.stage, report.info));
@@ -104,15 +89,15 @@ mod tests {
         progress.observe(Stage::Preflight, State::Started, None);
         progress.observe(Stage::Preflight, State::Done, None);
         progress.observe(Stage::Write, State::Started, None);
-        send();
+        send(&mut progress);
         // The second try of coreos-installer begins again.
         for percent in [1, 4, 5, 9, 2, 7, 38, 99] {
             progress.observe(Stage::Write, State::Progress, Some(percent));
-            send();
+            send(&mut progress);
         }
         progress.observe(Stage::Write, State::Done, None);
         progress.add(REBOOTING, "");
-        send();
+        send(&mut progress);
         let expected = [
             "Starting installation ",
             "Installing ",
@@ -128,7 +113,7 @@ mod tests {
 
     #[test]
     fn reports_that_cannot_be_sent_do_not_pile_up() {
-        let progress = Progress::default();
+        let mut progress = Progress::default();
         for percent in 0..=100 {
             progress.observe(Stage::Write, State::Progress, Some(percent));
         }

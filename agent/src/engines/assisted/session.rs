@@ -3,24 +3,21 @@
 //! One thread sends every request, so the service never gets two at once from a host. Steps and the install run on
 //! other threads, and the loop collects their results.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use tracing::{error, info, warn};
 
 use super::api::{Api, Reply};
 use super::installing::Installing;
 use super::step::{Cache, Step, Steps};
 use super::tasks::{Around, Tasks};
-use super::{Settings, Surveyed, logs};
-use crate::clock::Clock;
+use super::{Assisted, Surveyed, logs};
+use crate::engines::vim::ResultFile;
 use crate::exit_status::ExitStatus;
-use crate::http::Client;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Backoff, Failed};
-use crate::job::console::Console;
-use crate::job::{Ended, JobSettings};
-use crate::signals::Stop;
+use crate::job::Next;
 
 /// Interval at which the loop looks for finished steps and for a signal.
 const TICK: Duration = Duration::from_millis(250);
@@ -31,19 +28,20 @@ const WAITS_S: (u64, u64) = (1, 3600);
 /// Maximum age of a survey of the hardware: the service asks for the inventory every minute.
 const SURVEY_LIMIT: Duration = Duration::from_mins(5);
 
-/// The agent of one host.
-pub(super) struct Session<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) job: &'a JobSettings,
+/// The host at the service.
+#[derive(Debug)]
+pub(super) struct Session {
     pub(super) api: Api,
     pub(super) surveyed: Surveyed,
     surveyed_at: Instant,
-    pub(super) clock: Arc<dyn Clock>,
-    stop: Stop,
-    pub(super) console: Console,
+    is_registered: bool,
     cache: Cache,
     tasks: Tasks,
     pub(super) install: Option<Installing>,
+    /// When steps are asked for next.
+    ask_at: Instant,
+    /// Counts requests for steps that failed.
+    failures: Backoff,
     /// When a report of progress is tried again after a failure.
     pub(super) progress_at: Instant,
     /// The exit status if the agent is stopped now.
@@ -52,169 +50,171 @@ pub(super) struct Session<'a> {
     again: Backoff,
 }
 
-/// The action after a round of the loop.
-enum Next {
-    Ask(Duration),
-    Register,
-}
-
-impl<'a> Session<'a> {
-    pub(super) fn new(
-        settings: &'a Settings,
-        job: &'a JobSettings,
-        client: Arc<Client>,
-        surveyed: Surveyed,
-        clock: Arc<dyn Clock>,
-        stop: Stop,
-    ) -> Self {
-        let infra_env_id = settings.infra_env_id.clone();
-        let api = Api { client, infra_env_id, host_id: surveyed.host_id.clone() };
-        let now = clock.now();
+impl Session {
+    pub(super) fn new(api: Api, surveyed: Surveyed, now: Instant) -> Self {
         Self {
-            settings,
-            job,
             api,
             surveyed,
             surveyed_at: now,
-            clock,
-            stop,
-            console: Console::start(),
+            is_registered: false,
             cache: Cache::default(),
             tasks: Tasks::default(),
             install: None,
+            ask_at: now,
+            failures: Backoff::default(),
             progress_at: now,
             exit_status: ExitStatus::Untouched,
             again: Backoff::default(),
         }
     }
+}
 
-    pub(super) fn run(mut self, survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>) -> Ended {
+/// The action after a round of the loop.
+pub(super) enum Round {
+    Wait,
+    Register,
+    Next(Next),
+}
+
+impl Assisted<'_> {
+    /// Reads the hardware, whose identifiers are those of the host.
+    ///
+    /// # Errors
+    /// The hardware cannot be read.
+    pub(super) fn survey_first(&mut self) -> anyhow::Result<()> {
+        let surveyed = (self.survey.0)().context("reading the hardware")?;
+        let host_id = surveyed.host_id.clone();
+        self.node.id.clone_from(&host_id);
+        let api = Api { host_id, ..self.session.api.clone() };
+        self.session = Session::new(api, surveyed, self.node.clock.now());
+        Ok(())
+    }
+
+    /// Answers steps until an install is to be carried out, or the agent ends.
+    pub(super) fn serve(&mut self) -> Next {
         loop {
-            if let Err(gave_up) = self.register() {
-                return self.give_up(&gave_up);
+            if !self.session.is_registered
+                && let Err(gave_up) = self.register()
+            {
+                return Next::End(self.give_up(&gave_up));
             }
-            if let Some(exit_status) = self.serve(survey) {
-                return Ended { exit_status, result: None };
+            if self.node.stop.is_stopped() {
+                return Next::End(self.session.exit_status);
+            }
+            match self.round() {
+                Round::Next(next) => return next,
+                Round::Wait => self.node.clock.sleep(TICK, &self.node.stop),
+                Round::Register => {
+                    let failed = Failed::unavailable(String::new());
+                    let wait = self.session.again.wait(&failed, self.node.clock.as_ref());
+                    self.node.clock.sleep(wait, &self.node.stop);
+                    self.session.is_registered = false;
+                }
             }
         }
     }
 
     fn register(&mut self) -> Result<(), GaveUp> {
         self.waits("its registration with");
-        let client = &self.api.client;
-        client.until_success("registering the host", client.time_left(), || self.api.register())?;
-        info!(host_id = self.api.host_id, "registered with {}", self.api.shown());
-        self.cache.clear();
+        let api = &self.session.api;
+        let client = &api.client;
+        client.until_success("registering the host", client.time_left(), || api.register())?;
+        info!(host_id = api.host_id, "registered with {}", api.shown());
+        self.session.cache.clear();
         self.waits("steps from");
+        let now = self.node.clock.now();
+        let session = &mut self.session;
+        (session.is_registered, session.ask_at, session.failures) = (true, now, Backoff::default());
         Ok(())
     }
 
     pub(super) fn waits(&self, what: &str) {
-        self.console.waits_for(&format!("{what} {}", self.api.shown()), &self.api.host_id);
+        let api = &self.session.api;
+        self.node.console.waits_for(&format!("{what} {}", api.shown()), &api.host_id);
     }
 
-    fn give_up(&mut self, gave_up: &GaveUp) -> Ended {
-        let exit_status = match gave_up {
-            GaveUp::Stopped => self.stopped(),
-            gave_up => {
-                error!("the host could not be registered: {gave_up}");
-                match self.exit_status {
-                    ExitStatus::Untouched => ExitStatus::NotReported,
-                    of_install => of_install,
-                }
-            }
-        };
-        Ended { exit_status, result: None }
-    }
-
-    /// Answers steps until the host must register again. Returns the exit status at the end.
-    fn serve(
-        &mut self,
-        survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    ) -> Option<ExitStatus> {
-        let mut backoff = Backoff::default();
-        let mut ask_at = self.clock.now();
-        loop {
-            if self.stop.is_stopped() {
-                return Some(self.stopped());
-            }
-            for (step, reply) in self.tasks.finished() {
-                self.reply(&step, &reply);
-            }
-            self.send_progress();
-            if let Some(exit_status) = self.finish_install() {
-                return Some(exit_status);
-            }
-            if self.clock.now() >= ask_at {
-                match self.ask(survey, &mut backoff) {
-                    Next::Ask(wait) => ask_at = self.clock.now() + wait,
-                    Next::Register => {
-                        let failed = Failed::unavailable(String::new());
-                        let wait = self.again.wait(&failed, self.clock.as_ref());
-                        self.clock.sleep(wait, &self.stop);
-                        return None;
-                    }
-                }
-            }
-            let is_over = self.api.client.time_left().is_some_and(|left| left.is_zero());
-            if is_over && self.install.is_none() {
-                error!("no install was completed in the time of --give-up-after");
-                return Some(self.exit_status);
-            }
-            self.clock.sleep(TICK, &self.stop);
+    fn give_up(&self, gave_up: &GaveUp) -> ExitStatus {
+        if let GaveUp::Stopped = gave_up {
+            return self.session.exit_status;
+        }
+        error!("the host could not be registered: {gave_up}");
+        match self.session.exit_status {
+            ExitStatus::Untouched => ExitStatus::NotReported,
+            of_install => of_install,
         }
     }
 
+    /// Sends what has ended, and asks for steps if that is due.
+    pub(super) fn round(&mut self) -> Round {
+        for (step, reply) in self.session.tasks.finished() {
+            self.reply(&step, &reply);
+        }
+        self.send_progress();
+        if self.node.clock.now() >= self.session.ask_at {
+            match self.ask() {
+                Round::Wait => {}
+                round => return round,
+            }
+        }
+        let is_over = self.session.api.client.time_left().is_some_and(|left| left.is_zero());
+        if is_over && self.session.install.is_none() {
+            error!("no install was completed in the time of --give-up-after");
+            return Round::Next(Next::End(self.session.exit_status));
+        }
+        Round::Wait
+    }
+
     /// Asks for steps and starts each.
-    fn ask(
-        &mut self,
-        survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-        backoff: &mut Backoff,
-    ) -> Next {
-        let steps = match self.api.instructions() {
+    fn ask(&mut self) -> Round {
+        let steps = match self.session.api.instructions() {
             Ok(answer) => Steps::parse(&answer),
             Err(failed) => {
-                self.cache.clear();
+                self.session.cache.clear();
                 // The service forgot the host: it was deleted, or belongs to another infra-env now.
-                if failed.status == Some(404) && self.install.is_none() {
+                if failed.status == Some(404) && self.session.install.is_none() {
                     warn!(
                         "the service does not know this host: {}; registering again",
                         failed.message
                     );
-                    return Next::Register;
+                    return Round::Register;
                 }
-                let wait = backoff.wait(&failed, self.clock.as_ref());
+                let wait = self.session.failures.wait(&failed, self.node.clock.as_ref());
                 warn!("asking for steps: {}; next try in {} s", failed.message, wait.as_secs());
-                return Next::Ask(wait);
+                self.session.ask_at = self.node.clock.now() + wait;
+                return Round::Wait;
             }
         };
-        backoff.reset();
+        self.session.failures.reset();
+        let mut next = None;
         for step in steps.list {
-            self.begin(step, survey);
+            next = self.begin(step).or(next);
         }
-        if steps.is_exit && self.install.is_none() {
+        if steps.is_exit && self.session.install.is_none() {
             info!("the service asks the host to register again");
-            return Next::Register;
+            return Round::Register;
         }
-        self.again.reset();
+        self.session.again.reset();
         let wait_s = steps.wait_s.filter(|wait_s| *wait_s > 0).unwrap_or(DEFAULT_WAIT_S);
-        Next::Ask(Duration::from_secs(wait_s.clamp(WAITS_S.0, WAITS_S.1)))
+        let wait = Duration::from_secs(wait_s.clamp(WAITS_S.0, WAITS_S.1));
+        self.session.ask_at = self.node.clock.now() + wait;
+        next.map_or(Round::Wait, Round::Next)
     }
 
-    fn begin(&mut self, step: Step, survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>) {
+    /// Starts a step. An install is returned.
+    fn begin(&mut self, step: Step) -> Option<Next> {
         match step.kind.as_str() {
             "inventory" => {
-                let (reply, fresh) = self.inventory(&step, survey);
+                let (reply, fresh) = self.inventory(&step);
                 // A choice of the service refers to the inventory that it has.
                 if self.reply(&step, &reply)
                     && let Some(fresh) = fresh
                 {
-                    self.surveyed = fresh;
+                    self.session.surveyed = fresh;
                 }
             }
-            "install" => self.begin_install(step),
+            "install" => return self.begin_install(&step),
             "stop-installation" => {
-                if let Some(install) = &self.install {
+                if let Some(install) = &self.session.install {
                     warn!("the service stops the install");
                     install.interrupt.stop();
                 }
@@ -222,42 +222,40 @@ impl<'a> Session<'a> {
             }
             _ => {
                 let around = self.around();
-                if let Some((step, reply)) = self.tasks.start(step, &around) {
+                if let Some((step, reply)) = self.session.tasks.start(step, &around) {
                     self.reply(&step, &reply);
                 }
             }
         }
+        None
     }
 
     fn around(&self) -> Around {
         Around {
-            api: self.api.clone(),
-            disks: self.surveyed.collected.disks.clone(),
+            api: self.session.api.clone(),
+            disks: self.session.surveyed.collected.disks.clone(),
             logs: self.logs(),
         }
     }
 
     pub(super) fn logs(&self) -> logs::Sources {
         logs::Sources {
-            report: self.surveyed.collected.report.clone(),
-            result: self.job.site.run_dir.join("result.json"),
+            report: self.session.surveyed.collected.report.clone(),
+            result: ResultFile::of(&self.node.settings.site).0,
         }
     }
 
     /// The inventory. While a disk is written, the one that the service has stays.
-    fn inventory(
-        &mut self,
-        step: &Step,
-        survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    ) -> (Reply, Option<Surveyed>) {
+    fn inventory(&mut self, step: &Step) -> (Reply, Option<Surveyed>) {
         let mut fresh = None;
-        let age = self.clock.now().saturating_duration_since(self.surveyed_at);
-        if self.install.is_none() && age >= SURVEY_LIMIT {
-            self.surveyed_at = self.clock.now();
-            match survey() {
+        let age = self.node.clock.now().saturating_duration_since(self.session.surveyed_at);
+        if self.session.install.is_none() && age >= SURVEY_LIMIT {
+            self.session.surveyed_at = self.node.clock.now();
+            match (self.survey.0)() {
                 // The id stays: a port that appears late must not make another host of this one.
                 Ok(surveyed) => {
-                    fresh = Some(Surveyed { host_id: self.api.host_id.clone(), ..surveyed });
+                    fresh =
+                        Some(Surveyed { host_id: self.session.api.host_id.clone(), ..surveyed });
                 }
                 Err(error) => {
                     let error = format!("reading the hardware: {error:#}");
@@ -265,7 +263,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let reply = Reply::done(&fresh.as_ref().unwrap_or(&self.surveyed).inventory);
+        let reply = Reply::done(&fresh.as_ref().unwrap_or(&self.session.surveyed).inventory);
         let limit = step.args.iter().find_map(|arg| arg.strip_prefix("--output-max-size="));
         match limit.and_then(|limit| limit.parse::<usize>().ok()) {
             Some(limit) if reply.output.len() > limit => {
@@ -279,13 +277,13 @@ impl<'a> Session<'a> {
 
     /// Sends a reply, unless the service has an equal one. Returns true if the service has it now.
     pub(super) fn reply(&mut self, step: &Step, reply: &Reply) -> bool {
-        let now = self.clock.now();
-        if self.cache.contains(&step.kind, reply, now) {
+        let now = self.node.clock.now();
+        if self.session.cache.contains(&step.kind, reply, now) {
             return true;
         }
-        match self.api.reply(step, reply) {
+        match self.session.api.reply(step, reply) {
             Ok(()) => {
-                self.cache.add(&step.kind, reply, now);
+                self.session.cache.add(&step.kind, reply, now);
                 true
             }
             // The service asks again.

@@ -11,19 +11,20 @@ mod extra;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::Value;
 use tracing::{error, info};
 
 pub use self::document::document;
-use crate::act::settle;
+use crate::act::say::{Words, plain};
+use crate::act::{Outcome, settle};
 use crate::api::Code;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
 use crate::http::{Client, Request, Response, VimSettings};
-use crate::job::JobSettings;
+use crate::job::{AfterCrash, Crash, Engine, Event, Next, Node, Survey};
 use crate::signals::Stop;
 
 /// Name of the action, for messages.
@@ -37,40 +38,71 @@ const ADDRESS_LIMIT: Duration = Duration::from_mins(1);
 /// Time to wait before the ports are read again.
 const ADDRESS_POLL: Duration = Duration::from_secs(5);
 
-/// Posts the machine's data and waits until the inspector powers the machine off. `survey` reads the machine and makes
-/// the document.
-pub fn run(
-    job: &JobSettings,
-    survey: &mut dyn FnMut() -> Value,
-    clock: &Arc<dyn Clock>,
-    stop: &Stop,
-) -> ExitStatus {
-    clean::keep_recent_log();
-    let client = match client(&job.vim, clock, stop) {
-        Ok(_) if job.is_dry_run => {
-            error!("CONFIG: dry-run needs --backend vim: the inspector powers the machine off");
-            return ExitStatus::Usage;
-        }
-        Ok(client) => client,
-        Err(error) => {
-            error!("CONFIG: {error:#}; nothing was installed");
-            return ExitStatus::Usage;
-        }
-    };
-    settle::wait(&job.site.system, clock.as_ref(), stop);
-    match inspect(&client, &survey_with_address(survey, clock.as_ref(), stop)) {
-        Ok(uuid) => info!(
-            "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"
-        ),
-        Err(error) => {
-            error!("{}: {error:#}; nothing was installed", Code::NoReport);
-            return ExitStatus::NotReported;
-        }
+/// The engine of ironic-inspector: posts the machine's data and waits until the inspector powers the machine off.
+#[derive(Debug)]
+pub struct Inspector<'a> {
+    client: Client,
+    node: Node,
+    survey: Survey<'a, Value>,
+}
+
+impl<'a> Inspector<'a> {
+    /// Makes the engine without sending anything. `survey` reads the machine and makes the document.
+    ///
+    /// # Errors
+    /// It is a dry run, a setting of the server is wrong, or one of its files cannot be read.
+    pub fn new(
+        server: &VimSettings,
+        node: Node,
+        survey: Survey<'a, Value>,
+    ) -> anyhow::Result<Self> {
+        let client = client(server, &node.clock, &node.stop)?;
+        ensure!(
+            !node.settings.is_dry_run,
+            "dry-run needs --backend vim: the inspector powers the machine off"
+        );
+        Ok(Self { client, node, survey })
     }
-    while !stop.is_stopped() {
-        clock.sleep(Duration::from_mins(1), stop);
+}
+
+impl Engine for Inspector<'_> {
+    fn next(&mut self) -> Next {
+        clean::keep_recent_log();
+        let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
+        settle::wait(&self.node.settings.site.system, clock, stop);
+        match inspect(&self.client, &survey_with_address(self.survey.0, clock, stop)) {
+            Ok(uuid) => info!(
+                "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"
+            ),
+            Err(error) => {
+                error!("{}: {error:#}; nothing was installed", Code::NoReport);
+                return Next::End(ExitStatus::NotReported);
+            }
+        }
+        while !stop.is_stopped() {
+            clock.sleep(Duration::from_mins(1), stop);
+        }
+        Next::End(ExitStatus::Untouched)
     }
-    ExitStatus::Untouched
+
+    fn progress(&mut self, _: Vec<Event>) {}
+
+    fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
+        Some(outcome.exit_status())
+    }
+
+    /// The inspector does not listen; its own time limit ends the introspection.
+    fn crashed(&mut self, _: &Crash) -> AfterCrash {
+        AfterCrash::End(None)
+    }
+
+    fn term(&self) -> Words {
+        plain
+    }
+
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
 }
 
 /// A client of the inspector. Its address may contain the path, as the director writes it for the ramdisk.

@@ -89,7 +89,7 @@ enum Over {
 impl Contact {
     /// Runs until a signal ends the agent.
     pub(super) fn run(&self) {
-        let console = Console::start();
+        let console = Console::default();
         let saved = self.commands.journal().session.clone();
         if let Some(session) = &saved {
             info!("continuing as the agent of node {}", session.node_uuid);

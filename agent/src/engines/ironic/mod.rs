@@ -6,11 +6,12 @@
 //! ```
 //! Two dangers shape it. Ironic believes the agent's answers: an empty list of commands in the middle of a step means
 //! to it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with
-//! FAILED and nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
+//! FAILED and nothing else.
 
 pub mod api;
 pub mod certificate;
 mod commands;
+mod desk;
 mod ending;
 mod erase;
 mod heartbeat;
@@ -28,33 +29,35 @@ pub use words::words;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use probes::guard;
 use serde_json::{Value, json};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use self::api::Api;
 use self::commands::{Commands, Work};
+use self::desk::Desk;
 use self::erase::Erasures;
 use self::heartbeat::{Contact, Wake};
 use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
-use self::steps::{ERASE, INSTALL, Kind, StepOrder};
-use crate::act::Code;
-use crate::act::{Failure, Site, settle};
-use crate::api::Outcome;
+use self::steps::StepOrder;
+use super::vim::ResultFile;
+use super::vim::result::result;
+use crate::act::say::Words;
+use crate::act::{Code, Outcome, settle};
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::VimSettings;
-use crate::job::{After, Collected, JobSettings, Offline, run_with};
+use crate::job::{
+    AfterCrash, Collected, Crash, Engine, Event, Next, Node, Settings as Common, Survey,
+};
 use crate::secret::Secret;
 use crate::signals::Stop;
 
-/// Interval at which the main thread checks for a signal.
-const POLL: Duration = Duration::from_millis(100);
 /// Time for an answer to leave before the machine is switched off.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Stack of the thread that keeps in touch with Ironic; TLS needs some of it.
@@ -116,87 +119,162 @@ pub struct Surveyed {
     pub document: Value,
 }
 
+/// The engine of Ironic: inspects, and then carries out Ironic's orders until it powers the machine off.
+#[derive(Debug)]
+pub struct Ironic<'a> {
+    settings: Settings,
+    node: Node,
+    api: Arc<Api>,
+    survey: Survey<'a, anyhow::Result<Surveyed>>,
+    /// Set after the inspection.
+    agent: Option<Agent>,
+}
+
 /// The agent on its main thread.
-struct Agent<'a> {
-    settings: &'a Settings,
-    job: &'a JobSettings,
-    survey: &'a mut dyn FnMut() -> anyhow::Result<Surveyed>,
+#[derive(Debug)]
+struct Agent {
     commands: Arc<Commands>,
     wake: Arc<Wake>,
+    /// The orders of Ironic, with the ids of their commands.
+    work: Receiver<(String, Work)>,
+    /// The end of the thread that keeps in touch with Ironic.
+    is_over: Receiver<Option<guard::Panic>>,
     /// The erasures that have not ended.
     erasures: Erasures,
-    clock: Arc<dyn Clock>,
-    stop: Stop,
+    /// The step that installs, with the id of its command.
+    installing: Option<(String, Box<StepOrder>)>,
     /// The known state of the disks at the end.
     exit_status: ExitStatus,
 }
 
-/// Inspects, and then carries out Ironic's orders until it powers the machine off.
-pub fn run(
-    settings: &Settings,
-    job: &JobSettings,
-    survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    clock: &Arc<dyn Clock>,
-    stop: &Stop,
-) -> ExitStatus {
-    clean::keep_recent_log();
-    let api = match Api::new(&settings.ironic, clock, stop) {
-        Ok(api) => Arc::new(api),
-        Err(error) => {
-            error!("CONFIG: {error:#}; nothing was installed");
-            return ExitStatus::Usage;
+impl Agent {
+    /// Notes how a step ended. Ironic shows the error.
+    fn end_step(&self, id: &str, order: &StepOrder, outcome: Result<Value, String>) {
+        if let Err(details) = &outcome {
+            error!("the step {} failed: {details}", order.name());
         }
-    };
-    // An inspection is posted once, so it waits for the disks.
-    settle::wait(&job.site.system, clock.as_ref(), stop);
-    let journal = Journal::open(&job.site.run_dir, commands::lost);
-    // An agent that continues was inspected before; its node is in the middle of something else.
-    let is_inspected = journal.session.is_some();
-    let (surveyed, inspected) = match survey_and_inspect(&api, survey, is_inspected) {
-        Ok(found) => found,
-        Err(error) => {
-            error!("{}: {error:#}; nothing was installed", Code::NoReport);
-            return ExitStatus::NotReported;
-        }
-    };
-    if !settings.is_agent {
-        return wait_for_the_end(inspected.as_ref(), clock, stop);
+        let result = outcome.map(|result| order.result(result));
+        self.commands.end(id, result.map_err(|details| steps::error(order.kind, &details)));
+        self.wake.now();
     }
-    let (sender, work) = channel();
-    let commands = Arc::new(Commands::new(journal, sender, settings.journalctl.clone()));
-    let wake = Arc::new(Wake::default());
-    let contact = Contact {
-        api,
-        commands: Arc::clone(&commands),
-        macs: addresses(&surveyed.document),
-        node_uuid: match inspected {
-            Some(Inspected::Accepted(uuid)) => uuid,
-            _ => None,
-        },
-        settings: Settings { node_id: surveyed.collected.node_id.clone(), ..settings.clone() },
-        clock: Arc::clone(clock),
-        stop: stop.clone(),
-        wake: Arc::clone(&wake),
-    };
-    let is_over = match keep_in_touch(contact) {
-        Ok(is_over) => is_over,
-        Err(error) => {
-            error!("could not start a thread: {error}");
-            return ExitStatus::Bug;
+}
+
+impl Engine for Ironic<'_> {
+    fn next(&mut self) -> Next {
+        let agent = match self.agent.take() {
+            Some(agent) => agent,
+            None => match self.start() {
+                Ok(agent) => agent,
+                Err(exit_status) => return Next::End(exit_status),
+            },
+        };
+        let agent = self.agent.insert(agent);
+        let mut desk =
+            Desk { settings: &self.settings, node: &mut self.node, survey: self.survey.0, agent };
+        desk.work()
+    }
+
+    fn progress(&mut self, _: Vec<Event>) {}
+
+    fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
+        if outcome.failure.is_some() {
+            self.node.log_failure(&outcome, words);
         }
-    };
-    let mut agent = Agent {
-        settings,
-        job,
-        survey,
-        commands,
-        wake,
-        erasures: Erasures::default(),
-        clock: Arc::clone(clock),
-        stop: stop.clone(),
-        exit_status: ExitStatus::Untouched,
-    };
-    agent.work(&work, &is_over)
+        let result = result(&mut self.node, &outcome, words);
+        ResultFile::of(&self.node.settings.site).deliver(&result);
+        let agent = self.agent.as_mut()?;
+        let (id, order) = agent.installing.take()?;
+        let ended = match &outcome.failure {
+            None => {
+                agent.exit_status = ExitStatus::Staying;
+                Ok(json!({"message": result.message, "disk": result.disk, "image": result.image}))
+            }
+            Some(failure) => {
+                agent.exit_status = outcome.exit_status();
+                Err(steps::details_of(failure, &outcome.log_tail))
+            }
+        };
+        agent.end_step(&id, &order, ended);
+        None
+    }
+
+    /// An agent that is gone cannot say that its step failed, so it is started again and reads its journal.
+    fn crashed(&mut self, _: &Crash) -> AfterCrash {
+        if self.settings.is_agent { AfterCrash::Restart } else { AfterCrash::End(None) }
+    }
+
+    fn term(&self) -> Words {
+        words
+    }
+
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl<'a> Ironic<'a> {
+    /// Makes the engine without sending anything.
+    ///
+    /// # Errors
+    /// An address of Ironic is wrong, or a file of its connection settings cannot be read.
+    pub fn new(
+        settings: Settings,
+        node: Node,
+        survey: Survey<'a, anyhow::Result<Surveyed>>,
+    ) -> anyhow::Result<Self> {
+        let api = Arc::new(Api::new(&settings.ironic, &node.clock, &node.stop)?);
+        Ok(Self { settings, node, api, survey, agent: None })
+    }
+
+    /// Inspects and starts the agent; the error is the exit status if there is none.
+    fn start(&mut self) -> Result<Agent, ExitStatus> {
+        clean::keep_recent_log();
+        let Node { settings: Common { site, .. }, clock, stop, .. } = &self.node;
+        // An inspection is posted once, so it waits for the disks.
+        settle::wait(&site.system, clock.as_ref(), stop);
+        let journal = Journal::open(&site.run_dir, commands::lost);
+        // An agent that continues was inspected before; its node is in the middle of something else.
+        let is_inspected = journal.session.is_some();
+        let found = survey_and_inspect(&self.api, self.survey.0, is_inspected);
+        let (surveyed, inspected) = found.map_err(|error| {
+            error!("{}: {error:#}; nothing was installed", Code::NoReport);
+            ExitStatus::NotReported
+        })?;
+        if !self.settings.is_agent {
+            return Err(wait_for_the_end(inspected.as_ref(), clock, stop));
+        }
+        let (sender, work) = channel();
+        let journalctl = self.settings.journalctl.clone();
+        let commands = Arc::new(Commands::new(journal, sender, journalctl));
+        let wake = Arc::new(Wake::default());
+        let node_id = surveyed.collected.node_id;
+        let contact = Contact {
+            api: Arc::clone(&self.api),
+            commands: Arc::clone(&commands),
+            macs: addresses(&surveyed.document),
+            node_uuid: match inspected {
+                Some(Inspected::Accepted(uuid)) => uuid,
+                _ => None,
+            },
+            settings: Settings { node_id, ..self.settings.clone() },
+            clock: Arc::clone(clock),
+            stop: stop.clone(),
+            wake: Arc::clone(&wake),
+        };
+        let is_over = keep_in_touch(contact).map_err(|error| {
+            error!("could not start a thread: {error}");
+            ExitStatus::Bug
+        })?;
+        Ok(Agent {
+            commands,
+            wake,
+            work,
+            is_over,
+            erasures: Erasures::default(),
+            installing: None,
+            exit_status: ExitStatus::Untouched,
+        })
+    }
 }
 
 /// Reads the hardware and, unless that was done before, posts the inspection.
@@ -246,144 +324,4 @@ fn wait_for_the_end(
         clock.sleep(Duration::from_mins(1), stop);
     }
     ExitStatus::Untouched
-}
-
-impl Agent<'_> {
-    /// Carries out orders until a signal or an order to end arrives.
-    fn work(
-        &mut self,
-        work: &Receiver<(String, Work)>,
-        is_over: &Receiver<Option<guard::Panic>>,
-    ) -> ExitStatus {
-        loop {
-            match is_over.try_recv() {
-                Ok(Some(panic)) => {
-                    error!(panic, "a bug ended the connection to Ironic");
-                    return ExitStatus::Bug;
-                }
-                Ok(None) => return self.exit_status,
-                Err(_) => {}
-            }
-            let (id, order) = match work.recv_timeout(POLL) {
-                Ok(order) => order,
-                Err(RecvTimeoutError::Timeout) if !self.stop.is_stopped() => continue,
-                Err(_) => return self.exit_status,
-            };
-            match order {
-                Work::Step(order) => {
-                    let outcome = self.step(&order);
-                    if let Err(details) = &outcome {
-                        error!("the step {} failed: {details}", order.name());
-                    }
-                    let result = outcome.map(|result| order.result(result));
-                    let outcome = result.map_err(|details| steps::error(order.kind, &details));
-                    self.commands.end(&id, outcome);
-                    self.wake.now();
-                }
-                Work::PowerOff => {
-                    info!("powering off as Ironic asks");
-                    if self.is_switched_off(&id) {
-                        return self.exit_status;
-                    }
-                }
-                Work::Reboot => {
-                    info!("rebooting as Ironic asks");
-                    self.answer(&id);
-                    // systemd reboots after this status.
-                    return ExitStatus::Done;
-                }
-                Work::Lockdown => {
-                    info!("switching the networks off as Ironic asks");
-                    if self.is_locked(&id) {
-                        while !self.stop.is_stopped() {
-                            self.clock.sleep(Duration::from_secs(1), &self.stop);
-                        }
-                        return self.exit_status;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Notes that a command is done, and lets its answer out.
-    fn answer(&self, id: &str) {
-        self.commands.end(id, Ok(Value::Null));
-        std::thread::sleep(ANSWER_TIME);
-    }
-
-    /// Carries out a step. Ironic shows the error.
-    fn step(&mut self, order: &StepOrder) -> Result<Value, String> {
-        if let Some(why) = &order.mismatch {
-            return Err(format!("{}: {why}", Code::InstructionInvalid));
-        }
-        // An erasure that timed out may still write.
-        self.erasures.check_none_runs().map_err(|failure| steps::details(&failure))?;
-        match (order.kind, order.name()) {
-            (Kind::Deploy, INSTALL) => self.install(order),
-            (Kind::Clean, ERASE) => self.erase(order),
-            (kind, name) => Err(format!(
-                "{}: this agent has no {} step {name:.100}",
-                Code::ActionUnknown,
-                kind.as_str()
-            )),
-        }
-    }
-
-    fn install(&mut self, order: &StepOrder) -> Result<Value, String> {
-        let hostname = nix::unistd::gethostname().unwrap_or_default();
-        let hostname = hostname.to_str().unwrap_or_default();
-        let is_allowed = self.job.site.is_insecure_image_allowed;
-        let instance = instance::instance(order, hostname, is_allowed)
-            .map_err(|failure| steps::details(&failure))?;
-        instance.notes.iter().for_each(|note| warn!("{note}"));
-        let offline = Offline {
-            order: instance.order,
-            request_id: INSTALL.to_owned(),
-            reason: "as Ironic asks",
-            result: self.job.site.run_dir.join("result.json"),
-            after: After::Ordered,
-        };
-        let settings = JobSettings {
-            // Only files are fetched, and an image has its own time limits.
-            vim: VimSettings {
-                url: None,
-                token_file: None,
-                deadline: None,
-                ..self.job.vim.clone()
-            },
-            offline: Some(offline),
-            words,
-            site: Site {
-                is_insecure_image_allowed: is_allowed || instance.is_digest_known,
-                ..self.job.site.clone()
-            },
-            ..self.job.clone()
-        };
-        let survey = &mut *self.survey;
-        let mut collect = || survey().map(|surveyed| surveyed.collected);
-        let ended = run_with(&settings, &mut collect, Arc::clone(&self.clock), self.stop.clone());
-        self.exit_status = ended.exit_status;
-        match ended.result {
-            Some(result) if result.outcome == Outcome::Installed => {
-                Ok(json!({"message": result.message, "disk": result.disk, "image": result.image}))
-            }
-            Some(result) => Err(steps::details_of(&result)),
-            None => Err(format!("{}: {}", Code::AgentBug, ended.exit_status.meaning())),
-        }
-    }
-
-    fn erase(&mut self, order: &StepOrder) -> Result<Value, String> {
-        let failed = |failure: &Failure| steps::details(failure);
-        let surveyed = (self.survey)()
-            .map_err(|error| failed(&Failure::new(Code::NoReport, format!("{error:#}"))))?;
-        let system = self.job.site.system.until(&self.stop);
-        let around = erase::Surroundings {
-            system: &system,
-            reported: &surveyed.collected.disks,
-            protect: &self.job.site.protect,
-            clean_disks: &self.settings.clean_disks,
-            erasures: &self.erasures,
-        };
-        erase::erase(order, &around).map_err(|failure| failed(&failure))
-    }
 }

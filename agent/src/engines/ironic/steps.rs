@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::act::Failure;
-use crate::api::JobResult;
 use crate::clean;
 
 /// The name and version under which the steps are offered.
@@ -184,12 +183,10 @@ pub(super) fn details(failure: &Failure) -> String {
     failure.in_words(super::words)
 }
 
-/// The same of a job's result.
-pub(super) fn details_of(result: &JobResult) -> String {
-    let code = result.code.as_deref().unwrap_or("FAILED");
-    let advice = result.advice.as_ref().map(|advice| format!("; what to do: {advice}"));
-    let last = result.log_tail.last().map(|line| format!("; coreos-installer: {line}"));
-    format!("{code}: {}{}{}", result.message, advice.unwrap_or_default(), last.unwrap_or_default())
+/// The same with the last line of the program that wrote.
+pub(super) fn details_of(failure: &Failure, log_tail: &[String]) -> String {
+    let last = log_tail.last().map(|line| format!("; coreos-installer: {line}"));
+    details(failure) + &last.unwrap_or_default()
 }
 
 #[cfg(test)]

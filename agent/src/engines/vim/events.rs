@@ -84,41 +84,33 @@ impl Shared {
     }
 }
 
-/// Is called for each event, before it is queued.
-#[derive(Clone)]
-pub struct Observer(pub Arc<dyn Fn(Stage, State, Option<u8>) + Send + Sync>);
-
-impl std::fmt::Debug for Observer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
 /// The queue of events and the thread that posts them.
 #[derive(Debug)]
 pub struct Events {
-    observer: Option<Observer>,
+    client: Arc<Client>,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     is_posting: bool,
 }
 
 impl Events {
-    /// Starts the thread; nothing is posted before [`Events::open`].
+    /// An empty queue; nothing is posted before [`Events::open`].
     #[must_use]
-    pub fn start(client: Arc<Client>, clock: Arc<dyn Clock>, observer: Option<Observer>) -> Self {
-        let shared = Arc::new(Shared::default());
-        let (for_thread, its_clock) = (Arc::clone(&shared), Arc::clone(&clock));
-        let work = move || post_all(&for_thread, &client, its_clock.as_ref());
-        let on_panic = |panic| warn!("a bug ended the posting of events: {panic}");
-        let is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
-        Self { observer, shared, clock, is_posting }
+    pub fn new(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
+        Self { client, shared: Arc::default(), clock, is_posting: false }
     }
 
     /// Posts events from now on, under the id that the VIM has for the node.
-    pub fn open(&self, node_id: &str) {
+    pub fn open(&mut self, node_id: &str) {
         self.shared.lock().node_id = Some(node_id.into());
         self.shared.changed.notify_all();
+        if !self.is_posting {
+            let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
+            let clock = Arc::clone(&self.clock);
+            let work = move || post_all(&shared, &client, clock.as_ref());
+            let on_panic = |panic| warn!("a bug ended the posting of events: {panic}");
+            self.is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
+        }
     }
 
     /// Sets the instruction that later events belong to.
@@ -128,9 +120,6 @@ impl Events {
 
     /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
-        if let Some(Observer(observe)) = &self.observer {
-            observe(stage, how, percent);
-        }
         let mut queue = self.shared.lock();
         if let Some(last) = queue.progress_of(stage, how, message) {
             last.time = rfc3339(self.clock.time_of_day());
@@ -160,7 +149,7 @@ impl Events {
     }
 
     /// Waits until every event is posted, for at most `limit`, and stops posting.
-    pub fn finish(self, limit: Duration) {
+    pub fn finish(&self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut queue = self.shared.lock();
         queue.is_ending = true;

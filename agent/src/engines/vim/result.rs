@@ -1,23 +1,37 @@
 //! The outcome of an install as a result of VIM API v1.
 
+use std::time::SystemTime;
+
+use formats::time::rfc3339;
+use probes::block::Disk;
+
 use crate::act::say::Words;
-use crate::act::{DiskState, Outcome, existing_data, identity_of};
+use crate::act::{DiskState, Outcome, Stage, describe, existing_data, identity_of};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
+use crate::job::{Crash, Node};
 
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
+/// Most warnings in a result.
+const MAX_WARNINGS: usize = 100;
 
 /// The parts of a result that are not in the outcome.
 #[derive(Debug, Clone, Default)]
-pub struct Heading {
+struct Heading {
     /// The node.
-    pub node_id: String,
+    node_id: String,
     /// The instruction that was carried out or refused.
-    pub request_id: Option<String>,
+    request_id: Option<String>,
     /// Digest of its bytes.
-    pub request_digest: Option<String>,
+    request_digest: Option<String>,
     /// When the job started: RFC 3339, UTC.
-    pub started_at: String,
+    started_at: String,
+}
+
+/// Describes the success.
+#[must_use]
+pub fn installed(disk: Option<&Disk>) -> String {
+    format!("{} is installed and proved", disk.map(describe).unwrap_or_default())
 }
 
 /// The word of the API for how an install ended.
@@ -32,19 +46,56 @@ pub fn kind(outcome: &Outcome) -> api::Outcome {
     }
 }
 
-/// The result in the words of an engine; findings, neighbours and the time of its end are still missing.
+/// The result of the order that a node carries out. It contains the warnings, which are then no longer the node's.
+pub fn result(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
+    let heading = Heading {
+        node_id: node.id.clone(),
+        request_id: node.request_id.clone(),
+        request_digest: node.request_digest.clone(),
+        started_at: rfc3339(node.started_at),
+    };
+    let mut warnings = std::mem::take(&mut node.warnings);
+    warnings.truncate(MAX_WARNINGS);
+    JobResult {
+        findings: node.findings(),
+        warnings,
+        neighbours: node.settings.listener.known().unwrap_or_default(),
+        finished_at: rfc3339(node.clock.time_of_day()),
+        ..result_of(heading, outcome, words)
+    }
+}
+
+/// The result of an order whose process has crashed.
 #[must_use]
-pub fn result(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
+pub fn of_crash(crash: &Crash, words: Words) -> JobResult {
+    let heading = Heading {
+        node_id: crash.node_id.clone(),
+        request_id: crash.request_id.clone(),
+        request_digest: crash.request_digest.clone(),
+        started_at: crash.started_at.clone(),
+    };
+    JobResult {
+        disk: crash.disk.clone(),
+        finished_at: rfc3339(SystemTime::now()),
+        ..result_of(heading, &crash.outcome, words)
+    }
+}
+
+/// The parts of a result that follow from the outcome, in the words of an engine.
+fn result_of(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
     let disk = outcome.disk.as_deref();
     let failure = outcome.failure.as_ref();
-    let message = failure.map(|failure| failure.message.in_words(words)).unwrap_or_default();
+    let message = match (failure, disk) {
+        (Some(failure), _) => failure.message.in_words(words),
+        (None, disk) => installed(disk),
+    };
     JobResult {
         api_version: API_VERSION.into(),
         request_id: heading.request_id,
         request_digest: heading.request_digest,
         node_id: heading.node_id,
         outcome: kind(outcome),
-        stage: outcome.stage,
+        stage: if failure.is_some() { outcome.stage } else { Stage::Result },
         code: failure.map(|failure| failure.code.to_string()),
         message: message.chars().take(MAX_MESSAGE_CHARS).collect(),
         advice: failure.and_then(|failure| Some(failure.advice.as_ref()?.in_words(words))),
@@ -61,7 +112,7 @@ pub fn result(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
         warnings: Vec::new(),
         log_tail: outcome.log_tail.clone(),
         neighbours: Neighbours::new(),
-        live: None,
+        live: Some(probes::live::live()),
         started_at: heading.started_at,
         finished_at: String::new(),
     }

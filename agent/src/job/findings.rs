@@ -1,26 +1,31 @@
-//! Compares the instruction's expectations of the machine with the last report.
+//! The findings of the machine: those of the report, deviations from an order's expectations, and what was found since.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use compare::expectation::Expectations;
 use compare::machine::Machine;
 use probes::findings::row;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tracing::error;
 
-use super::load::add;
-use super::sequence::Job;
+use super::load::{WaitingLoad, add};
+use super::node::Collected;
 use crate::act::readable::Unreadable;
 use crate::api::Finding;
 use crate::expect;
+use crate::http::Client;
 
-impl Job<'_> {
-    /// Remembers an instruction's expectations of the machine.
-    pub(super) fn expect(&mut self, expected: Option<&Map<String, Value>>) {
-        // The parser of instructions has refused expectations that mean nothing.
-        self.expectations = expected.and_then(|keys| Expectations::parse_keys(keys).ok());
-    }
+/// The facts from which the findings follow, for the thread that installs.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) collected: Collected,
+    pub(super) expectations: Option<Arc<Expectations>>,
+    pub(super) load: WaitingLoad,
+    pub(super) client: Option<Arc<Client>>,
+}
 
+impl Known {
     /// Lists the deviations of the machine, as it is now, from the expectations.
     fn deviations(&self) -> Vec<Finding> {
         let Some(expectations) = &self.expectations else { return Vec::new() };
@@ -36,17 +41,13 @@ impl Job<'_> {
         }
     }
 
-    /// Lists the faults of the machine and its deviations from the expectations; the worst first.
-    pub(super) fn findings(&self) -> Vec<Finding> {
-        self.findings_with(self.sampled.as_ref())
-    }
-
-    /// The same with the result of reading the chosen disk.
-    pub(super) fn findings_with(&self, sampled: Option<&Unreadable>) -> Vec<Finding> {
+    /// Lists the faults of the machine and its deviations from the expectations, the worst first; `sampled` is the result
+    /// of reading the chosen disk.
+    pub(super) fn findings(&self, sampled: Option<&Unreadable>) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
-        self.settings.load.add_findings(&mut findings);
+        self.load.add_findings(&mut findings);
         add(&mut findings, sampled.map(|found| found.finding.clone()).into_iter().collect());
-        findings.extend(self.client.clock_skew());
+        findings.extend(self.client.as_ref().and_then(|client| client.clock_skew()));
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use super::sequence::Job;
+use super::delivery::Delivery;
+use super::engine::Vim;
 use crate::api::{JobResult, is_node_id};
-use crate::engines::vim::delivery::Delivery;
 use crate::http::client::GaveUp;
 use crate::uuid;
 
@@ -20,7 +20,7 @@ pub(super) struct Unposted {
     is_bare: bool,
 }
 
-impl Job<'_> {
+impl Vim<'_> {
     /// Posts a result for at most `limit`, and keeps it if the VIM cannot accept it now.
     pub(super) fn post(
         &mut self,
@@ -39,10 +39,10 @@ impl Job<'_> {
     pub(super) fn post_unposted(&mut self, limit: Option<Duration>) -> Result<(), GaveUp> {
         let Some(Unposted { result, key, is_bare }) = &self.unposted else { return Ok(()) };
         let delivery = Delivery {
-            node_id: &self.node_id,
+            node_id: &self.node.id,
             result,
             key,
-            report: (!is_bare).then_some(&self.collected.report),
+            report: (!is_bare).then_some(&self.node.collected.report),
             is_bare: *is_bare,
         };
         let posted = self.client.post_result(&delivery, limit);
@@ -60,12 +60,12 @@ impl Job<'_> {
 
     /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.
     pub(super) fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
-        let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node_id) else {
+        let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node.id) else {
             return;
         };
         if has_just_reported {
             info!("the VIM uses another id for this node: {node_id}");
-            self.node_id = node_id.into();
+            self.node.id = node_id.into();
         } else {
             warn!("the VIM's response names another node, {node_id}; ignoring that");
         }
@@ -87,7 +87,7 @@ impl Job<'_> {
         let Some(Unposted { result, .. }) = self.unposted.take() else { return };
         let request = result.request_id.as_deref().unwrap_or("without a request_id");
         let code = result.code.as_deref().unwrap_or("no code");
-        self.warnings.push(format!(
+        self.node.warnings.push(format!(
             "an earlier result could not be posted: request {request} ended with {code}: {}",
             result.message
         ));

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use super::Ended;
-use super::sequence::{Job, Next};
+use super::client::Answer;
+use super::engine::{Step, Vim};
 use crate::act::Failure;
 use crate::act::seen::Seen;
 use crate::act::{Code, DiskState, Outcome, Stage, State};
 use crate::api::OnRefusal;
-use crate::engines::vim::Answer;
 use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why, is_transient};
 use crate::http::url::Url;
-use crate::qr::Summary;
+use crate::job::node::refused;
 
 /// The shortest wait between two requests.
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -60,16 +59,6 @@ pub(super) struct Refused {
     seen: Option<Seen>,
 }
 
-/// A node whose findings prevent the install.
-#[derive(Debug, Default)]
-pub(super) struct Blocked {
-    /// The text on the console meanwhile.
-    pub(super) banner: Option<String>,
-    /// The content of its QR code, if one is shown.
-    pub(super) summary: Option<Summary>,
-    n_waits: u32,
-}
-
 impl Refused {
     /// True if findings prevented the install.
     fn is_blocked(&self) -> bool {
@@ -104,29 +93,29 @@ impl Refusals {
     }
 }
 
-impl Job<'_> {
-    /// Returns the action after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
-    pub(super) fn after(&mut self, ended: Ended, on_refusal: Option<OnRefusal>) -> Next {
-        let policy = on_refusal.unwrap_or(self.settings.on_refusal);
-        let Some(result) = ended.result.as_deref() else { return Next::End(ended) };
-        let is_refusal = result.disk_state == DiskState::Untouched
-            && ended.exit_status == ExitStatus::Untouched
-            && result.code.as_deref() != Some(&Code::Interrupted.to_string());
+impl Vim<'_> {
+    /// Returns the action after an instruction ended with this exit status: ask again if it was refused and no disk was
+    /// touched.
+    pub(super) fn after(&mut self, outcome: &Outcome, exit_status: ExitStatus) -> Step {
+        let policy = self.on_refusal.take().unwrap_or(self.settings.on_refusal);
+        let code = outcome.failure.as_ref().map(|failure| failure.code);
+        let is_refusal = outcome.state == DiskState::Untouched
+            && exit_status == ExitStatus::Untouched
+            && code.is_some_and(|code| code != Code::Interrupted);
         if !is_refusal
             || policy == OnRefusal::Stop
-            || self.settings.is_dry_run
-            || self.stop.is_stopped()
+            || self.node.settings.is_dry_run
+            || self.node.stop.is_stopped()
         {
-            return Next::End(ended);
+            return Step::End(exit_status);
         }
         let refused = Refused {
-            digest: self.request_digest.clone().unwrap_or_default(),
-            code: result.code.clone().unwrap_or_default(),
+            digest: self.node.request_digest.clone().unwrap_or_default(),
+            code: code.map(|code| code.to_string()).unwrap_or_default(),
             // Once coreos-installer ran, the same instruction is not tried again, whatever changes.
-            seen: self.seen.take().filter(|_| result.attempts == 0),
+            seen: self.node.seen.take().filter(|_| outcome.tries == 0),
         };
         self.refusals.add(refused.clone());
-        self.last_result = ended.result;
         self.ask_again(&refused)
     }
 
@@ -134,7 +123,7 @@ impl Job<'_> {
     /// then the instruction is tried again.
     pub(super) fn refused_before(&mut self, digest: &str) -> Option<Refused> {
         let refused = self.refusals.find(digest)?.clone();
-        if !refused.seen.as_ref().is_some_and(|seen| self.has_changed_since(seen)) {
+        if !refused.seen.as_ref().is_some_and(|seen| self.node.has_changed_since(seen)) {
             return Some(refused);
         }
         info!(
@@ -146,18 +135,18 @@ impl Job<'_> {
     }
 
     /// Waits, ever longer, and asks for another instruction than those that were refused.
-    pub(super) fn ask_again(&mut self, last: &Refused) -> Next {
+    pub(super) fn ask_again(&mut self, last: &Refused) -> Step {
         if self.withdraw_load() {
-            return Next::Inspect;
+            return Step::Inspect;
         }
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
-        let mut wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
+        let mut wait = self.refusals.backoff.wait(&refused, self.node.clock.as_ref());
         let code = &last.code;
         let is_blocked = last.is_blocked();
         if is_blocked {
             // Somebody may be at the machine, with the part in hand.
             wait = wait.min(BLOCKED_WAIT);
-            self.blocked.n_waits += 1;
+            self.node.blocked.n_waits += 1;
         }
         let what = if is_passing(code) {
             format!("another try after {code}")
@@ -168,11 +157,11 @@ impl Job<'_> {
         } else {
             format!("an instruction other than the one refused with {code}")
         };
-        self.console.waits_for(&what, &self.node_id);
+        self.node.console.waits_for(&what, &self.node.id);
         let wait_s = self.granted(wait).as_secs();
         info!("refused with {code}, no disk was touched; asking the VIM again in {wait_s} s");
         if is_blocked && self.is_banner_due() {
-            self.show_banner(self.blocked.summary.clone());
+            self.node.show_banner(self.node.blocked.summary.clone());
         }
         let then = format!("refused with {code}; asking again");
         if !is_blocked {
@@ -180,24 +169,25 @@ impl Job<'_> {
         }
         // Whether the fault is gone is only known once the hardware has been read again.
         match self.wait_unless_outdated(wait, &then) {
-            Ok(_) => Next::Inspect,
-            Err(ended) => Next::End(ended),
+            Ok(_) => Step::Inspect,
+            Err(exit_status) => Step::End(exit_status),
         }
     }
 
     /// Waits as the VIM asks before the hardware is read again.
-    pub(super) fn reinspect(&mut self, asked: Option<RetryAfter>) -> Next {
+    pub(super) fn reinspect(&mut self, asked: Option<RetryAfter>) -> Step {
         // A fault that the load has found is reported at once.
         if self.withdraw_load() {
-            return Next::Inspect;
+            return Step::Inspect;
         }
         let wait = self.wait_before_inspecting(asked);
-        self.wait(wait, "inspecting again").map_or_else(Next::End, |()| Next::Inspect)
+        self.wait(wait, "inspecting again").map_or_else(Step::End, |()| Step::Inspect)
     }
 
     /// A QR code needs the whole screen, so it is shown in every wait.
     fn is_banner_due(&self) -> bool {
-        self.blocked.summary.is_some() || self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
+        self.node.blocked.summary.is_some()
+            || self.node.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
     /// Waits and asks for the instruction. `then` describes the action after the wait.
@@ -206,26 +196,26 @@ impl Job<'_> {
         wait: Duration,
         then: &str,
         location: Option<&Url>,
-    ) -> Next {
+    ) -> Step {
         match self.wait_unless_outdated(wait, then) {
             Ok(None) => {}
             Ok(Some(why)) => {
                 self.report_change(why);
-                return Next::Inspect;
+                return Step::Inspect;
             }
-            Err(ended) => return Next::End(ended),
+            Err(exit_status) => return Step::End(exit_status),
         }
         self.post_earlier_result();
-        match self.client.instruction(&self.node_id, location) {
+        match self.client.instruction(&self.node.id, location) {
             Ok(answer) => {
                 // The VIM knows the node, so later requests to report again are unrelated.
                 if matches!(answer, Answer::NotYet { .. }) {
                     self.again.reset();
                 }
-                Next::Ask(answer)
+                Step::Ask(answer)
             }
-            Err(GaveUp::Stopped) => Next::End(self.interrupted()),
-            Err(gave_up) => Next::End(self.give_up(Some(&gave_up))),
+            Err(GaveUp::Stopped) => Step::End(self.interrupted()),
+            Err(gave_up) => Step::End(self.give_up(Some(&gave_up))),
         }
     }
 
@@ -237,8 +227,8 @@ impl Job<'_> {
     }
 
     /// Waits without regard to changes meanwhile.
-    pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), Ended> {
-        self.wait_with(wait, then, |job, wait| job.clock.sleep(wait, &job.stop))
+    pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), ExitStatus> {
+        self.wait_with(wait, then, |vim, wait| vim.node.clock.sleep(wait, &vim.node.stop))
     }
 
     /// Waits; ends early, with the reason, once another report would differ from the last one.
@@ -246,7 +236,7 @@ impl Job<'_> {
         &mut self,
         wait: Duration,
         then: &str,
-    ) -> Result<Option<&'static str>, Ended> {
+    ) -> Result<Option<&'static str>, ExitStatus> {
         self.wait_with(wait, then, Self::sleep_until_outdated)
     }
 
@@ -255,7 +245,7 @@ impl Job<'_> {
         wait: Duration,
         then: &str,
         sleep: impl FnOnce(&mut Self, Duration) -> T,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, ExitStatus> {
         if self.client.time_left().is_some_and(|left| left.is_zero()) {
             return Err(self.give_up(None));
         }
@@ -263,7 +253,7 @@ impl Job<'_> {
         let message = format!("{then} in {} s", wait.as_secs());
         self.event(Stage::Wait, State::Started, Some(&message));
         let slept = sleep(self, wait);
-        if self.stop.is_stopped() {
+        if self.node.stop.is_stopped() {
             return Err(self.interrupted());
         }
         self.event(Stage::Wait, State::Done, None);
@@ -271,14 +261,14 @@ impl Job<'_> {
     }
 
     /// Ends the job because `--give-up-after` has passed; `last` is why the last request failed.
-    fn give_up(&mut self, last: Option<&GaveUp>) -> Ended {
-        let limit_s = self.settings.vim.deadline.unwrap_or_default().as_secs();
+    fn give_up(&mut self, last: Option<&GaveUp>) -> ExitStatus {
+        let limit_s = self.settings.server.deadline.unwrap_or_default().as_secs();
         error!("no instruction could be carried out within {limit_s} s; giving up");
-        if let Some(result) = self.last_result.take() {
-            if let Err(gave_up) = self.post_unposted(Some(self.settings.failure_limit)) {
+        if self.has_refused {
+            if let Err(gave_up) = self.post_unposted(Some(self.node.settings.failure_limit)) {
                 error!("the result could not be posted: {gave_up}");
             }
-            return Ended { exit_status: ExitStatus::Untouched, result: Some(result) };
+            return ExitStatus::Untouched;
         }
         let message = format!("the VIM sent no instruction within {limit_s} s");
         let failure = match last {
@@ -294,28 +284,29 @@ impl Job<'_> {
     pub(super) fn wait_before_inspecting(&mut self, asked: Option<RetryAfter>) -> Duration {
         let is_first = self.again.n_failed() == 0;
         let failed = Failed::unavailable("the VIM asks for another inspection".into());
-        let wait = self.again.wait(&Failed { retry_after: asked, ..failed }, self.clock.as_ref());
+        let wait =
+            self.again.wait(&Failed { retry_after: asked, ..failed }, self.node.clock.as_ref());
         match asked {
             _ if !is_first => wait,
-            Some(asked) => asked.spread(self.clock.as_ref()),
+            Some(asked) => asked.spread(self.node.clock.as_ref()),
             None => MIN_WAIT,
         }
     }
 
     /// The VIM just accepted the report but no longer knows the node. If it forgets every node, backing off keeps them
     /// from reporting in a loop.
-    pub(super) fn report_again(&mut self, failed: &Failed) -> Next {
-        let wait = self.again.wait(failed, self.clock.as_ref());
+    pub(super) fn report_again(&mut self, failed: &Failed) -> Step {
+        let wait = self.again.wait(failed, self.node.clock.as_ref());
         warn!(
             "the VIM no longer knows this node: {}; reporting again in {} s, times so far: {}",
             failed.message,
             wait.as_secs(),
             self.again.n_failed()
         );
-        self.wait(wait, "reporting again").map_or_else(Next::End, |()| Next::Inspect)
+        self.wait(wait, "reporting again").map_or_else(Step::End, |()| Step::Inspect)
     }
 
-    pub(super) fn interrupted(&mut self) -> Ended {
+    pub(super) fn interrupted(&mut self) -> ExitStatus {
         self.refuse(
             Failure::new(
                 Code::Interrupted,
@@ -325,19 +316,21 @@ impl Job<'_> {
         )
     }
 
-    /// Refuses an instruction for another node.
-    pub(super) fn refuse_node(&mut self, node_id: &str) -> Ended {
-        let message =
-            format!("the instruction is for node {node_id}, but this node is {}", self.node_id);
-        self.refuse(Failure::new(Code::NodeWrong, message).advise(
-            "correct node_id; another id for a node is given in the 202 that accepts its report",
-        ))
+    /// Posts that nothing is done and no disk was touched.
+    pub(super) fn refuse(&mut self, failure: Failure) -> ExitStatus {
+        self.refuse_outcome(failure).1
     }
 
-    /// Posts that nothing is done and no disk was touched.
-    pub(super) fn refuse(&mut self, failure: Failure) -> Ended {
+    /// The same for an instruction; another one may follow.
+    pub(super) fn refuse_instruction(&mut self, failure: Failure) -> Step {
+        let (outcome, exit_status) = self.refuse_outcome(failure);
+        self.after(&outcome, exit_status)
+    }
+
+    fn refuse_outcome(&mut self, failure: Failure) -> (Outcome, ExitStatus) {
         self.open_events();
-        let failure = Some(failure);
-        self.end_badly(&Outcome { stage: Stage::Instruction, failure, ..Outcome::default() })
+        let outcome = refused(failure);
+        let exit_status = self.end_badly(&outcome);
+        (outcome, exit_status)
     }
 }

@@ -1,5 +1,4 @@
-//! An install without a VIM: the instruction comes from the configuration, the result goes to a file and to the
-//! console. Everything between them is the same job.
+//! The file with the result of an install that is posted to no VIM, and its lines on the console.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -10,71 +9,46 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use tracing::{error, info, warn};
 
-use super::sequence::Job;
-use super::{Ended, JobSettings};
-use crate::act::{Check, Order, Stage, State};
-use crate::api::{Action, JobResult, Outcome};
-use crate::checkpoint;
-use crate::engines::vim::client::result_as_json;
-use crate::exit_status::ExitStatus;
+use super::client::result_as_json;
+use crate::act::{Check, Site};
+use crate::api::{JobResult, Outcome};
 
-/// The `request_id` of its instruction.
-pub const REQUEST_ID: &str = "offline";
+/// Name of the file of an engine that has no option for it.
+pub(crate) const NAME: &str = "result.json";
 /// Number of coreos-installer's last lines that are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
 /// The longest file that is searched for a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
-/// An install without a VIM.
+/// The file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offline {
-    /// The order.
-    pub order: Order,
-    /// The name of the order in events and the result.
-    pub request_id: String,
-    /// Why, for people.
-    pub reason: &'static str,
-    /// The file for the result.
-    pub result: PathBuf,
-    /// The action after the install.
-    pub after: After,
-}
+pub struct ResultFile(pub PathBuf);
 
-/// The action after an install without a VIM. No action follows a failure.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum After {
-    /// Exit with status 0, after which the unit of the live image reboots
-    #[default]
-    Reboot,
-    /// Power the machine off
-    Poweroff,
-    /// Exit with status 7, after which nothing reboots
-    Stay,
-    /// Nothing: the caller says what happens
-    #[value(skip)]
-    Ordered,
-}
+impl ResultFile {
+    /// The file of an engine that has no option for it.
+    pub(crate) fn of(site: &Site) -> Self {
+        Self(site.run_dir.join(NAME))
+    }
 
-impl Offline {
     /// Removes the result of an earlier run, and nothing else, and checks that this one can be written.
-    pub(super) fn prepare(&self, settings: &JobSettings) -> io::Result<()> {
-        if self.result.parent() == Some(&settings.site.run_dir) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.site.run_dir)?;
+    pub(crate) fn prepare(&self, run_dir: &Path) -> io::Result<()> {
+        if self.0.parent() == Some(run_dir) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         }
         self.check_file()?;
-        remove(&self.result)?;
+        remove(&self.0)?;
         self.draft().map(drop)
     }
 
     /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
     fn check_file(&self) -> io::Result<()> {
-        match fs::symlink_metadata(&self.result) {
+        match fs::symlink_metadata(&self.0) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
             Ok(found) if !found.is_file() => return Err(io::Error::other("it is no regular file")),
             Ok(_) => {}
         }
-        let bytes = crate::bounded::read_file(&self.result, MAX_RESULT_BYTES).unwrap_or_default();
+        let bytes = crate::bounded::read_file(&self.0, MAX_RESULT_BYTES).unwrap_or_default();
         if is_result(&bytes) {
             return Ok(());
         }
@@ -82,12 +56,17 @@ impl Offline {
         Err(io::Error::other(what))
     }
 
-    /// Writes the result of a failed job, and logs where it is.
-    pub(super) fn deliver(&self, result: &JobResult) {
-        match self.write(result) {
-            Ok(()) => info!("the result is in {}", self.result.display()),
-            Err(error) => error!("the result is not in its file: {error}"),
+    /// Shows and writes a result. Failures are logged; returns false after one.
+    pub(crate) fn deliver(&self, result: &JobResult) -> bool {
+        show(result);
+        let n_left_out = result.log_tail.len().saturating_sub(MAX_SHOWN_LINES);
+        for line in result.log_tail.iter().skip(n_left_out).filter(|_| result.code.is_some()) {
+            error!("coreos-installer: {line}");
         }
+        self.write(result)
+            .map(|()| info!("the result is in {}", self.0.display()))
+            .map_err(|error| error!("the result is not in its file: {error}"))
+            .is_ok()
     }
 
     /// Writes the whole result or, if that fails, nothing.
@@ -99,20 +78,19 @@ impl Offline {
             draft.write_all(&json)?;
             draft.as_file().sync_all()?;
             self.check_file()?;
-            draft.persist(&self.result)?;
+            draft.persist(&self.0)?;
             // The new name is on the disk once its directory is.
-            if let Some(directory) = self.result.parent().and_then(|dir| fs::File::open(dir).ok()) {
+            if let Some(directory) = self.0.parent().and_then(|dir| fs::File::open(dir).ok()) {
                 directory.sync_all().ok();
             }
-            checkpoint::update(|checkpoint| checkpoint.is_over = true);
             Ok(())
         };
-        write().map_err(|error: io::Error| format!("writing {}: {error}", self.result.display()))
+        write().map_err(|error: io::Error| format!("writing {}: {error}", self.0.display()))
     }
 
     /// The file that becomes the result, with the permissions that the umask leaves.
     fn draft(&self) -> io::Result<NamedTempFile> {
-        let directory = self.result.parent().filter(|directory| *directory != Path::new(""));
+        let directory = self.0.parent().filter(|directory| *directory != Path::new(""));
         tempfile::Builder::new()
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(directory.unwrap_or(Path::new(".")))
@@ -126,68 +104,8 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-impl Job<'_> {
-    /// Carries out the order of the configuration, or of an engine that has fetched it itself.
-    pub(super) fn carry_out_offline(&mut self, offline: &Offline) -> Ended {
-        self.receive(None);
-        let action = Action::Install.as_str();
-        self.request_id = Some(offline.request_id.clone());
-        self.events.set_request(Some(&offline.request_id));
-        self.open_events();
-        info!("order {} asks for {action}: {}", offline.request_id, offline.reason);
-        self.event(Stage::Instruction, State::Done, Some(action));
-        self.await_disks();
-        self.install(&offline.order)
-    }
-
-    /// Ends the job with an installed disk, without a VIM.
-    pub(super) fn end_offline(&mut self, offline: &Offline, result: JobResult) -> Ended {
-        show(&result);
-        let exit_status = match offline.write(&result) {
-            Ok(()) => {
-                info!("the result is in {}", offline.result.display());
-                self.leave(offline.after)
-            }
-            Err(error) => {
-                error!("{}, but the result is not in its file: {error}", result.message);
-                error!("what to do: reboot by hand; the disk is good");
-                ExitStatus::NotReported
-            }
-        };
-        Ended { exit_status, result: Some(Box::new(result)) }
-    }
-
-    /// Shows and writes the result of a failed job.
-    pub(super) fn deliver_failure(&self, offline: &Offline, result: &JobResult) {
-        show(result);
-        let n_left_out = result.log_tail.len().saturating_sub(MAX_SHOWN_LINES);
-        for line in result.log_tail.iter().skip(n_left_out) {
-            error!("coreos-installer: {line}");
-        }
-        // A dry run changes nothing, not even the result of an earlier run.
-        if !self.settings.is_dry_run {
-            offline.deliver(result);
-        }
-    }
-
-    fn leave(&mut self, after: After) -> ExitStatus {
-        match after {
-            After::Reboot => ExitStatus::Done,
-            After::Ordered => ExitStatus::Staying,
-            After::Stay => {
-                info!("staying up, as configured: boot the installed disk by hand");
-                ExitStatus::Staying
-            }
-            After::Poweroff => {
-                info!("powering off, as configured");
-                self.switch_off(ExitStatus::Staying, "the disk is installed and proved")
-            }
-        }
-    }
-}
-
 /// Shows a VIM's view of the result on the console.
-fn show(result: &JobResult) {
+pub(crate) fn show(result: &JobResult) {
     for warning in &result.warnings {
         warn!("{warning}");
     }

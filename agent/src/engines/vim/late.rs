@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 use probes::block::arrivals;
 use tracing::info;
 
-use super::sequence::Job;
+use super::engine::Vim;
+use crate::act::System;
 use crate::act::settle::{self, Watch};
-use crate::act::{System, can_be_written};
+use crate::job::Node;
 
 /// Interval at which a wait checks whether the disks have settled.
 const TICK: Duration = Duration::from_secs(1);
-/// Interval at which an install looks for a disk that has not appeared yet.
-const DISK_POLL: Duration = Duration::from_secs(2);
 /// A disk that comes and goes must not make the node report for ever.
 const MAX_REPORTS: u32 = 8;
 
@@ -72,61 +71,44 @@ fn disks(system: &System) -> Option<Disks> {
     Some(found.into_iter().map(|disk| (disk.name, disk.diskseq, disk.n_sectors)).collect())
 }
 
-impl Job<'_> {
+impl Vim<'_> {
     fn freshness(&mut self) -> Freshness {
-        let now = self.clock.now();
-        match self.late.check_disks(&self.settings.site.system, now) {
-            Freshness::Current if self.settings.listener.take_new_links() => {
+        let now = self.node.clock.now();
+        match self.late.check_disks(&self.node.settings.site.system, now) {
+            Freshness::Current if self.node.settings.listener.take_new_links() => {
                 Freshness::Outdated("links have come up")
             }
-            Freshness::Current if self.settings.listener.brings_links_up() => Freshness::Unsettled,
+            Freshness::Current if self.node.settings.listener.brings_links_up() => {
+                Freshness::Unsettled
+            }
             freshness => freshness,
         }
     }
 
     /// Sleeps for `wait`. Returns early, with the reason, once another report would differ from the last one.
     pub(super) fn sleep_until_outdated(&mut self, wait: Duration) -> Option<&'static str> {
-        let end = self.clock.now() + wait;
+        let end = self.node.clock.now() + wait;
         loop {
-            let rest = end.saturating_duration_since(self.clock.now());
-            if rest.is_zero() || self.stop.is_stopped() {
+            let rest = end.saturating_duration_since(self.node.clock.now());
+            if rest.is_zero() || self.node.stop.is_stopped() {
                 return None;
             }
             match self.freshness() {
                 Freshness::Outdated(why) => return Some(why),
-                Freshness::Unsettled => self.clock.sleep(rest.min(TICK), &self.stop),
-                Freshness::Current => self.clock.sleep(rest, &self.stop),
+                Freshness::Unsettled => self.node.clock.sleep(rest.min(TICK), &self.node.stop),
+                Freshness::Current => self.node.clock.sleep(rest, &self.node.stop),
             }
         }
     }
 
-    /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns true if
-    /// the VIM should get another report before.
+    /// Waits until an install can choose a disk. Returns true if the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
         self.withdraw_load();
-        let system = &self.settings.site.system;
-        self.warnings.extend(settle::wait(system, self.clock.as_ref(), &self.stop));
-        let since = self.clock.now();
-        let mut is_reported = false;
-        while !self.stop.is_stopped() {
-            let waited = self.clock.now().saturating_duration_since(since);
-            let rest = self.settings.wait_for_disk.saturating_sub(waited);
-            let found = if rest.is_zero() { None } else { system.disks().ok().flatten() };
-            let Some(found) = found.filter(|disks| !disks.iter().any(can_be_written)) else {
-                break;
-            };
-            if !is_reported {
-                let (n, rest_s) = (found.len(), rest.as_secs());
-                info!(
-                    "no disk can be written yet (disks found: {n}); waiting for at most {rest_s} s"
-                );
-                is_reported = true;
-            }
-            self.clock.sleep(DISK_POLL.min(rest), &self.stop);
-        }
-        let is_outdated = self.settings.offline.is_none()
-            && !self.stop.is_stopped()
-            && self.late.has_other_disks(system);
+        let Node { settings, clock, stop, .. } = &self.node;
+        let system = &settings.site.system;
+        let warning = settle::until_writable(system, settings.wait_for_disk, clock.as_ref(), stop);
+        let is_outdated = !stop.is_stopped() && self.late.has_other_disks(system);
+        self.node.warnings.extend(warning);
         if is_outdated {
             info!("the disks have changed since the report; reporting again before the install");
             self.late.n_reports += 1;

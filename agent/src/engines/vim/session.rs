@@ -1,0 +1,231 @@
+//! From the report to the instruction, and the work of each action.
+
+use std::sync::Arc;
+
+use compare::expectation::Expectations;
+use formats::digest;
+use tracing::{error, info, warn};
+
+use super::client::Answer;
+use super::engine::{Step, Vim};
+use super::waiting::advice;
+use crate::act::{Code, Failure, IgnitionSource, Order, Stage, State};
+use crate::api::{Action, Instruction, parse_instruction};
+use crate::clean;
+use crate::exit_status::ExitStatus;
+use crate::http::retry::RetryAfter;
+use crate::job::Node;
+use crate::job::node::unread;
+use crate::job::watch::record_stage;
+use crate::secret::redact;
+
+/// Time to wait if the action `wait` does not specify it.
+const DEFAULT_WAIT_S: u64 = 30;
+/// The longest reason that is shown, in characters.
+const MAX_REASON_CHARS: usize = 300;
+
+impl Vim<'_> {
+    /// Reads the hardware, posts the report and returns the VIM's response.
+    pub(super) fn inspect(&mut self) -> Result<Answer, ExitStatus> {
+        self.collect()?;
+        self.report()
+    }
+
+    fn collect(&mut self) -> Result<(), ExitStatus> {
+        self.event(Stage::Collect, State::Started, None);
+        info!("reading the machine's hardware");
+        self.late.remember(&self.node.settings.site.system);
+        // Links that are up already will be in this report.
+        self.node.settings.listener.take_new_links();
+        let collected = (self.collect.0)().map_err(|error| unread(&error))?;
+        self.end_load_of_report();
+        self.node.update(collected);
+        self.event(Stage::Collect, State::Done, None);
+        Ok(())
+    }
+
+    /// Posts the report and returns the VIM's response.
+    fn report(&mut self) -> Result<Answer, ExitStatus> {
+        self.event(Stage::Report, State::Started, None);
+        self.node.console.waits_for(&self.vim("the report to be accepted by"), &self.node.id);
+        self.has_just_reported = true;
+        // A new report replaces the old one and what supplemented it.
+        self.supplemented = None;
+        match self.client.post_report(&self.node.collected.report) {
+            Ok(answer) => {
+                info!("report posted for node {}", self.node.id);
+                self.event(Stage::Report, State::Done, None);
+                self.event(Stage::Instruction, State::Started, None);
+                Ok(answer)
+            }
+            Err(gave_up) => {
+                error!(
+                    "{}: the report could not be posted: {gave_up}; nothing was installed",
+                    Code::NoReport
+                );
+                error!("what to do: {}", advice(&gave_up));
+                Err(ExitStatus::NotReported)
+            }
+        }
+    }
+
+    /// Acts on a response.
+    pub(super) fn follow(&mut self, answer: Answer) -> Step {
+        let has_just_reported = std::mem::take(&mut self.has_just_reported);
+        if let Answer::Instruction(bytes) | Answer::Ignition(bytes) = &answer {
+            self.post_earlier_result();
+            if let Some(refused) = self.refused_before(&digest::sha256(bytes)) {
+                return self.ask_again(&refused);
+            }
+        }
+        match answer {
+            Answer::NotYet { node_id, wait, location } => {
+                self.accept_id(node_id.as_deref(), has_just_reported);
+                self.open_events();
+                self.post_earlier_result();
+                self.supplement();
+                // The 202 that accepts a report says nothing about a load: some VIMs accept every report with one.
+                if !has_just_reported && self.withdraw_load() {
+                    return Step::Inspect;
+                }
+                self.node.console.waits_for(&self.vim("an instruction from"), &self.node.id);
+                self.wait_and_ask(wait, "asking again", location.as_ref())
+            }
+            Answer::NotKnown(failed) => self.report_again(&failed),
+            Answer::Ignition(bytes) => {
+                self.receive(&bytes);
+                if self.await_disks() {
+                    return Step::Inspect;
+                }
+                self.bare_ignition(bytes)
+            }
+            Answer::Instruction(bytes) => {
+                self.receive(&bytes);
+                match parse_instruction(&bytes) {
+                    Ok(instruction) => self.carry_out(instruction, has_just_reported),
+                    Err(refusal) => {
+                        self.node.request_id = refusal.request_id;
+                        self.events.set_request(self.node.request_id.as_deref());
+                        self.on_refusal = refusal.on_refusal;
+                        let failure = Failure::new(refusal.code, refusal.message)
+                            .advise("correct the VIM's response; it must conform to VIM API v1");
+                        self.refuse_instruction(failure)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The VIM's address after `what`, for the console.
+    pub(super) fn vim(&self, what: &str) -> String {
+        format!("{what} {}", redact(self.settings.server.url.as_deref().unwrap_or_default()))
+    }
+
+    /// An instruction arrived.
+    fn receive(&mut self, bytes: &[u8]) {
+        self.supplement();
+        self.node.begin(None, Some(bytes));
+        self.events.set_request(None);
+        self.is_bare = false;
+        self.on_refusal = None;
+        self.last_result = None;
+    }
+
+    fn bare_ignition(&mut self, bytes: Vec<u8>) -> Step {
+        self.open_events();
+        self.is_bare = true;
+        info!("instruction: a bare Ignition config, to be installed on the only disk");
+        match String::from_utf8(bytes) {
+            Ok(text) => Step::Act(Box::new(Order {
+                ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
+                ..Order::default()
+            })),
+            Err(_) => self.refuse_instruction(Failure::new(
+                Code::IgnitionInvalid,
+                "the Ignition config contains bytes that are not UTF-8",
+            )),
+        }
+    }
+
+    fn carry_out(&mut self, instruction: Instruction, has_just_reported: bool) -> Step {
+        self.node.request_id = Some(instruction.request_id.clone());
+        self.events.set_request(Some(&instruction.request_id));
+        self.open_events();
+        self.on_refusal = instruction.on_refusal;
+        if let Some(node_id) = instruction.node_id.filter(|id| *id != self.node.id) {
+            return self.refuse_instruction(of_another_node(&node_id, &self.node.id));
+        }
+        let reason = clean::text(&instruction.reason.unwrap_or_default(), MAX_REASON_CHARS);
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let (action, request_id) = (instruction.action.as_str(), &instruction.request_id);
+        info!("instruction {request_id} asks for {action}{because}");
+        self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
+        // The parser has refused expectations that mean nothing.
+        let expectations = instruction.expect.as_ref();
+        self.node.expectations =
+            expectations.and_then(|keys| Expectations::parse_keys(keys).ok()).map(Arc::new);
+        let asked = instruction.retry_after_s.map(RetryAfter::seconds);
+        match (instruction.action, instruction.install) {
+            (Action::Install, Some(_)) if self.needs_report() => Step::Inspect,
+            (Action::Install, Some(install)) => Step::Act(Box::new(Order::from(install))),
+            (Action::Wait, _) => {
+                self.again.reset();
+                let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
+                let wait = RetryAfter::poll(Some(asked), self.node.clock.as_ref());
+                let Some(wait) = self.load(instruction.load_s, wait, has_just_reported) else {
+                    return Step::Inspect;
+                };
+                self.node.console.waits_for(&self.vim("another instruction from"), &self.node.id);
+                self.wait_and_ask(wait, "asking again", None)
+            }
+            (Action::Reinspect, _) => self.reinspect(asked),
+            (Action::Reboot, _) => Step::End(self.reboot()),
+            (Action::Poweroff, _) => Step::End(self.power_off()),
+            (Action::Stop, _) => {
+                warn!(
+                    "stopping as the VIM asks{because}; nothing was installed, no disk was touched"
+                );
+                self.event(Stage::Result, State::Done, Some("stopped as the VIM asks"));
+                Step::End(ExitStatus::Untouched)
+            }
+            (Action::Reignite, _) => {
+                let message = "this version of the agent cannot carry out reignite";
+                let failure = Failure::new(Code::ActionUnsupported, message)
+                    .advise("use install instead, with save_partlabel for partitions to keep");
+                self.refuse_instruction(failure)
+            }
+            // parse_instruction refuses this; the type allows it.
+            (Action::Install, None) => {
+                let message = "the instruction's action is install, but it has no install";
+                self.refuse_instruction(Failure::new(Code::InstructionInvalid, message))
+            }
+        }
+    }
+
+    /// Starts posting events: the VIM has the report, and its id for the node is known.
+    pub(super) fn open_events(&mut self) {
+        self.node.make_known();
+        if self.posts() {
+            self.events.open(&self.node.id);
+        }
+    }
+
+    /// True if the VIM is informed of the job's progress.
+    pub(super) fn posts(&self) -> bool {
+        !self.node.settings.is_dry_run
+    }
+
+    pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
+        let Node { request_id, request_digest, .. } = &self.node;
+        record_stage(stage, request_id.as_ref(), request_digest.as_ref());
+        self.events.push(stage, how, None, message);
+    }
+}
+
+/// The failure of an instruction for another node.
+fn of_another_node(node_id: &str, own: &str) -> Failure {
+    let message = format!("the instruction is for node {node_id}, but this node is {own}");
+    Failure::new(Code::NodeWrong, message).advise(
+        "correct node_id; another id for a node is given in the 202 that accepts its report",
+    )
+}

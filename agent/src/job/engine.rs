@@ -1,0 +1,122 @@
+//! An engine: the way of one fleet to order installs and to learn how they end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::node::Node;
+use crate::act::say::Words;
+use crate::act::{DiskIdentity, Failure, Order, Outcome, Site, Stage, State};
+use crate::exit_status::ExitStatus;
+use crate::http::Client;
+use crate::signals::Stop;
+
+/// The next action of an engine.
+#[derive(Debug)]
+pub enum Next {
+    /// Carry out an order.
+    Act(Box<Task>),
+    /// End the program.
+    End(ExitStatus),
+}
+
+/// The function of a [`Prepare`].
+type Complete = dyn FnOnce(&mut Order) -> Result<(), Failure> + Send;
+
+/// Completes an order on the thread of the install, because it may have to fetch something.
+pub struct Prepare(pub Box<Complete>);
+
+impl fmt::Debug for Prepare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepare")
+    }
+}
+
+/// Reads the hardware in the form that an engine needs; again whenever its fleet asks for it.
+pub struct Survey<'a, T>(pub &'a mut dyn FnMut() -> T);
+
+impl<T> fmt::Debug for Survey<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Survey")
+    }
+}
+
+/// An order, with everything that applies to it alone.
+#[derive(Debug)]
+pub struct Task {
+    /// The order.
+    pub order: Order,
+    /// Completes it.
+    pub prepare: Option<Prepare>,
+    /// The live system, and the policy of the node for this order.
+    pub site: Site,
+    /// Fetches the Ignition config and the image.
+    pub client: Arc<Client>,
+    /// Interrupts the install.
+    pub stop: Stop,
+    /// True if the engine has already waited until no more disks appear.
+    pub are_disks_settled: bool,
+}
+
+/// An event of an install.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The stage.
+    pub stage: Stage,
+    /// Its start, progress or end.
+    pub state: State,
+    /// Share of the stage that is done.
+    pub percent: Option<u8>,
+    /// Description, e.g. a line of the program that writes.
+    pub message: Option<String>,
+}
+
+/// An install that ended with the process that carried it out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crash {
+    /// Id of the node; empty before it was known.
+    pub node_id: String,
+    /// Name of the order.
+    pub request_id: Option<String>,
+    /// Digest of the bytes of the order.
+    pub request_digest: Option<String>,
+    /// Start of the job: RFC 3339, UTC; empty before the hardware was read.
+    pub started_at: String,
+    /// The disk that was chosen.
+    pub disk: Option<DiskIdentity>,
+    /// The outcome, as far as the crashed process recorded it.
+    pub outcome: Outcome,
+}
+
+/// The action after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterCrash {
+    /// End the program. `None` stands for the exit status that the state of the disk implies.
+    End(Option<ExitStatus>),
+    /// Start the process again.
+    Restart,
+}
+
+/// A source of orders.
+///
+/// [`super::run`] asks for the next order, carries it out on a thread of its own, and gives the engine its outcome, until
+/// the engine ends the program.
+pub trait Engine {
+    /// Waits for the next order.
+    fn next(&mut self) -> Next;
+
+    /// Learns how the install goes on: its events since the last call. Called at least four times a second while an order
+    /// is carried out, so that the engine can also serve its fleet meanwhile.
+    fn progress(&mut self, events: Vec<Event>);
+
+    /// Passes on how the order ended. Returns the exit status if the program is to end.
+    fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus>;
+
+    /// Reports a crash. It is called in the parent of the crashed process, on an engine that has done nothing else.
+    fn crashed(&mut self, crash: &Crash) -> AfterCrash;
+
+    /// The fleet's word for every term.
+    fn term(&self) -> Words;
+
+    /// The machine.
+    fn node(&mut self) -> &mut Node;
+}

@@ -1,0 +1,340 @@
+//! The machine of a job, as every engine sees it: its hardware, the order that it carries out, and its console.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use compare::expectation::Expectations;
+use formats::digest;
+use formats::time::rfc3339;
+use probes::block::Disk;
+use probes::faults::Fault;
+use tracing::{error, info, warn};
+
+use super::banner::Display;
+use super::console::Console;
+use super::findings::Known;
+use super::listener::Listener;
+use super::load::WaitingLoad;
+use super::power::{POWEROFF_LIMIT, run_until_stopped};
+use super::qr::Ending;
+use crate::act::readable::Unreadable;
+use crate::act::say::Words;
+use crate::act::seen::Seen;
+use crate::act::{Code, DiskState, Failure, Outcome, Site, Stage, blocking, describe};
+use crate::api::{Finding, is_node_id};
+use crate::clock::Clock;
+use crate::exit_status::ExitStatus;
+use crate::http::Client;
+use crate::qr::Summary;
+use crate::signals::Stop;
+use crate::{checkpoint, uuid};
+
+/// Settings of a job that do not depend on its engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The live system, and the policy of the node.
+    pub site: Site,
+    /// True to stop before anything is changed; then nothing is posted but the report.
+    pub is_dry_run: bool,
+    /// The terminal on which a blocked node names the faulty part in large letters.
+    pub screen: Option<PathBuf>,
+    /// True if a blocked node, or one whose install has failed, also shows the reason there as a QR code.
+    pub shows_qr: bool,
+    /// Time for which an install waits for a disk that can be written.
+    pub wait_for_disk: Duration,
+    /// Time for which to try to report a failed install.
+    pub failure_limit: Duration,
+    /// Brings up links and listens for LLDP neighbours while the job goes on; one that was not started finds none.
+    pub listener: Listener,
+    /// The load that a VIM allows while the node waits; reading the hardware ends it.
+    pub load: WaitingLoad,
+    /// Program and arguments that power the machine off.
+    pub poweroff: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            site: Site::default(),
+            is_dry_run: false,
+            screen: None,
+            shows_qr: false,
+            wait_for_disk: Duration::ZERO,
+            failure_limit: Duration::from_mins(2),
+            listener: Listener::default(),
+            load: WaitingLoad::default(),
+            poweroff: vec!["systemctl".into(), "poweroff".into()],
+        }
+    }
+}
+
+/// The collected hardware, as the job needs it.
+#[derive(Debug, Clone, Default)]
+pub struct Collected {
+    /// The whole report as JSON; these bytes are posted.
+    pub report: Vec<u8>,
+    /// The node id in the report.
+    pub node_id: String,
+    /// Every disk, in the order of the report.
+    pub disks: Vec<Disk>,
+    /// The faults of the machine.
+    pub findings: Vec<Finding>,
+    /// The findings joined into faults.
+    pub faults: Vec<Fault>,
+    /// Vendor, product and serial number, as far as they are known; `None` until the hardware is read.
+    pub machine: Option<String>,
+    /// Items that could not be read, as collector, a blank and path.
+    pub unread: Vec<String>,
+}
+
+/// A node whose findings prevent the install.
+#[derive(Debug, Default)]
+pub(crate) struct Blocked {
+    /// The text on the console meanwhile.
+    pub(super) banner: Option<String>,
+    /// The content of its QR code, if one is shown.
+    pub(crate) summary: Option<Summary>,
+    /// Number of waits since the refusal.
+    pub(crate) n_waits: u32,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stop: Stop,
+    /// Its id: that of the report, unless the fleet gives it another one.
+    pub(crate) id: String,
+    pub(crate) started_at: SystemTime,
+    /// Name of the order that is carried out.
+    pub(crate) request_id: Option<String>,
+    /// Digest of the bytes of that order.
+    pub(crate) request_digest: Option<String>,
+    pub(crate) collected: Collected,
+    pub(crate) expectations: Option<Arc<Expectations>>,
+    /// The warnings for the next result.
+    pub(crate) warnings: Vec<String>,
+    /// Its state when the order was refused, if another look may differ.
+    pub(crate) seen: Option<Seen>,
+    pub(crate) console: Console,
+    pub(crate) blocked: Blocked,
+    display: Display,
+    /// The client that fetches for the order. The clock of its server is compared with this machine's.
+    pub(crate) client: Option<Arc<Client>>,
+    /// Set if the disk that the order leads to cannot be read.
+    sampled: Option<Unreadable>,
+    /// How the last order ended, if it failed.
+    ending: Option<Ending>,
+}
+
+impl Node {
+    /// A machine that was not read yet.
+    #[must_use]
+    pub fn new(settings: Settings, clock: Arc<dyn Clock>, stop: Stop) -> Self {
+        // After a signal no answer of the kernel is waited for any longer.
+        let system = settings.site.system.until(&stop);
+        let settings = Settings { site: Site { system, ..settings.site.clone() }, ..settings };
+        Self {
+            settings,
+            started_at: clock.time_of_day(),
+            clock,
+            stop,
+            id: String::new(),
+            request_id: None,
+            request_digest: None,
+            collected: Collected::default(),
+            expectations: None,
+            warnings: Vec::new(),
+            seen: None,
+            console: Console::default(),
+            blocked: Blocked::default(),
+            display: Display::default(),
+            client: None,
+            sampled: None,
+            ending: None,
+        }
+    }
+
+    /// Takes over what was read of the hardware. Faults stay known whose source could not be read this time.
+    pub(crate) fn update(&mut self, mut collected: Collected) {
+        collected.keep_unread(&self.collected);
+        self.collected = collected;
+        // Its cable may be in its place now.
+        let sampled = self.sampled.take();
+        self.sampled = sampled.and_then(|sampled| sampled.again(&self.settings.site.system));
+        if self.id.is_empty() || !is_node_id(&self.id) {
+            self.id.clone_from(&self.collected.node_id);
+        }
+        if !is_node_id(&self.id) {
+            warn!("the node id {} cannot be used in a URL path; using a random one", self.id);
+            self.id = format!("boot-{}", uuid::random());
+        }
+    }
+
+    /// Begins an order; its digest is that of `bytes`.
+    pub(crate) fn begin(&mut self, request_id: Option<&str>, bytes: Option<&[u8]>) {
+        self.console.works();
+        checkpoint::update(|checkpoint| {
+            // A process may carry out several orders.
+            checkpoint.is_over = false;
+            (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
+            checkpoint.taken_down.clear();
+            checkpoint.erased.clear();
+        });
+        self.seen = None;
+        self.blocked = Blocked::default();
+        self.sampled = None;
+        self.ending = None;
+        self.expectations = None;
+        self.request_id = request_id.map(str::to_owned);
+        self.request_digest = bytes.map(digest::sha256);
+    }
+
+    /// Makes the node known to the parent process, which reports a crash under its id.
+    pub(crate) fn make_known(&self) {
+        checkpoint::update(|checkpoint| {
+            checkpoint.node_id.clone_from(&self.id);
+            checkpoint.started_at = rfc3339(self.started_at);
+        });
+    }
+
+    /// The facts from which the findings follow.
+    pub(super) fn known(&self) -> Known {
+        Known {
+            collected: self.collected.clone(),
+            expectations: self.expectations.clone(),
+            load: self.settings.load.clone(),
+            client: self.client.clone(),
+        }
+    }
+
+    /// Lists the faults of the machine and its deviations from the expectations; the worst first.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        self.known().findings(self.sampled.as_ref())
+    }
+
+    /// Takes over what an install found out, and names the faulty part on the console if a fault prevented it.
+    pub(super) fn learn(&mut self, outcome: &mut Outcome) {
+        self.warnings.append(&mut outcome.warnings);
+        self.sampled = outcome.unreadable.take();
+        if outcome.failure.is_none() {
+            return;
+        }
+        self.seen = outcome.seen.take();
+        if !outcome.blocking.is_empty() {
+            let blocking: Vec<_> = outcome.blocking.iter().collect();
+            self.blocked.banner = Some(super::banner::text(&blocking, &self.id));
+            self.blocked.summary = self.summary_of_blocked(&blocking);
+            // The code follows the lines that would push it off the screen.
+            self.show_banner(None);
+        }
+    }
+
+    /// Logs how an order ended that failed. Returns code and message.
+    pub(crate) fn log_failure(&mut self, outcome: &Outcome, words: Words) -> String {
+        let Some(failure) = &outcome.failure else { return String::new() };
+        let said = format!("{}: {}", failure.code, failure.message.in_words(words));
+        error!("{} failed with {said}", outcome.stage.as_str());
+        let disk = match outcome.state {
+            DiskState::Untouched if !outcome.taken_down.is_empty() => {
+                "the disk was not written, but what was active on it was taken down"
+            }
+            DiskState::Untouched => "no disk was touched",
+            DiskState::HalfWritten => "the disk may be half written and does not boot",
+            DiskState::Written => "the disk was written, but it is not proved",
+            DiskState::Installed => "the disk is installed and proved",
+            DiskState::Erased => "the disk was written and its partition table erased",
+        };
+        let advice = failure.advice.as_ref().map(|advice| advice.in_words(words));
+        let advice = advice.as_deref().unwrap_or("see the message above");
+        error!("{disk}, no reboot; what to do: {advice}");
+        self.ending = Ending::new(outcome.state, failure, words);
+        said
+    }
+
+    /// Describes a dry run that would write.
+    pub(crate) fn log_dry_run(&self, outcome: &Outcome) {
+        // They would be in the result, which a dry run does not post.
+        for warning in &self.warnings {
+            warn!("{warning}");
+        }
+        let disk = outcome.disk.as_deref().map(describe).unwrap_or_default();
+        info!("dry run: {disk} would be written now; nothing was changed");
+    }
+
+    /// Names the faulty part on the console.
+    pub(crate) fn show_banner(&mut self, summary: Option<Summary>) {
+        if let (Some(text), Some(screen)) = (&self.blocked.banner, &self.settings.screen)
+            && !self.settings.is_dry_run
+        {
+            self.display.show(text.clone(), summary, screen.clone());
+        }
+    }
+
+    /// Shows on the console why the job has ended, unless that was intended.
+    pub(super) fn show_end(&mut self, exit_status: ExitStatus) {
+        if self.stop.is_stopped() {
+            return;
+        }
+        // That of a blocked node is set by the refusal, and replaced when the next order arrives.
+        let summary = self.blocked.summary.clone().or_else(|| self.summary_of_end(exit_status));
+        let (Some(summary), Some(screen)) = (summary, self.settings.screen.clone()) else { return };
+        let letters = self.blocked.banner.clone().unwrap_or_default();
+        self.display.show_last(letters, summary, screen);
+    }
+
+    fn summary_of_end(&self, exit_status: ExitStatus) -> Option<Summary> {
+        if let Some(ending) = &self.ending {
+            return self.summary(&ending.what, &ending.reason, &[]);
+        }
+        if exit_status != ExitStatus::NotReported {
+            return None;
+        }
+        let is_read = self.collected.machine.is_some();
+        let reason = (!is_read).then(|| "the hardware could not be read".to_owned());
+        let reason: Vec<String> = reason.into_iter().collect();
+        self.summary(&format!("install failed: {}", Code::NoReport), &reason, &[])
+    }
+
+    /// True if the node differs from its state when an install was refused. If its disks cannot be read now, it does
+    /// not.
+    pub(crate) fn has_changed_since(&self, seen: &Seen) -> bool {
+        let disks = match self.settings.site.system.disks() {
+            Ok(disks) => disks,
+            Err(why) => {
+                warn!("collecting the facts of the disks again: {why}");
+                return false;
+            }
+        };
+        let disks: &[Disk] = disks.as_deref().unwrap_or(&self.collected.disks);
+        let found: Vec<String> = self.findings().iter().map(blocking::key).collect();
+        let is_repaired = seen.blocking.iter().any(|key| !found.contains(key));
+        let now = Seen::of(disks, &self.settings.site);
+        is_repaired || Seen { blocking: seen.blocking.clone(), ..now } != *seen
+    }
+
+    /// Asks systemd to power off and waits for it to end this program. If the machine stays on, returns `otherwise`;
+    /// `disk` is the state of the disk for the advice.
+    pub(crate) fn switch_off(&mut self, otherwise: ExitStatus, disk: &str) -> ExitStatus {
+        let (command, clock) = (&self.settings.poweroff, self.clock.as_ref());
+        match run_until_stopped(command, POWEROFF_LIMIT, clock, &self.stop) {
+            Ok(()) => return ExitStatus::Done,
+            Err(why) => error!("{why}"),
+        }
+        error!("what to do: power the machine off by hand; {disk}");
+        otherwise
+    }
+}
+
+/// Logs that the hardware could not be read, and returns the exit status.
+pub(crate) fn unread(why: &anyhow::Error) -> ExitStatus {
+    error!("{}: {why:#}; nothing was reported, nothing was installed", Code::NoReport);
+    ExitStatus::NotReported
+}
+
+/// The failure of an order before anything was done.
+pub(crate) fn refused(failure: Failure) -> Outcome {
+    Outcome { stage: Stage::Instruction, failure: Some(failure), ..Outcome::default() }
+}
