@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,55 @@ const MAX_PANIC_CHARS: usize = 500;
 /// Largest file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The file and what it holds, in a process that has a parent which reads it.
-static CURRENT: Mutex<Option<(File, Checkpoint)>> = Mutex::new(None);
+/// The memory in which the hook of panics records the message.
+static OF_PANICS: OnceLock<CrashMemory> = OnceLock::new();
+
+/// The file of this process, if a parent process reads it.
+#[derive(Debug, Clone, Default)]
+pub struct CrashMemory(Option<Arc<Mutex<Open>>>);
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    checkpoint: Checkpoint,
+}
+
+impl Open {
+    /// A longer text before it ends after the line end, where the reader stops.
+    fn write(&self) {
+        if let Ok(mut line) = serde_json::to_vec(&self.checkpoint) {
+            line.push(b'\n');
+            self.file.write_all_at(&line, 0).ok();
+        }
+    }
+}
+
+impl CrashMemory {
+    /// From now on changes are written to the file, which contains a first line at once: the parent then knows that this
+    /// process has begun and catches signals. The message of a panic is recorded in the first one that is opened.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.write_all_at(b"{}\n", 0)?;
+        let memory = Open { file, checkpoint: Checkpoint::default() };
+        let memory = Self(Some(Arc::new(Mutex::new(memory))));
+        OF_PANICS.set(memory.clone()).ok();
+        Ok(memory)
+    }
+
+    /// Changes what the file holds. Without a file nothing happens.
+    pub fn update(&self, change: impl FnOnce(&mut Checkpoint)) {
+        let Some(memory) = &self.0 else { return };
+        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = memory.checkpoint.clone();
+        change(&mut memory.checkpoint);
+        if memory.checkpoint != before {
+            memory.write();
+        }
+    }
+}
 
 /// What the parent needs to post a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,43 +120,12 @@ pub fn create() -> std::io::Result<PathBuf> {
     Err(last)
 }
 
-/// From now on changes are written to the file, which contains a first line at once: the parent then knows that this
-/// process has begun and catches signals.
-///
-/// # Errors
-/// The file cannot be opened.
-pub fn open(path: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.write_all_at(b"{}\n", 0)?;
-    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, Checkpoint::default()));
-    Ok(())
-}
-
-/// Changes what the file holds. Without a file nothing happens.
-pub fn update(change: impl FnOnce(&mut Checkpoint)) {
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((file, checkpoint)) = current.as_mut() else { return };
-    let before = checkpoint.clone();
-    change(checkpoint);
-    if *checkpoint == before {
-        return;
-    }
-    // A longer text before it ends after the line end, where the reader stops.
-    if let Ok(mut line) = serde_json::to_vec(checkpoint) {
-        line.push(b'\n');
-        file.write_all_at(&line, 0).ok();
-    }
-}
-
-/// Keeps the message of a panic. It may come from any thread, even from one inside [`update`].
+/// Keeps the message of a panic. It may come from any thread, even from one inside [`CrashMemory::update`].
 pub fn record_panic(message: &str) {
-    let Ok(mut current) = CURRENT.try_lock() else { return };
-    let Some((file, checkpoint)) = current.as_mut() else { return };
-    checkpoint.panic = Some(message.chars().take(MAX_PANIC_CHARS).collect());
-    if let Ok(mut line) = serde_json::to_vec(checkpoint) {
-        line.push(b'\n');
-        file.write_all_at(&line, 0).ok();
-    }
+    let Some(memory) = OF_PANICS.get().and_then(|memory| memory.0.as_ref()) else { return };
+    let Ok(mut memory) = memory.try_lock() else { return };
+    memory.checkpoint.panic = Some(message.chars().take(MAX_PANIC_CHARS).collect());
+    memory.write();
 }
 
 /// Reads the file; `None` if the process wrote nothing.
@@ -128,9 +144,9 @@ mod tests {
     fn shorter_text_replaces_a_longer_one() {
         let path = create().unwrap();
         assert_eq!(read(&path), None);
-        open(&path).unwrap();
-        update(|checkpoint| checkpoint.node_id = "a-long-name-of-a-node".into());
-        update(|checkpoint| checkpoint.node_id = "short".into());
+        let memory = CrashMemory::open(&path).unwrap();
+        memory.update(|checkpoint| checkpoint.node_id = "a-long-name-of-a-node".into());
+        memory.update(|checkpoint| checkpoint.node_id = "short".into());
         record_panic("out of cheese");
         let found = read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -138,6 +154,5 @@ mod tests {
             (found.node_id.as_str(), found.panic.as_deref()),
             ("short", Some("out of cheese"))
         );
-        *CURRENT.lock().unwrap() = None;
     }
 }

@@ -272,6 +272,11 @@ fn agent_process() {
     let mut survey =
         || Ok(Surveyed { collected: collected.clone(), document: document(&text("mac")) });
     let node = machine.node(Arc::new(RealClock));
-    let status = job::run(&mut Ironic::new(settings, node, Survey(&mut survey)).unwrap());
+    let stop = machine.stop.clone();
+    let mut engine = Ironic::new(settings, node, Survey(&mut survey)).unwrap();
+    if supervise::is_child() {
+        assert_eq!(supervise::supervise(&mut engine, &stop), None);
+    }
+    let status = job::run(&mut engine);
     println!("the agent ends with {status:?}");
 }

@@ -536,7 +536,10 @@ fn agent_process() {
         return;
     }
     println!("{FOLDER}{}", world.machine.root.display());
-    world.with_engine(Arc::new(RealClock), |engine| job::run(engine));
+    world.with_engine(Arc::new(RealClock), |engine| {
+        assert_eq!(supervise::supervise(engine, &stop), None);
+        job::run(engine)
+    });
 }
 
 /// What the service learns if the process that installs is killed when it sends its first request that `is_last`

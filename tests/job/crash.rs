@@ -187,7 +187,6 @@ fn node_in_processes_of_its_own() {
     let Some(file) = std::env::var_os(NODE).map(PathBuf::from) else { return };
     let task: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
-    let is_child = supervise::is_child();
     let mut machine = Machine::new(&text("vim"));
     machine.stop = stop_on_signals();
     let settings = vim::Settings {
@@ -198,13 +197,12 @@ fn node_in_processes_of_its_own() {
     let mut collect = || Ok(collected.clone());
     let node = machine.node(Arc::new(RealClock));
     let mut engine = Vim::new(settings, node, Survey(&mut collect)).unwrap();
-    let status = if is_child {
+    if supervise::is_child() {
         machine.installer("0.27.0", &text("installer"));
         fs::write(file.with_extension("root"), machine.root.to_str().unwrap()).unwrap();
-        job::run(&mut engine)
-    } else {
-        supervise::supervise(&mut engine, &machine.stop).unwrap()
-    };
+    }
+    let status = supervise::supervise(&mut engine, &machine.stop);
+    let status = status.unwrap_or_else(|| job::run(&mut engine));
     drop(machine);
     std::process::exit(status.code().into());
 }

@@ -12,7 +12,6 @@ use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
 use crate::api::OnRefusal;
-use crate::checkpoint;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::engines::assisted::{self, Assisted};
@@ -50,9 +49,7 @@ pub(super) fn install(
     let node = Node::new(node_settings(options), Arc::new(RealClock), stop.clone());
     let mut collect = collector(options, &node, expectations, stop.clone());
     let ended = with_engine(options, offline, node, &mut collect, &mut |engine| {
-        if !supervise::is_child()
-            && let Some(status) = supervise::supervise(engine, &stop)
-        {
+        if let Some(status) = supervise::supervise(engine, &stop) {
             return status;
         }
         let ended = job::run(engine);
@@ -60,7 +57,7 @@ pub(super) fn install(
         restore_all();
         let status = exit_status(ended, options.dry_run && !is_typed);
         // A disk that hangs can keep this process from ending; its parent does not wait for that.
-        checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
+        engine.node().memory.update(|checkpoint| checkpoint.exit_status = Some(status.code()));
         status
     });
     ended.unwrap_or_else(|error| {

@@ -20,7 +20,7 @@ pub(crate) mod node;
 pub(crate) mod power;
 mod qr;
 pub mod supervise;
-pub(crate) mod watch;
+mod watch;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -32,7 +32,7 @@ use tracing::error;
 use self::watch::Watcher;
 use crate::act::install::Act;
 use crate::act::settle;
-use crate::act::{Code, Failure, Outcome, Site};
+use crate::act::{Code, Failure, Outcome, Site, Stage};
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
 
@@ -79,9 +79,11 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     let known = node.known();
     let (clock, settings) = (node.clock.clone(), node.settings.clone());
     let (sender, events) = channel();
-    let (request_id, request_digest) = (node.request_id.clone(), node.request_digest.clone());
+    node.record(Stage::Instruction);
+    let watch = Watcher { events: sender, memory: node.memory.clone() };
     let act = move || {
-        let watch = Watcher { events: sender, request_id, request_digest };
+        // It belongs to this thread, whose end closes the channel.
+        let watch = watch;
         let Task { mut order, prepare, site, client, stop, are_disks_settled } = task;
         let site = Site { system: site.system.until(&stop), ..site };
         if let Some(Err(failure)) = prepare.map(|Prepare(complete)| complete(&mut order)) {

@@ -23,12 +23,13 @@ use crate::act::say::Words;
 use crate::act::seen::Seen;
 use crate::act::{Code, DiskState, Failure, Outcome, Site, Stage, blocking, describe};
 use crate::api::{Finding, is_node_id};
+use crate::checkpoint::CrashMemory;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
 use crate::qr::Summary;
 use crate::signals::Stop;
-use crate::{checkpoint, uuid};
+use crate::uuid;
 
 /// Settings of a job that do not depend on its engine.
 #[derive(Debug, Clone)]
@@ -119,6 +120,8 @@ pub struct Node {
     /// Its state when the order was refused, if another look may differ.
     pub(crate) seen: Option<Seen>,
     pub(crate) console: Console,
+    /// Outlives this process.
+    pub(crate) memory: CrashMemory,
     pub(crate) blocked: Blocked,
     display: Display,
     /// The client that fetches for the order. The clock of its server is compared with this machine's.
@@ -149,6 +152,7 @@ impl Node {
             warnings: Vec::new(),
             seen: None,
             console: Console::default(),
+            memory: CrashMemory::default(),
             blocked: Blocked::default(),
             display: Display::default(),
             client: None,
@@ -176,7 +180,7 @@ impl Node {
     /// Begins an order; its digest is that of `bytes`.
     pub(crate) fn begin(&mut self, request_id: Option<&str>, bytes: Option<&[u8]>) {
         self.console.works();
-        checkpoint::update(|checkpoint| {
+        self.memory.update(|checkpoint| {
             // A process may carry out several orders.
             checkpoint.is_over = false;
             (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
@@ -194,9 +198,18 @@ impl Node {
 
     /// Makes the node known to the parent process, which reports a crash under its id.
     pub(crate) fn make_known(&self) {
-        checkpoint::update(|checkpoint| {
+        self.memory.update(|checkpoint| {
             checkpoint.node_id.clone_from(&self.id);
             checkpoint.started_at = rfc3339(self.started_at);
+        });
+    }
+
+    /// Records the stage for a crash.
+    pub(crate) fn record(&self, stage: Stage) {
+        self.memory.update(|checkpoint| {
+            checkpoint.stage = Some(stage);
+            checkpoint.request_id.clone_from(&self.request_id);
+            checkpoint.request_digest.clone_from(&self.request_digest);
         });
     }
 

@@ -15,9 +15,9 @@ use nix::unistd::Pid;
 use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
-use super::{AfterCrash, Crash, Engine};
+use super::{AfterCrash, Crash, Engine, Node};
 use crate::act::{Code, DiskState, Failure, Outcome, Stage};
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::{self, Checkpoint, CrashMemory};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
@@ -37,23 +37,33 @@ const RESTART_PAUSE: Duration = Duration::from_secs(5);
 /// Time limit for the processes of a child that died to end.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
-/// In the child: writes checkpoints from now on, and returns true. In the parent: returns false.
+/// True in the child.
 #[must_use]
 pub fn is_child() -> bool {
-    let Some(path) = std::env::var_os(VARIABLE) else { return false };
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// Makes the child record what a crash would leave.
+fn begin_child(node: &mut Node, path: &Path) {
     // A child without its parent would install without anybody who reports its end.
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM).ok();
-    if let Err(error) = checkpoint::open(Path::new(&path)) {
-        warn!("opening {}: {error}; a crash would not be reported", path.display());
+    match CrashMemory::open(path) {
+        Ok(memory) => node.memory = memory,
+        Err(error) => {
+            warn!("opening {}: {error}; a crash would not be reported", path.display());
+        }
     }
-    true
 }
 
 /// Starts the program again as a child and waits for it; the engine reports a crash.
 ///
-/// `None` if no child could be started; the caller does the job itself then.
+/// `None` in the child, and if no child could be started: the caller does the job itself then.
 #[must_use]
 pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        begin_child(engine.node(), Path::new(&path));
+        return None;
+    }
     loop {
         let (found, ended) = run_child(stop)?;
         if let Some(status) = known_end(ended, stop) {

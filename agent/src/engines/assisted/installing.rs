@@ -11,7 +11,6 @@ use super::progress::{self, Progress, Report};
 use super::step::Step;
 use super::{Assisted, logs, words};
 use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
-use crate::checkpoint;
 use crate::engines::vim::ResultFile;
 use crate::engines::vim::result::result;
 use crate::exit_status::ExitStatus;
@@ -158,7 +157,7 @@ impl Assisted<'_> {
             }
             install.progress.sent(&report);
         }
-        checkpoint::update(|checkpoint| checkpoint.is_over = true);
+        self.node.memory.update(|checkpoint| checkpoint.is_over = true);
         self.reply(&install.step, &Reply::default());
         if self.settings.is_converged() {
             info!(
@@ -180,7 +179,7 @@ impl Assisted<'_> {
             error!("the failure could not be reported: {gave_up}");
         }
         self.reply(step, &Reply::failed(install::exit_code(failure), text));
-        checkpoint::update(|checkpoint| checkpoint.is_over = true);
+        self.node.memory.update(|checkpoint| checkpoint.is_over = true);
     }
 
     fn upload_logs(&self, cluster_id: &str) {

@@ -20,9 +20,8 @@ use crate::cli::After;
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, VimSettings};
 use crate::job::node::unread;
-use crate::job::watch::record_stage;
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
-use crate::{checkpoint, uuid};
+use crate::uuid;
 
 /// The `request_id` in its result.
 pub const REQUEST_ID: &str = "offline";
@@ -71,7 +70,7 @@ impl<'a> Offline<'a> {
             error!("CONFIG: --result {}: {error}; nothing was installed", file.0.display());
             return Err(ExitStatus::Usage);
         }
-        record_stage(Stage::Collect, None, None);
+        self.node.record(Stage::Collect);
         info!("reading the machine's hardware");
         let collected = (self.collect.0)().map_err(|error| unread(&error))?;
         self.node.update(collected);
@@ -96,7 +95,7 @@ impl<'a> Offline<'a> {
     fn deliver(&mut self, outcome: &Outcome) -> bool {
         let result = result(&mut self.node, outcome, words);
         let is_written = self.settings.result.deliver(&result);
-        checkpoint::update(|checkpoint| checkpoint.is_over = is_written);
+        self.node.memory.update(|checkpoint| checkpoint.is_over = is_written);
         is_written
     }
 }

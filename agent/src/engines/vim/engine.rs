@@ -20,7 +20,7 @@ use crate::exit_status::ExitStatus;
 use crate::http::retry::Backoff;
 use crate::http::{Client, VimSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
-use crate::{checkpoint, uuid};
+use crate::uuid;
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -197,7 +197,7 @@ impl<'a> Vim<'a> {
     fn close(&self) {
         // From here on a crash costs nothing that the VIM does not know.
         let is_over = self.unposted.is_none();
-        checkpoint::update(|checkpoint| checkpoint.is_over = is_over);
+        self.node.memory.update(|checkpoint| checkpoint.is_over = is_over);
         let is_stopped = self.node.stop.is_stopped();
         self.events.finish(if is_stopped { STOPPED_EVENTS_LIMIT } else { EVENTS_LIMIT });
     }

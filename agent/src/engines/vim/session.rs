@@ -14,9 +14,7 @@ use crate::api::{Action, Instruction, parse_instruction};
 use crate::clean;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::RetryAfter;
-use crate::job::Node;
 use crate::job::node::unread;
-use crate::job::watch::record_stage;
 use crate::secret::redact;
 
 /// Time to wait if the action `wait` does not specify it.
@@ -216,8 +214,7 @@ impl Vim<'_> {
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
-        let Node { request_id, request_digest, .. } = &self.node;
-        record_stage(stage, request_id.as_ref(), request_digest.as_ref());
+        self.node.record(stage);
         self.events.push(stage, how, None, message);
     }
 }
