@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use probes::findings::{Finding, row};
 use run_coreos_installer::api::OnRefusal;
+use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 #[path = "../qr_reader.rs"]
 mod qr_reader;
 
+use super::image;
 use super::install::inline;
-use super::machine::Machine;
+use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply};
 
 /// A VIM that answers the report of each number with an install, and everything after an install with stop.
@@ -258,6 +260,25 @@ fn failed_install_shows_its_code_and_message_as_qr_code_at_the_end() {
     assert!(codes[0].starts_with(expected), "{}", codes[0]);
     let (_, message) = codes[0].split_at(expected.len());
     assert!(message.contains("coreos-installer"), "{message}");
+}
+
+#[test]
+fn installed_disk_is_not_shown_as_a_failure_although_the_result_is_refused() {
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::json(
+            200,
+            &json!({"api_version": "1", "request_id": "r1", "action": "install", "install": plain()}),
+        ),
+        path if path.ends_with("/result") => Reply::status(422),
+        _ => Reply::status(204),
+    });
+    let mut machine = Machine::new(&mock.url);
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
+    std::fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "write_image");
+    let screen = show_qr(&mut machine);
+    assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
+    assert_eq!(std::fs::read_to_string(&screen).unwrap(), "");
 }
 
 /// Lets the machine show QR codes, and returns the file that is its console.

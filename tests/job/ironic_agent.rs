@@ -236,6 +236,22 @@ fn command_for_another_node_or_of_too_many_values_is_refused() {
 }
 
 #[test]
+fn failed_install_is_shown_on_the_console_while_the_agent_goes_on() {
+    let screen = std::env::temp_dir().join(format!("rci-ironic-screen-{}", std::process::id()));
+    std::fs::write(&screen, "").unwrap();
+    let of_job = screen.clone();
+    let (_ironic, agent) = accepted(move |_, job| {
+        (job.screen, job.shows_qr) = (Some(of_job), true);
+    });
+    let (_, record) = agent.install(&json!({}), &json!({"root_device": {"serial": "none"}}));
+    assert_eq!(record["command_status"], "FAILED", "{record}");
+    let shown = std::fs::read_to_string(&screen).unwrap();
+    std::fs::remove_file(screen).unwrap();
+    assert_ne!(shown, "", "no code is shown");
+    assert_eq!(agent.list().len(), 1);
+}
+
+#[test]
 fn large_command_is_refused_before_it_is_read_while_another_runs() {
     let (_ironic, agent) = accepted(|_, job| {
         job.poweroff = vec!["sleep".into(), "20".into()];

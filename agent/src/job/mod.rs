@@ -68,7 +68,10 @@ pub fn run(engine: &mut dyn Engine) -> ExitStatus {
             }
         }
     };
-    engine.node().show_end(exit_status);
+    engine.node().show_ending();
+    if exit_status == ExitStatus::NotReported {
+        engine.node().show_no_report();
+    }
     exit_status
 }
 

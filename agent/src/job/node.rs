@@ -130,6 +130,8 @@ pub struct Node {
     sampled: Option<Unreadable>,
     /// How the last order ended, if it failed.
     ending: Option<Ending>,
+    /// True once an order has begun.
+    has_order: bool,
 }
 
 impl Node {
@@ -158,6 +160,7 @@ impl Node {
             client: None,
             sampled: None,
             ending: None,
+            has_order: false,
         }
     }
 
@@ -190,7 +193,7 @@ impl Node {
         self.seen = None;
         self.blocked = Blocked::default();
         self.sampled = None;
-        self.ending = None;
+        (self.ending, self.has_order) = (None, true);
         self.expectations = None;
         self.request_id = request_id.map(str::to_owned);
         self.request_digest = bytes.map(digest::sha256);
@@ -286,29 +289,32 @@ impl Node {
         }
     }
 
-    /// Shows on the console why the job has ended, unless that was intended.
-    pub(super) fn show_end(&mut self, exit_status: ExitStatus) {
-        if self.stop.is_stopped() {
-            return;
-        }
+    /// Shows on the console why the last order failed, unless that was intended.
+    pub(crate) fn show_ending(&mut self) {
+        let ending = self.ending.as_ref();
+        let summary = ending.and_then(|ending| self.summary(&ending.what, &ending.reason, &[]));
         // That of a blocked node is set by the refusal, and replaced when the next order arrives.
-        let summary = self.blocked.summary.clone().or_else(|| self.summary_of_end(exit_status));
-        let (Some(summary), Some(screen)) = (summary, self.settings.screen.clone()) else { return };
-        let letters = self.blocked.banner.clone().unwrap_or_default();
-        self.display.show_last(letters, summary, screen);
+        self.show_last(self.blocked.summary.clone().or(summary));
     }
 
-    fn summary_of_end(&self, exit_status: ExitStatus) -> Option<Summary> {
-        if let Some(ending) = &self.ending {
-            return self.summary(&ending.what, &ending.reason, &[]);
-        }
-        if exit_status != ExitStatus::NotReported {
-            return None;
+    /// Shows on the console that nothing could be reported, unless an order arrived all the same.
+    pub(super) fn show_no_report(&mut self) {
+        if self.has_order {
+            return;
         }
         let is_read = self.collected.machine.is_some();
         let reason = (!is_read).then(|| "the hardware could not be read".to_owned());
         let reason: Vec<String> = reason.into_iter().collect();
-        self.summary(&format!("install failed: {}", Code::NoReport), &reason, &[])
+        self.show_last(self.summary(&format!("install failed: {}", Code::NoReport), &reason, &[]));
+    }
+
+    fn show_last(&mut self, summary: Option<Summary>) {
+        if let (Some(summary), Some(screen)) = (summary, &self.settings.screen)
+            && !self.stop.is_stopped()
+        {
+            let letters = self.blocked.banner.clone().unwrap_or_default();
+            self.display.show_last(letters, summary, screen.clone());
+        }
     }
 
     /// True if the node differs from its state when an install was refused. If its disks cannot be read now, it does

@@ -125,6 +125,7 @@ impl Assisted<'_> {
         }
         let result = result(&mut self.node, outcome, words);
         ResultFile::of(&self.node.settings.site).deliver(&result);
+        self.node.show_ending();
         self.session.exit_status = outcome.exit_status();
         let is_stopped = self.node.stop.is_stopped();
         if let Some(failure) = &outcome.failure {

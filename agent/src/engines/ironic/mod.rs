@@ -182,6 +182,7 @@ impl Engine for Ironic<'_> {
         }
         let result = result(&mut self.node, &outcome, words);
         ResultFile::of(&self.node.settings.site).deliver(&result);
+        self.node.show_ending();
         let agent = self.agent.as_mut()?;
         let (id, order) = agent.installing.take()?;
         let ended = match &outcome.failure {
