@@ -4,6 +4,7 @@ use probes::block::Disk;
 use probes::findings::Finding;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Failure;
 use super::readable::Unreadable;
@@ -80,18 +81,16 @@ pub enum DiskState {
 }
 
 /// Which disk it was.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskIdentity {
     /// Device file, e.g. `/dev/nvme0n1`.
     pub device: String,
     /// Serial number, if the disk has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// World wide name, if the disk has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
     /// Size in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
 
@@ -105,25 +104,24 @@ pub struct ExistingData {
 }
 
 /// The image that was written.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenImage {
     /// Address or path that it came from, without user and query.
     pub source: String,
     /// Digest of its bytes as received; absent if not all arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Size as received, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
 
 /// Write counters of a disk.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WriteCounters {
     /// Bytes written to it since it appeared, when the install started.
     pub bytes_written_before: u64,
     /// The same when the install ended; absent if the disk did not respond.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_written_after: Option<u64>,
 }
 
@@ -135,6 +133,7 @@ pub struct Proof {
 }
 
 /// One check of what was read back.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// What was checked.
@@ -144,10 +143,8 @@ pub struct Check {
     /// Whether a failure forbids a reboot.
     pub fatal: bool,
     /// What was expected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// What was found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
 }
 

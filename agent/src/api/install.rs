@@ -3,21 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 /// What to write and where.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Install {
     /// The Ignition config that the installed system applies at its first boot.
     pub ignition: IgnitionSource,
     /// The operating system image; absent for the one in the live image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSource>,
     /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskChoice>,
     /// What the chosen disk must be; otherwise nothing is installed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
     /// Kernel arguments to add to the installed system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -26,16 +25,13 @@ pub struct Install {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete_kargs: Vec<String>,
     /// Ignition platform id of the installed system, e.g. `metal`; absent for the image's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
     /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
     /// Whether to copy the live system's network profiles to the installed system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_network: Option<bool>,
     /// Kernel arguments for the first boot only; absent for coreos-installer's choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firstboot_args: Option<String>,
     /// Partitions to keep, by label (shell pattern).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +40,6 @@ pub struct Install {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub save_partindex: Vec<String>,
     /// The least severity of findings that prevents the install; absent for the node's configuration, which says `critical` unless it is changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_on: Option<BlockOn>,
     /// Findings that prevent the install too, whatever their severity: `CODE` or `CODE@PART`, with `*` for any characters,
     /// e.g. `memory.ecc.*` or `disk.health.worn@sda`.
@@ -55,17 +50,14 @@ pub struct Install {
     pub block_except: Vec<String>,
     /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
     /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing_data: Option<ExistingDataPolicy>,
     /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
     /// a file system or partition on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
     /// How much of the written disk is read back; absent for `sample`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// What happens to a disk that fails its verification; absent for `erase`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_unproved: Option<OnUnproved>,
 }
 
@@ -106,64 +98,55 @@ pub enum OnUnproved {
 }
 
 /// Where the Ignition config is: exactly one of `url` and `inline`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["url"]}, {"required": ["inline"]}]))]
 pub struct IgnitionSource {
     /// `http` or `https` address of the config.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The config itself, as exact JSON text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
     /// Digest of the config's bytes: `sha512-` and 128, or `sha256-` and 64 hexadecimal digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
 }
 
 /// The operating system image: exactly one of `url`, `file` and `stream`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{"required": ["url"]}, {"required": ["file"]}, {"required": ["stream"]}]))]
 pub struct ImageSource {
     /// `http` or `https` address of a raw disk image; xz, gzip and zstd are recognised.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Path of a raw disk image on the live system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Stream metadata that names the image and its digest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSource>,
     /// Whether to install without a signature; absent if `URL.sig` must exist and be valid. Refused unless the
     /// node's configuration allows it (`allow-insecure-image`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure: Option<bool>,
     /// Digest of the image as downloaded, as in `ignition.hash`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
     /// Size of the uncompressed image in bytes; a smaller disk is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncompressed_bytes: Option<u64>,
     /// Sector size that the image requires in bytes, 512 or 4096; other disks are refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [512, 4096, null]))]
     pub sector_bytes: Option<u64>,
 }
 
 /// `CoreOS` stream metadata, which lists the images of a release by architecture and artifact.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSource {
     /// `http` or `https` address of the stream metadata JSON.
     pub url: String,
     /// Architecture of the image, e.g. `x86_64`; absent for the machine's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// Artifact of the image, e.g. `metal` or `metal4k`; absent for the one that fits the disk's sectors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
 }
 
@@ -171,20 +154,18 @@ pub struct StreamSource {
 ///
 /// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
 /// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["device", "hints"]}))]
 pub struct DiskChoice {
     /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may
     /// mean another disk after the next boot, so it identifies none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
     /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<Map<String, Value>>,
     /// What to do if several disks match; absent for `refuse`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_several: Option<IfSeveral>,
 }
 
@@ -206,17 +187,15 @@ pub enum IfSeveral {
 }
 
 /// What the chosen disk must be.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// Serial number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// World wide name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
     /// Size in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
 

@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Install;
 
 /// What the VIM orders a node to do. An unknown key anywhere in it is refused.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Instruction {
@@ -16,34 +18,27 @@ pub struct Instruction {
     #[schemars(length(min = 1, max = 128))]
     pub request_id: String,
     /// The node that the instruction is for. An instruction for another node is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: Option<String>,
     /// What to do.
     pub action: Action,
     /// Why, for people; shown on the node's console.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `wait`, `reinspect`: seconds until the node asks or reports again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
     /// `wait`: allows the node to compute on every CPU and to test free memory for at most this many seconds, once after
     /// each report, and again after this permission was withdrawn. When they are over, the node reads its hardware under load
     /// and posts another report. Another instruction, or a 202, withdraws the permission and ends the load within seconds; if
     /// the load has found a fault, the node reports it at once. Absent: no load, unless this answers a report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub load_s: Option<u64>,
     /// What the node does if it refuses this instruction; absent for what its configuration says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
     /// What the machine must have, by kind of part, e.g. `{"dimm": {"count": 16, "size": "32 GiB"}}`; see
     /// docs/expectations.md. Each deviation is a finding of the result, and `install.block_on` decides which prevent
     /// an install. `install.expect` is about the chosen disk only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<serde_json::Map<String, serde_json::Value>>,
     /// `install`: what to write and where. `reignite`: the Ignition config. Absent otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
 }
 

@@ -11,6 +11,7 @@ pub mod parse;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub use crate::act::code::Code;
 pub use crate::act::outcome::{
@@ -45,13 +46,13 @@ pub fn is_node_id(id: &str) -> bool {
 }
 
 /// The body of a 202 response: the report is accepted, the instruction is not ready.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// The VIM's id for the node; the agent uses it from now on.
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: String,
     /// Seconds after which to ask again, as in the `Retry-After` header.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
 }
 
@@ -73,6 +74,7 @@ pub struct EventBatch {
 }
 
 /// One step of the job as it happens.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Number of the event, counted from 1 in each boot of the node.
@@ -82,18 +84,15 @@ pub struct Event {
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
     /// The instruction that is carried out; absent before one was received.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// The stage that the event belongs to.
     pub stage: Stage,
     /// Whether the stage starts, continues or ends.
     pub state: State,
     /// Progress of the stage in percent; absent if it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub percent: Option<u8>,
     /// What is happening, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 

@@ -5,10 +5,12 @@ use probes::live::Live;
 use probes::network::Neighbours;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{DiskIdentity, DiskState, ExistingData, Proof, Stage, WriteCounters, WrittenImage};
 
 /// How a job ended: the body of `POST /v1/nodes/{id}/result`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Result")]
 pub struct JobResult {
@@ -16,10 +18,8 @@ pub struct JobResult {
     #[schemars(extend("const" = "1"))]
     pub api_version: String,
     /// The instruction that was carried out or refused; absent if none could be parsed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// Digest of the instruction's bytes as received: `sha256-` and 64 hexadecimal digits; absent if there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^sha256-[0-9a-f]{64}$"))]
     pub request_digest: Option<String>,
     /// The node.
@@ -30,16 +30,13 @@ pub struct JobResult {
     /// The stage in which it ended.
     pub stage: Stage,
     /// Stable error code, e.g. `IGNITION_HASH`; absent on success.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Z][A-Z0-9_]{1,63}$"))]
     pub code: Option<String>,
     /// What happened, for people.
     pub message: String,
     /// What to do about it, for people; absent if nothing needs to be done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// The disk that was chosen; absent if none was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskIdentity>,
     /// What was found on the chosen disk before it was written; absent if nothing was found or none was chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,15 +52,12 @@ pub struct JobResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<String>,
     /// The image that was fetched; absent if none was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<WrittenImage>,
     /// How much the disk had written before and after, by its own counters; absent if they could not be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<WriteCounters>,
     /// How many times coreos-installer ran.
     pub attempts: u32,
     /// What was read back from the disk; absent if nothing was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
     /// What is wrong with this machine.
     #[serde(default)]
@@ -78,7 +72,6 @@ pub struct JobResult {
     #[serde(default, skip_serializing_if = "Neighbours::is_empty")]
     pub neighbours: Neighbours,
     /// Uptime, load and memory of the node when the job ended, and what the agent has used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
     /// When the job started, by the node's clock: RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
