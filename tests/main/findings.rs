@@ -136,7 +136,9 @@ fn facts(given: &serde_json::Value) -> Inventory {
 }
 
 /// The findings of `code` on the machine, by the whole path from files to findings.
-fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) -> Vec<Finding> {
+fn found(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
+    let archive = archive(&trees.machine, &case.with);
+    let expect = case.expect.as_ref().unwrap_or(&trees.expect);
     let extras = Extras { disk_samples: true, ..Extras::default() };
     let options = Options { extras, ..Options::default() };
     let inventory = match &case.inventory {
@@ -154,12 +156,13 @@ fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) 
         let report = serde_json::to_value(&inventory).unwrap();
         all.extend(run_coreos_installer::expect::findings(&expectations, &Machine::of(&report)));
     }
-    all.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+    all.extend(case.after.iter().flat_map(|after| rising(trees, case, after)));
+    all.retain(|finding| finding.code.as_str() == code);
+    all
 }
 
-/// The findings of `code` from counters that rise between the machine and what it is after the case.
-fn found_rising(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
-    let Some(after) = &case.after else { return Vec::new() };
+/// The findings from counters that rise between the machine and what it is after the case.
+fn rising(trees: &Trees, case: &Case, after: &Files) -> Vec<Finding> {
     let read = |archive: Archive| {
         let source = Arc::new(Source::unpacked(archive));
         let inventory = collect(&source, &Options::default()).inventory;
@@ -169,8 +172,7 @@ fn found_rising(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
     for (path, content) in after {
         later.set(path, content.as_ref().map(node));
     }
-    let found = risen(&read(archive(&trees.machine, &case.with)), &read(later), 30);
-    found.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+    risen(&read(archive(&trees.machine, &case.with)), &read(later), 30)
 }
 
 fn check_row(row: &Row) {
@@ -178,9 +180,7 @@ fn check_row(row: &Row) {
     let trees = trees(code);
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
-        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
-        found.extend(found_rising(code, &trees, case));
+        let found = found(code, &trees, case);
         let [finding] = found.as_slice() else {
             panic!("{code}: {}: {} findings, expected one", case.why, found.len());
         };
@@ -206,9 +206,7 @@ fn check_row(row: &Row) {
     let all: BTreeSet<Severity> = row.severities().collect();
     assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
     for case in &trees.silent {
-        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
-        found.extend(found_rising(code, &trees, case));
+        let found = found(code, &trees, case);
         assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
     }
 }
