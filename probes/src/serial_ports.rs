@@ -70,9 +70,7 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
 /// The driver of the nearest parent; since Linux 6.5 two layers of the serial core, `port` and `ctrl`,
 /// lie between port and device.
 fn driver(machine: &Machine, resolved: &str) -> Option<String> {
-    let above =
-        std::iter::successors(Some(resolved), |path| path.rsplit_once('/').map(|(up, _)| up));
-    let above = above.skip(2).take(4).take_while(|path| path.starts_with("sys/devices/"));
+    let above = ancestors::above(resolved).skip(2).take(4);
     above
         .filter_map(|path| machine.link_name(&format!("{path}/driver")))
         .find(|name| name != "port" && name != "ctrl")

@@ -192,11 +192,10 @@ fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 /// True if the firmware identifies the machine, so that a hypervisor would be visible.
 fn is_described(machine: &Machine) -> bool {
-    let mut dmi = DMI_FOLDERS
-        .iter()
-        .flat_map(|folder| ["sys_vendor", "product_name"].map(|field| format!("{folder}/{field}")));
-    let mut trees = DEVICE_TREES.iter().map(|tree| format!("{tree}/model"));
-    dmi.any(|path| machine.text(&path).is_some()) || trees.any(|path| machine.text(&path).is_some())
+    let fields =
+        |folder: &&str| ["sys_vendor", "product_name"].map(|file| format!("{folder}/{file}"));
+    let trees = DEVICE_TREES.iter().map(|tree| format!("{tree}/model"));
+    DMI_FOLDERS.iter().flat_map(fields).chain(trees).any(|path| machine.text(&path).is_some())
 }
 
 /// Name of the container manager if the system runs in a container; otherwise `None`.

@@ -56,6 +56,7 @@ impl Rule {
                     None => shared(card, self.certainty / 2),
                 }
             }
+            // `nothing`, or the name of a part.
             other => {
                 let only = other.strip_prefix("= ").map(|name| parts.other(name, None));
                 shared(only.into_iter().collect(), self.certainty)
