@@ -80,11 +80,11 @@ impl<'a> Parts<'a> {
         if let Some(part) = &finding.locator {
             let is_named =
                 |name: &String| part.kind == PartKind::Dimm && contains_word(&part.key, name);
-            let by_name =
-                || populated().filter(|(_, dimm)| dimm.locator.as_ref().is_some_and(is_named));
             found = self.slots_of(part);
             if found.len() != 1 {
-                found = by_name().map(|(index, _)| index).collect();
+                let by_name =
+                    populated().filter(|(_, dimm)| dimm.locator.as_ref().is_some_and(is_named));
+                found = by_name.map(|(index, _)| index).collect();
             }
         }
         let label = finding.driver_label.as_deref().filter(|_| found.is_empty());
@@ -99,12 +99,9 @@ impl<'a> Parts<'a> {
 
     /// The slots of this name.
     fn slots_of(&self, part: &PartId) -> Vec<usize> {
-        let is_meant = |index: &usize| {
-            self.slots
-                .get(*index)
-                .is_some_and(|slot| slot.as_ref().is_some_and(|slot| slot.is(part)))
-        };
-        (0..self.slots.len()).filter(is_meant).collect()
+        let slots = self.slots.iter().enumerate();
+        let meant = slots.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| slot.is(part)));
+        meant.map(|(index, _)| index).collect()
     }
 
     /// The DIMM in the only slot of this name.
