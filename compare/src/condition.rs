@@ -222,7 +222,7 @@ mod tests {
     use serde_json::json;
 
     fn outcome(unit: Unit, expected: &Value, found: &Value) -> Outcome {
-        let mut attributes = crate::kinds::kinds().flat_map(|kind| kind.attributes);
+        let mut attributes = crate::kinds::kinds().flat_map(|kind| &kind.attributes);
         let attribute = attributes.find(|a| a.unit == unit).unwrap();
         Condition::parse(attribute, expected).unwrap().check(found)
     }

@@ -284,16 +284,8 @@ impl Differences<'_> {
     /// The differences for programs.
     #[must_use]
     pub fn json(&self) -> Value {
-        let machine = |machine: &Machine| {
-            let text =
-                |key: &str, value: &Option<String>| Some((key.to_owned(), value.clone()?.into()));
-            let known = [
-                text("node_id", &machine.node_id),
-                text("vendor", &machine.vendor),
-                text("model", &machine.model),
-                text("serial", &machine.serial),
-            ];
-            Value::Object(known.into_iter().flatten().collect())
+        let machine = |Machine { node_id, vendor, model, serial, .. }: &Machine| {
+            known(json!({"node_id": node_id, "vendor": vendor, "model": model, "serial": serial}))
         };
         json!({
             "same": self.is_empty(),
@@ -307,21 +299,25 @@ impl Differences<'_> {
 
 impl Difference<'_> {
     fn json(&self) -> Value {
-        let kind = self.a.or(self.b).map_or("", |part| part.kind.name());
-        let mut object = Map::new();
-        object.insert("kind".to_owned(), kind.into());
-        object.insert("change".to_owned(), self.change.as_str().into());
-        for (key, part) in [("a", self.a), ("b", self.b)] {
-            if let Some(part) = part {
-                object.insert(key.to_owned(), part.json());
-            }
-        }
         let changes = self.attributes.iter().map(|(attribute, a, b)| {
             json!({"name": attribute.name, "path": attribute.path, "a": a, "b": b})
         });
-        object.insert("changes".to_owned(), changes.collect());
-        object.into()
+        known(json!({
+            "kind": self.a.or(self.b).map_or("", |part| part.kind.name()),
+            "change": self.change.as_str(),
+            "a": self.a.map(Part::json),
+            "b": self.b.map(Part::json),
+            "changes": changes.collect::<Vec<_>>(),
+        }))
     }
+}
+
+/// The same object without the keys whose values are not known.
+fn known(mut object: Value) -> Value {
+    if let Value::Object(keys) = &mut object {
+        keys.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
 impl Part {

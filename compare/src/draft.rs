@@ -12,18 +12,8 @@ use crate::quantity::Unit;
 /// Number of places that a comment names.
 const MAX_PLACES: usize = 16;
 
-const NOTES: &str = "\
-# Each entry takes `count` parts that have all its values; without a count, one.
-# A part counts for one entry only.
-#   count: 2      \">= 2\"       0..4
-#   size: 32 GiB  \">= 3.5 TB\"  1..2 TB
-#   text: * is any text, ? any character; upper and lower case are the same
-#   [a, b]: any of these
-# Lines that begin with # are not checked; remove the # to check them.
-# severity: warning     # a deviation then never stops an install; the default is
-#                       # critical for what is missing or other than expected
-# others: report        # also report parts that no entry fits
-";
+/// Notes for the person who edits the file, as comments of YAML.
+const NOTES: &str = include_str!("../data/draft-notes.txt");
 
 /// Returns the expectations for a machine like this one.
 #[must_use]

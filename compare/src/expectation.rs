@@ -100,17 +100,13 @@ impl Expectations {
     pub fn parse_keys(keys: &Map<String, Value>) -> Result<Expectations, String> {
         let mut expectations = Expectations::default();
         for (key, value) in keys {
-            match (key.as_str(), value) {
-                ("severity", Value::String(level)) if level == "warning" => {
-                    expectations.level = Some(Level::Warning);
-                }
-                ("severity", Value::String(level)) if level == "critical" => {
-                    expectations.level = Some(Level::Critical);
-                }
+            match (key.as_str(), value.as_str()) {
+                ("severity", Some("warning")) => expectations.level = Some(Level::Warning),
+                ("severity", Some("critical")) => expectations.level = Some(Level::Critical),
                 ("severity", _) => {
                     return Err(format!("severity is {value}, expected warning or critical"));
                 }
-                ("others", Value::String(word)) if word == "report" || word == "ignore" => {
+                ("others", Some(word @ ("report" | "ignore"))) => {
                     expectations.are_others_reported = word == "report";
                 }
                 ("others", _) => {
@@ -220,29 +216,24 @@ impl Expectations {
 
 /// Parses the expectations for one kind.
 fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
+    let name = kind.name();
+    let one = |value: &Value, place: &str| match value {
+        Value::Object(keys) => expectation(kind, keys, place),
+        other => Err(format!("{place} is {}, expected keys with values", form(other))),
+    };
     match value {
-        Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name())?]),
-        Value::Array(list) if list.is_empty() => Err(format!("{} is an empty list", kind.name())),
+        Value::Array(list) if list.is_empty() => Err(format!("{name} is an empty list")),
         Value::Array(list) if list.len() > MAX_EXPECTATIONS => {
-            Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name()))
+            Err(format!("{name} has more than {MAX_EXPECTATIONS} expectations"))
         }
         Value::Array(list) if kind.is_single() && list.len() > 1 => {
-            Err(format!("{} is a list of {}, but a machine has only one", kind.name(), list.len()))
+            Err(format!("{name} is a list of {}, but a machine has only one", list.len()))
         }
         Value::Array(list) => {
-            let parsed = list.iter().zip(1_usize..).map(|(value, number)| match value {
-                Value::Object(keys) => {
-                    expectation(kind, keys, &format!("{} number {number}", kind.name()))
-                }
-                other => Err(format!(
-                    "{} number {number} is {}, expected keys with values",
-                    kind.name(),
-                    form(other)
-                )),
-            });
-            parsed.collect()
+            let numbered = list.iter().zip(1_usize..);
+            numbered.map(|(value, number)| one(value, &format!("{name} number {number}"))).collect()
         }
-        other => Err(format!("{} is {}, expected keys with values", kind.name(), form(other))),
+        other => Ok(vec![one(other, name)?]),
     }
 }
 

@@ -37,33 +37,36 @@ pub struct Failing {
 /// Returns the part numbers with findings above info, the most machines first.
 #[must_use]
 pub fn failing(members: &[Member]) -> Vec<Failing> {
-    let n_parts = n_parts(members);
     let mut found: BTreeMap<(&'static str, &str), Failing> = BTreeMap::new();
     for member in members {
+        let mut codes = codes_by_part(member);
         let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
-        for (part, codes) in failing_parts(member) {
+        for (at, part) in member.machine.parts.iter().enumerate() {
             let Some(part_number) = part_number(part) else { continue };
             let key = (part.id.kind.name(), part_number);
             let entry = found.entry(key).or_insert_with(|| Failing {
                 kind: part.kind,
                 part_number: part_number.to_owned(),
-                n_parts: n_parts.get(&key).copied().unwrap_or_default(),
+                n_parts: 0,
                 n_failing: 0,
                 n_machines: 0,
                 codes: BTreeSet::new(),
             });
-            entry.n_failing += 1;
-            entry.n_machines += usize::from(seen.insert(key));
-            entry.codes.extend(codes.into_iter().map(str::to_owned));
+            entry.n_parts += 1;
+            if let Some(codes) = codes.remove(&at) {
+                entry.n_failing += 1;
+                entry.n_machines += usize::from(seen.insert(key));
+                entry.codes.extend(codes.into_iter().map(str::to_owned));
+            }
         }
     }
-    let mut found: Vec<Failing> = found.into_values().collect();
+    let mut found: Vec<Failing> = found.into_values().filter(|one| one.n_failing > 0).collect();
     found.sort_by_key(|one| std::cmp::Reverse((one.n_machines, one.n_failing)));
     found
 }
 
-/// Returns the parts of a machine with findings above info, and their codes.
-fn failing_parts(member: &Member) -> Vec<(&Part, BTreeSet<&str>)> {
+/// Returns the codes of findings above info by the position of the part in the machine.
+fn codes_by_part(member: &Member) -> BTreeMap<usize, BTreeSet<&str>> {
     let mut codes_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for finding in member.findings.as_array().into_iter().flatten() {
         let text = |key| finding.get(key).and_then(Value::as_str);
@@ -79,24 +82,12 @@ fn failing_parts(member: &Member) -> Vec<(&Part, BTreeSet<&str>)> {
             parts.entry(at).or_default().extend(&codes);
         }
     }
-    let parts = parts.into_iter().filter_map(|(at, codes)| Some((names.parts.get(at)?, codes)));
-    parts.collect()
+    parts
 }
 
 fn part_number(part: &Part) -> Option<&str> {
     let names = ["part_number", "product_part_number", "board_part_number", "model", "id"];
     names.iter().find_map(|name| part.value(name).as_str())
-}
-
-/// Counts the machines' parts for each kind and part number.
-fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
-    let mut n_parts = BTreeMap::new();
-    for part in members.iter().flat_map(|member| &member.machine.parts) {
-        if let Some(number) = part_number(part) {
-            *n_parts.entry((part.id.kind.name(), number)).or_default() += 1;
-        }
-    }
-    n_parts
 }
 
 /// A name that a locator may use for a part.

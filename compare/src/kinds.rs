@@ -1,23 +1,7 @@
-//! The kinds of parts: their places in the report, their identities, slots and compared attributes.
-//!
-//! Paths are report keys, separated by `/`, from the part on. `pci:` starts at the part's PCI device
-//! instead; `@id` and `@neighbours` are derived, see [`crate::machine`]. Left out on purpose, because they differ
-//! between two reads of one machine or are not hardware: USB devices, sensors, addresses, partitions, the operating
-//! system, times.
+//! The kinds of parts: their places in the report, their identities, slots and compared attributes, by the table
+//! `data/kinds.txt`.
 
-/// Defines the kinds in one file as `KINDS`, in the order for differences: kind, list, witness, then the rest.
-macro_rules! kind_table {
-    ($($part:ident in $list:literal if $witness:literal { $($rest:tt)* })*) => {
-        pub(super) static KINDS: &[super::Kind] = &[$(super::Kind {
-            part: formats::part::PartKind::$part,
-            list: $list,
-            witness: $witness,
-            $($rest)*
-        }),*];
-    };
-}
-mod devices;
-mod platform;
+use std::sync::LazyLock;
 
 use formats::part::PartKind;
 
@@ -68,15 +52,15 @@ pub struct Kind {
     /// A key that is present only if the parts were read.
     pub witness: &'static str,
     /// Paths that mark a listed part as absent from the machine, with the value they then have.
-    pub skip: &'static [(&'static str, &'static str)],
+    pub skip: Vec<(&'static str, &'static str)>,
     /// The part's identities wherever it is fitted; the best first. The first path of each must be known.
-    pub identities: &'static [&'static [&'static str]],
+    pub identities: Vec<Vec<&'static str>>,
     /// The places of a part; the best first. The first path of each must be known.
-    pub slots: &'static [&'static [&'static str]],
-    /// The place for people: words and paths.
-    pub place: &'static [(&'static str, &'static str)],
+    pub slots: Vec<Vec<&'static str>>,
+    /// The place for people: words, which may be empty, and paths.
+    pub place: Vec<(&'static str, &'static str)>,
     /// The compared attributes.
-    pub attributes: &'static [Attribute],
+    pub attributes: Vec<Attribute>,
 }
 
 impl Kind {
@@ -108,14 +92,75 @@ impl Kind {
 
     /// Returns the attribute with this name.
     #[must_use]
-    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+    pub fn attribute(&'static self, name: &str) -> Option<&'static Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 }
 
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let mut kinds = Vec::new();
+    for line in lines() {
+        add(&mut kinds, line);
+    }
+    kinds
+});
+
+/// The lines of the table, which explains itself.
+fn lines() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("../data/kinds.txt").lines();
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Adds what a line of the table contains; `None` for a line of another form.
+fn add(kinds: &mut Vec<Kind>, line: &'static str) -> Option<()> {
+    let words: Vec<&'static str> = line.split(' ').collect();
+    if let [name, "in", list, "if", witness] = words[..] {
+        kinds.push(Kind {
+            part: PartKind::of_name(name)?,
+            list,
+            witness,
+            skip: Vec::new(),
+            identities: Vec::new(),
+            slots: Vec::new(),
+            place: Vec::new(),
+            attributes: Vec::new(),
+        });
+        return Some(());
+    }
+    let kind = kinds.last_mut()?;
+    match words[..] {
+        ["skip", path, value] => kind.skip.push((path, value)),
+        ["identity", ref paths @ ..] => kind.identities.push(paths.to_vec()),
+        ["slot", ref paths @ ..] => kind.slots.push(paths.to_vec()),
+        ["place", path] => kind.place.push(("", path)),
+        ["place", word, path] => kind.place.push((word, path)),
+        [nature, name] => kind.attributes.push(attribute(nature, name, "text", name)?),
+        [nature, name, unit] => kind.attributes.push(attribute(nature, name, unit, name)?),
+        [nature, name, unit, path] => kind.attributes.push(attribute(nature, name, unit, path)?),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn attribute(
+    nature: &str,
+    name: &'static str,
+    unit: &str,
+    path: &'static str,
+) -> Option<Attribute> {
+    let nature = match nature {
+        "required" => Nature::Required,
+        "model" => Nature::Model,
+        "own" => Nature::Own,
+        "volatile" => Nature::Volatile,
+        _ => return None,
+    };
+    Some(Attribute { name, path, unit: Unit::of_name(unit)?, nature })
+}
+
 /// Returns every kind, in the order for differences.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    platform::KINDS.iter().chain(devices::KINDS)
+    KINDS.iter()
 }
 
 /// Returns the kind with this name.
@@ -127,44 +172,14 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 /// The path of a port's LLDP neighbours, as `SWITCH port PORT`.
 pub const NEIGHBOURS: &str = "@neighbours";
 
-const fn of(nature: Nature, name: &'static str, path: &'static str, unit: Unit) -> Attribute {
-    Attribute { name, path, unit, nature }
-}
-
-const fn required(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
-    of(Nature::Required, name, path, unit)
-}
-
-const fn model(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
-    of(Nature::Model, name, path, unit)
-}
-
-const fn own(name: &'static str, path: &'static str) -> Attribute {
-    of(Nature::Own, name, path, Unit::Text)
-}
-
-const fn volatile(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
-    of(Nature::Volatile, name, path, unit)
-}
-
-/// A kind without parts.
-const NONE: Kind = Kind {
-    part: PartKind::Other,
-    list: "",
-    witness: "",
-    skip: &[],
-    identities: &[],
-    slots: &[],
-    place: &[],
-    attributes: &[],
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_unique_and_nobody_can_confuse_them_with_settings() {
+        let mut read = Vec::new();
+        assert_eq!(lines().find(|line| add(&mut read, line).is_none()), None);
         let mut names: Vec<&str> = kinds().map(Kind::name).collect();
         let n_kinds = names.len();
         names.sort_unstable();

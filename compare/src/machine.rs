@@ -218,16 +218,16 @@ struct View<'a> {
 
 impl View<'_> {
     fn part(&self, kind: &'static Kind, index: usize) -> Part {
-        let joined = |paths: &&'static [&'static str]| {
+        let joined = |paths: &Vec<&str>| {
             let texts = paths.iter().map(|path| known_text(&self.value(path)));
             let mut texts = texts.collect::<Vec<_>>().into_iter();
             let first = texts.next()??;
             Some(texts.flatten().fold(first, |text, next| [&text, " ", &next].concat()))
         };
         let mut place: Vec<String> = Vec::new();
-        for (word, path) in kind.place {
+        for (word, path) in &kind.place {
             let Some(text) = known_text(&self.value(path)) else { continue };
-            let text = [word, text.as_str()].concat();
+            let text = if word.is_empty() { text } else { format!("{word} {text}") };
             if !place.contains(&text) {
                 place.push(text);
             }

@@ -69,6 +69,23 @@ impl Unit {
         }
     }
 
+    /// Returns the unit with this name in the table of kinds.
+    pub(crate) fn of_name(name: &str) -> Option<Unit> {
+        Some(match name {
+            "text" => Unit::Text,
+            "flag" => Unit::Flag,
+            "count" => Unit::Count,
+            "bytes" => Unit::Bytes,
+            "disk_bytes" => Unit::DiskBytes,
+            "mbit" => Unit::Mbit,
+            "transfers" => Unit::Transfers,
+            "mhz" => Unit::Mhz,
+            "giga_transfers" => Unit::GigaTransfers,
+            "watts" => Unit::Watts,
+            _ => return None,
+        })
+    }
+
     /// Returns the size of a unit that people write.
     pub(crate) fn size(self, written: &str) -> Option<u64> {
         let (printed, other, _) = self.row();

@@ -14,6 +14,12 @@ macro_rules! part_kinds {
         pub enum PartKind { $(#[doc = $title] $kind,)* }
 
         impl PartKind {
+            /// The kind with this name in expectations and comparisons.
+            #[must_use]
+            pub fn of_name(name: &str) -> Option<PartKind> {
+                match name { $($name => Some(PartKind::$kind),)* _ => None }
+            }
+
             fn row(self) -> [&'static str; 3] {
                 match self { $(PartKind::$kind => [$name, $title, $component],)* }
             }

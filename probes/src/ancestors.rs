@@ -21,7 +21,7 @@ pub fn pci_address(device_path: &str) -> Option<String> {
 }
 
 /// The path itself and every path above it, up to but excluding `sys/devices`.
-fn above(device_path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn above(device_path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(device_path), |path| path.rsplit_once('/').map(|(up, _)| up))
         .take_while(|path| path.starts_with("sys/devices/"))
 }

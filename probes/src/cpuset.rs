@@ -111,15 +111,8 @@ impl CpuSet {
 
     /// Adds `number`; one above 16383 is not added.
     pub fn insert(&mut self, number: u32) {
-        let index = number as usize / 64;
-        if number > LIMIT {
-            return;
-        }
-        if index >= self.words.len() {
-            self.words.resize(index + 1, 0);
-        }
-        if let Some(word) = self.words.get_mut(index) {
-            *word |= bit(number);
+        if number <= LIMIT {
+            self.insert_range(number, number);
         }
     }
 

@@ -34,19 +34,14 @@ pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
         ("baseboard_serial", baseboard.and_then(|board| board.serial.clone())),
         ("chassis_serial", chassis.and_then(|chassis| chassis.serial.clone())),
     ];
-    let found = found.into_iter().filter_map(|(kind, value)| Some((kind, value?)));
-    let named = found.map(|(kind, value)| Identifier {
-        kind: kind.to_owned(),
-        suspicious: suspicion(&value).map(str::to_owned),
-        value,
-    });
+    let found = found.into_iter().filter_map(|(kind, value)| Some(identifier(kind, value?)));
     let bmc = inventory.bmc.as_ref().and_then(|bmc| bmc.mac.clone());
-    let bmc = bmc.map(|value| Identifier {
-        kind: "bmc_mac".to_owned(),
-        suspicious: suspicion(&value).map(str::to_owned),
-        value,
-    });
-    named.chain(macs(inventory)).chain(bmc).collect()
+    found.chain(macs(inventory)).chain(bmc.map(|mac| identifier("bmc_mac", mac))).collect()
+}
+
+fn identifier(kind: &str, value: String) -> Identifier {
+    let suspicious = suspicion(&value).map(str::to_owned);
+    Identifier { kind: kind.to_owned(), value, suspicious }
 }
 
 /// The permanent MACs of physical ports. Virtual functions have none.
@@ -56,10 +51,11 @@ fn macs(inventory: &Inventory) -> Vec<Identifier> {
     let mut macs: Vec<Identifier> = ports
         .filter(|nic| nic.vf_of.is_none() && !nic.is_representor)
         .filter_map(|nic| {
-            let value = nic.permanent_mac.clone()?;
-            let why = if nic.is_bmc_usb { Some("usb bmc") } else { suspicion(&value) };
-            let suspicious = why.map(str::to_owned);
-            Some(Identifier { kind: "permanent_mac".to_owned(), value, suspicious })
+            let mut mac = identifier("permanent_mac", nic.permanent_mac.clone()?);
+            if nic.is_bmc_usb {
+                mac.suspicious = Some("usb bmc".to_owned());
+            }
+            Some(mac)
         })
         .collect();
     macs.sort_by(|a, b| a.value.cmp(&b.value));
@@ -70,10 +66,9 @@ fn macs(inventory: &Inventory) -> Vec<Identifier> {
 /// The UUID of a table where the firmware set none: all zeros, or all ones.
 fn unset_uuid(product: &dmi::Product) -> Option<String> {
     let raw = product.uuid_raw_hex.as_ref()?;
-    let is_unset = ['0', 'f'].iter().any(|digit| raw.chars().all(|c| c == *digit));
-    let part = |from: usize, to: usize| raw.get(from..to);
-    is_unset.then_some(())?;
-    Some([part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?].join("-"))
+    let is_all = |digit: &&str| raw.len() == 32 && *raw == digit.repeat(32);
+    let digit = ["0", "f"].into_iter().find(is_all)?;
+    Some([8, 4, 4, 4, 12].map(|n| digit.repeat(n)).join("-"))
 }
 
 /// Reason not to trust a value.
@@ -92,54 +87,39 @@ pub(crate) fn suspicion(value: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::dmi::{Baseboard, Product};
 
     #[test]
     fn each_suspicious_identifier_has_a_reason() {
-        let product = Product {
-            uuid: Some("03000200-0400-0500-0006-000700080009".to_owned()),
-            serial: Some("To be filled by O.E.M.".to_owned()),
-            ..Product::default()
-        };
-        let baseboard = Baseboard { serial: Some("..CN481.".to_owned()), ..Baseboard::default() };
-        let inventory = Inventory {
-            product: Some(product),
-            baseboard: Some(baseboard),
-            ..Inventory::default()
-        };
-        let found: Vec<_> = identity(&inventory)
-            .into_iter()
-            .map(|identifier| (identifier.kind, identifier.suspicious))
+        let port = |mac: &str, is_bmc_usb| json!({"kind": "physical", "permanent_mac": mac, "is_bmc_usb": is_bmc_usb});
+        let inventory = json!({
+            "product": {"uuid": "03000200-0400-0500-0006-000700080009", "serial": "To be filled by O.E.M."},
+            "baseboard": {"serial": "..CN481."},
+            "bmc": {"mac": "02:00:00:00:00:09"},
+            "network": {"interfaces": [port("02:00:00:00:00:01", true), port("00:00:00:00:00:00", false)]},
+        });
+        let found = identity(&serde_json::from_value(inventory).unwrap());
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.kind.as_str(), one.value.as_str(), one.suspicious.as_deref()))
             .collect();
         let expected = [
-            ("smbios_uuid", Some("known duplicate")),
-            ("product_serial", Some("placeholder")),
-            ("baseboard_serial", None),
+            ("smbios_uuid", "03000200-0400-0500-0006-000700080009", Some("known duplicate")),
+            ("product_serial", "To be filled by O.E.M.", Some("placeholder")),
+            ("baseboard_serial", "..CN481.", None),
+            ("permanent_mac", "00:00:00:00:00:00", Some("zero")),
+            ("permanent_mac", "02:00:00:00:00:01", Some("usb bmc")),
+            ("bmc_mac", "02:00:00:00:00:09", None),
         ];
-        let expected: Vec<_> =
-            expected.map(|(kind, why)| (kind.to_owned(), why.map(str::to_owned))).into();
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn mac_of_the_management_controller_is_an_identifier() {
-        let bmc =
-            crate::bmc::Bmc { mac: Some("02:00:00:00:00:09".to_owned()), ..Default::default() };
-        let found = identity(&Inventory { bmc: Some(bmc), ..Inventory::default() });
-        assert_eq!(found.len(), 1);
-        assert_eq!(
-            (found[0].kind.as_str(), found[0].value.as_str()),
-            ("bmc_mac", "02:00:00:00:00:09")
-        );
-        assert_eq!(found[0].suspicious, None);
-    }
-
-    #[test]
     fn uuid_that_the_firmware_did_not_set_is_reported_as_suspicious() {
-        let product = Product { uuid_raw_hex: Some("0".repeat(32)), ..Product::default() };
-        let inventory = Inventory { product: Some(product), ..Inventory::default() };
-        let found = identity(&inventory);
+        let unset = json!({"product": {"uuid_raw_hex": "0".repeat(32)}});
+        let found = identity(&serde_json::from_value(unset).unwrap());
         assert_eq!(found[0].value, "00000000-0000-0000-0000-000000000000");
         assert_eq!(found[0].suspicious.as_deref(), Some("zero"));
         assert!(identity(&Inventory::default()).is_empty());

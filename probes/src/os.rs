@@ -237,8 +237,10 @@ fn live_image(machine: &Machine, command_line: &str) -> Option<LiveImage> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{has, tree};
 
     #[test]
     fn live_system_is_recognised() {
@@ -255,19 +257,18 @@ mod tests {
             ("proc/sys/kernel/tainted", "16\n"),
             ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
-        let os = os(&machine);
-        assert_eq!(os.hostname.as_deref(), Some("node-01"));
-        assert_eq!(os.kernel.as_deref(), Some("6.17.4-200.fc42.x86_64"));
-        assert_eq!(os.distribution.as_deref(), Some("Fedora \"CoreOS\" 42"));
-        assert_eq!(os.distribution_version.as_deref(), Some("42"));
-        assert_eq!(os.image_version.as_deref(), Some("42.20251012.3.0"));
-        assert_eq!(os.architecture.as_deref(), Some("x86_64"));
-        assert_eq!((os.kernel_taint, os.lockdown.as_deref()), (Some(16), Some("integrity")));
-        let live = os.live_image.unwrap();
-        assert_eq!(
-            (live.kind.as_str(), live.iso_label.as_deref()),
-            ("iso", Some("fedora-coreos-42"))
-        );
+        let expected = json!({
+            "hostname": "node-01",
+            "kernel": "6.17.4-200.fc42.x86_64",
+            "distribution": "Fedora \"CoreOS\" 42",
+            "distribution_version": "42",
+            "image_version": "42.20251012.3.0",
+            "architecture": "x86_64",
+            "kernel_taint": 16,
+            "lockdown": "integrity",
+            "live_image": {"kind": "iso", "iso_label": "fedora-coreos-42"},
+        });
+        has(&os(&machine), &expected);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! PCI addresses, and their order.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Domain, bus, device and function; ordered by number, not by text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,15 +20,21 @@ impl Address {
     /// Reads `DDDD:BB:DD.F`; `None` if `text` is something else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Address> {
-        if !is_pci_address(text) {
-            return None;
-        }
-        let (domain, rest) = text.split_once(':')?;
-        let (bus, rest) = rest.split_once(':')?;
-        let (device, function) = rest.split_once('.')?;
-        let byte = |digits| u8::from_str_radix(digits, 16).ok();
-        let domain = u32::from_str_radix(domain, 16).ok()?;
-        Some(Address { domain, bus: byte(bus)?, device: byte(device)?, function: byte(function)? })
+        let (place, function) = text.rsplit_once('.')?;
+        let (domain, rest) = place.split_once(':')?;
+        let (bus, device) = rest.split_once(':')?;
+        let number = |digits: &str, n_digits: RangeInclusive<usize>| {
+            let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let is_number = is_hex && n_digits.contains(&digits.len());
+            u32::from_str_radix(digits, 16).ok().filter(|_| is_number)
+        };
+        let byte = |digits, n_digits| u8::try_from(number(digits, n_digits..=n_digits)?).ok();
+        Some(Address {
+            domain: number(domain, 4..=8)?,
+            bus: byte(bus, 2)?,
+            device: byte(device, 2)?,
+            function: byte(function, 1)?,
+        })
     }
 
     /// The address without its function, as slots are named: `0000:3b:00`.
@@ -46,17 +53,7 @@ impl fmt::Display for Address {
 /// True if `text` is a PCI address `DDDD:BB:DD.F`; the domain may be longer than four digits.
 #[must_use]
 pub fn is_pci_address(text: &str) -> bool {
-    let hex = |part: &str, len: std::ops::RangeInclusive<usize>| {
-        len.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let Some((rest, function)) = text.rsplit_once('.') else { return false };
-    let mut parts = rest.split(':');
-    let (Some(domain), Some(bus), Some(device), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    hex(domain, 4..=8) && hex(bus, 2..=2) && hex(device, 2..=2) && hex(function, 1..=1)
+    Address::parse(text).is_some()
 }
 
 #[cfg(test)]

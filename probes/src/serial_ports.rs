@@ -5,35 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
+use crate::data;
 use crate::machine::Machine;
 
 const CLASS: &str = "sys/class/tty";
-
-/// Names of UART types (`include/uapi/linux/serial_core.h`, `drivers/tty/serial/8250/8250_port.c`).
-const UARTS: &[(u32, &str)] = &[
-    (1, "8250"),
-    (2, "16450"),
-    (3, "16550"),
-    (4, "16550A"),
-    (5, "Cirrus"),
-    (6, "16650"),
-    (7, "16650V2"),
-    (8, "16750"),
-    (9, "Startech"),
-    (10, "16C950/954"),
-    (11, "16654"),
-    (12, "16850"),
-    (13, "RSA"),
-    (14, "NS16550A"),
-    (15, "XScale"),
-    (17, "OCTEON"),
-    (20, "Tegra"),
-    (21, "XR17D15X"),
-    (22, "LPC3220"),
-    (24, "XR17V35X"),
-    (25, "TruManage"),
-    (32, "AMBA PL011"),
-];
 
 /// One serial port.
 #[serde_with::skip_serializing_none]
@@ -78,12 +53,11 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
     if !(kind.is_some_and(|kind| kind != 0) || (kind.is_none() && is_usb)) {
         return None;
     }
-    let uart = UARTS.iter().find(|(number, _)| Some(*number) == kind);
     let resolved = machine.device_path(&path);
     let is_address = |text: &String| text.trim_start_matches("0x").bytes().any(|b| b != b'0');
     Some(SerialPort {
         name: name.to_owned(),
-        uart: uart.map(|(_, name)| (*name).to_owned()),
+        uart: kind.and_then(|kind| data::name("uart", kind)).map(str::to_owned),
         io_port: text("port").filter(is_address),
         memory_address: text("iomem_base").filter(is_address),
         irq: machine.number(&format!("{path}/irq")).filter(|irq| *irq != 0),
@@ -96,9 +70,7 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
 /// The driver of the nearest parent; since Linux 6.5 two layers of the serial core, `port` and `ctrl`,
 /// lie between port and device.
 fn driver(machine: &Machine, resolved: &str) -> Option<String> {
-    let above =
-        std::iter::successors(Some(resolved), |path| path.rsplit_once('/').map(|(up, _)| up));
-    let above = above.skip(2).take(4).take_while(|path| path.starts_with("sys/devices/"));
+    let above = ancestors::above(resolved).skip(2).take(4);
     above
         .filter_map(|path| machine.link_name(&format!("{path}/driver")))
         .find(|name| name != "port" && name != "ctrl")

@@ -169,20 +169,14 @@ fn of_firmware(machine: &Machine) -> Option<&'static str> {
 fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {
     let value = |key: &str| cpuinfo_value(cpuinfo, key).unwrap_or_default();
     let (vendor, model) = (value("vendor_id"), value("model name"));
-    if vendor == "PowerVM Lx86" {
-        return Some("powervm");
-    }
-    if vendor == "User Mode Linux" {
-        return Some("uml");
-    }
-    if model.starts_with("QEMU ") {
-        return Some("qemu");
-    }
-    if model.contains("KVM processor") {
-        return Some("kvm");
-    }
-    let is_guest = value("flags").split_whitespace().any(|flag| flag == "hypervisor");
-    is_guest.then_some("vm-other")
+    let known = [
+        (vendor == "PowerVM Lx86", "powervm"),
+        (vendor == "User Mode Linux", "uml"),
+        (model.starts_with("QEMU "), "qemu"),
+        (model.contains("KVM processor"), "kvm"),
+        (value("flags").split_whitespace().any(|flag| flag == "hypervisor"), "vm-other"),
+    ];
+    known.into_iter().find(|(is_shown, _)| *is_shown).map(|(_, name)| name)
 }
 
 /// The value of a key in the first CPU's block, or in the last block, which on POWER describes the
@@ -198,11 +192,10 @@ fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 /// True if the firmware identifies the machine, so that a hypervisor would be visible.
 fn is_described(machine: &Machine) -> bool {
-    let mut dmi = DMI_FOLDERS
-        .iter()
-        .flat_map(|folder| ["sys_vendor", "product_name"].map(|field| format!("{folder}/{field}")));
-    let mut trees = DEVICE_TREES.iter().map(|tree| format!("{tree}/model"));
-    dmi.any(|path| machine.text(&path).is_some()) || trees.any(|path| machine.text(&path).is_some())
+    let fields =
+        |folder: &&str| ["sys_vendor", "product_name"].map(|file| format!("{folder}/{file}"));
+    let trees = DEVICE_TREES.iter().map(|tree| format!("{tree}/model"));
+    DMI_FOLDERS.iter().flat_map(fields).chain(trees).any(|path| machine.text(&path).is_some())
 }
 
 /// Name of the container manager if the system runs in a container; otherwise `None`.

@@ -2,7 +2,8 @@
 //! the code and a similar one on which it stays silent, both read by the collectors like any capture.
 //!
 //! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
-//! what is at a path). `trees.rs` explains the notation of a content. `expect` has what the machine is expected to have,
+//! what is at a path). `trees.rs` explains the notation of a content. `inventory` has the facts themselves, where few files
+//! cannot show them. `expect` has what the machine is expected to have,
 //! `load` how the processes of a load ended, `clocks` what the machine's clock and the VIM's show, `after` what has changed
 //! at a second reading.
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use compare::expectation::Expectations;
 use compare::machine::Machine;
 use formats::time::parse_http_date;
-use probes::collect::{Options, collect};
+use probes::collect::{Inventory, Options, collect};
 use probes::counters::{self, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Extras, Node, Source};
@@ -59,6 +60,9 @@ struct Case {
     load: Vec<Process>,
     /// The machine's clock and the VIM's, as in the header `Date`.
     clocks: Option<[String; 2]>,
+    /// The facts, instead of those of the tree.
+    inventory: Option<serde_json::Value>,
+    #[serde(default)]
     with: Files,
     /// What has changed at a second reading, for the codes of counters that rise.
     after: Option<Files>,
@@ -112,12 +116,36 @@ pub(crate) fn archive(machine: &Files, with: &Files) -> Archive {
     archive
 }
 
+/// The facts of a case; every key of them must be one of the inventory.
+fn facts(given: &serde_json::Value) -> Inventory {
+    fn is_in(part: &serde_json::Value, whole: &serde_json::Value) -> bool {
+        match part {
+            serde_json::Value::Object(keys) => {
+                keys.iter().all(|(key, value)| whole.get(key).is_some_and(|all| is_in(value, all)))
+            }
+            serde_json::Value::Array(list) => {
+                let all = whole.as_array().into_iter().flatten();
+                list.iter().zip(all).filter(|(one, all)| is_in(one, all)).count() == list.len()
+            }
+            one => one == whole,
+        }
+    }
+    let inventory: Inventory = serde_json::from_value(given.clone()).unwrap();
+    assert!(is_in(given, &serde_json::to_value(&inventory).unwrap()), "unknown keys: {given}");
+    inventory
+}
+
 /// The findings of `code` on the machine, by the whole path from files to findings.
-fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) -> Vec<Finding> {
+fn found(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
+    let archive = archive(&trees.machine, &case.with);
+    let expect = case.expect.as_ref().unwrap_or(&trees.expect);
     let extras = Extras { disk_samples: true, ..Extras::default() };
     let options = Options { extras, ..Options::default() };
-    let collected = collect(&Arc::new(Source::unpacked(archive)), &options);
-    let mut all = findings(&collected.inventory);
+    let inventory = match &case.inventory {
+        Some(given) => facts(given),
+        None => collect(&Arc::new(Source::unpacked(archive)), &options).inventory,
+    };
+    let mut all = findings(&inventory);
     all.extend(judge(&case.load.iter().map(Process::outcome).collect::<Vec<_>>()).findings);
     if let Some(clocks) = &case.clocks {
         let [ours, theirs] = clocks.each_ref().map(|text| parse_http_date(text).unwrap());
@@ -125,15 +153,16 @@ fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) 
     }
     if !expect.is_null() {
         let expectations = Expectations::parse(expect).unwrap();
-        let report = serde_json::to_value(&collected.inventory).unwrap();
+        let report = serde_json::to_value(&inventory).unwrap();
         all.extend(run_coreos_installer::expect::findings(&expectations, &Machine::of(&report)));
     }
-    all.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+    all.extend(case.after.iter().flat_map(|after| rising(trees, case, after)));
+    all.retain(|finding| finding.code.as_str() == code);
+    all
 }
 
-/// The findings of `code` from counters that rise between the machine and what it is after the case.
-fn found_rising(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
-    let Some(after) = &case.after else { return Vec::new() };
+/// The findings from counters that rise between the machine and what it is after the case.
+fn rising(trees: &Trees, case: &Case, after: &Files) -> Vec<Finding> {
     let read = |archive: Archive| {
         let source = Arc::new(Source::unpacked(archive));
         let inventory = collect(&source, &Options::default()).inventory;
@@ -143,8 +172,7 @@ fn found_rising(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
     for (path, content) in after {
         later.set(path, content.as_ref().map(node));
     }
-    let found = risen(&read(archive(&trees.machine, &case.with)), &read(later), 30);
-    found.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+    risen(&read(archive(&trees.machine, &case.with)), &read(later), 30)
 }
 
 fn check_row(row: &Row) {
@@ -152,9 +180,7 @@ fn check_row(row: &Row) {
     let trees = trees(code);
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
-        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
-        found.extend(found_rising(code, &trees, case));
+        let found = found(code, &trees, case);
         let [finding] = found.as_slice() else {
             panic!("{code}: {}: {} findings, expected one", case.why, found.len());
         };
@@ -180,9 +206,7 @@ fn check_row(row: &Row) {
     let all: BTreeSet<Severity> = row.severities().collect();
     assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
     for case in &trees.silent {
-        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
-        found.extend(found_rising(code, &trees, case));
+        let found = found(code, &trees, case);
         assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
     }
 }

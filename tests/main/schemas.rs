@@ -62,7 +62,7 @@ fn at<'a>(root: &'a Value, schema: &'a Value, path: &[&str]) -> Option<&'a Value
 /// The paths that are compared in the parts of a kind.
 fn paths(kind: &'static Kind) -> Vec<&'static str> {
     let mut paths: Vec<&str> = kind.attributes.iter().map(|attribute| attribute.path).collect();
-    paths.extend(kind.identities.iter().chain(kind.slots).flat_map(|all| all.iter()));
+    paths.extend(kind.identities.iter().chain(&kind.slots).flat_map(|all| all.iter()));
     paths.extend(kind.place.iter().map(|(_, path)| path));
     paths.extend(kind.skip.iter().map(|(path, _)| path));
     paths.retain(|path| !["@id", NEIGHBOURS].contains(path));

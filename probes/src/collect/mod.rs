@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::machine::{Extras, Machine, Problem, Source};
 use crate::pool::{self, Failure, Job};
-use crate::usb::UsbDevice;
 
 /// Adds the facts of a collector to the inventory.
 pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
@@ -51,14 +50,6 @@ const IDENTIFIERS: [&str; 8] = [
     "/rtnetlink/link",
 ];
 
-const fn quick(
-    name: &'static str,
-    sections: &'static [&'static str],
-    run: fn(&Machine) -> Fill,
-) -> Collector {
-    collector(name, sections, QUICK, run)
-}
-
 const fn collector(
     name: &'static str,
     sections: &'static [&'static str],
@@ -68,46 +59,45 @@ const fn collector(
     Collector { name, sections, deadline, run }
 }
 
+/// Puts a section in its place.
+fn section<T: Send + 'static>(facts: T, place: fn(&mut Inventory) -> &mut Option<T>) -> Fill {
+    Box::new(move |inventory| *place(inventory) = Some(facts))
+}
+
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
-    quick("cpu", &["cpu"], |machine| {
-        let cpu = crate::cpu::cpu(machine);
-        Box::new(|inventory| inventory.cpu = Some(cpu))
+    collector("cpu", &["cpu"], QUICK, |machine| {
+        section(crate::cpu::cpu(machine), |all| &mut all.cpu)
     }),
-    quick("memory", &["memory"], |machine| {
-        let memory = crate::memory::memory(machine);
-        Box::new(|inventory| inventory.memory = Some(memory))
+    collector("memory", &["memory"], QUICK, |machine| {
+        section(crate::memory::memory(machine), |all| &mut all.memory)
     }),
-    quick("topology", &["topology"], |machine| {
-        let topology = crate::topology::topology(machine);
-        Box::new(|inventory| inventory.topology = Some(topology))
+    collector("topology", &["topology"], QUICK, |machine| {
+        section(crate::topology::topology(machine), |all| &mut all.topology)
     }),
     collector("block", &["block"], Duration::from_secs(30), |machine| {
-        let block = crate::block::block(machine);
-        Box::new(|inventory| inventory.block = Some(block))
+        section(crate::block::block(machine), |all| &mut all.block)
     }),
-    quick("network", &["network"], |machine| {
-        let network = crate::network::network(machine);
-        Box::new(|inventory| inventory.network = Some(network))
+    collector("network", &["network"], QUICK, |machine| {
+        section(crate::network::network(machine), |all| &mut all.network)
     }),
-    quick("local_addresses", &["local_addresses"], |machine| {
-        let addresses = crate::network::local_addresses(machine);
-        Box::new(|inventory| inventory.local_addresses = Some(addresses))
+    collector("local_addresses", &["local_addresses"], QUICK, |machine| {
+        section(crate::network::local_addresses(machine), |all| &mut all.local_addresses)
     }),
-    quick("pci", &["pci", "gpu"], |machine| {
+    collector("pci", &["pci", "gpu"], QUICK, |machine| {
         let pci = crate::pci::pci(machine);
         let gpu = crate::gpu::gpu(machine, &pci);
         Box::new(|inventory| (inventory.pci, inventory.gpu) = (Some(pci), Some(gpu)))
     }),
-    quick("devices", &["devices"], |machine| {
+    collector("devices", &["devices"], QUICK, |machine| {
         let devices = crate::devices::devices(machine);
         Box::new(|inventory| inventory.devices.get_or_insert_default().merge(devices))
     }),
-    quick("usb", &["devices"], |machine| {
-        let usb: Vec<UsbDevice> = crate::usb::usb(machine);
+    collector("usb", &["devices"], QUICK, |machine| {
+        let usb = crate::usb::usb(machine);
         Box::new(|inventory| inventory.devices.get_or_insert_default().usb = usb)
     }),
-    quick("dmi", &["chassis", "baseboard", "product", "bios"], |machine| {
+    collector("dmi", &["chassis", "baseboard", "product", "bios"], QUICK, |machine| {
         let dmi = crate::dmi::dmi(machine);
         Box::new(|inventory| {
             inventory.chassis = Some(dmi.chassis);
@@ -116,9 +106,8 @@ pub const COLLECTORS: &[Collector] = &[
             inventory.bios = Some(dmi.bios);
         })
     }),
-    quick("firmware", &["firmware"], |machine| {
-        let firmware = crate::firmware::firmware(machine);
-        Box::new(|inventory| inventory.firmware = Some(firmware))
+    collector("firmware", &["firmware"], QUICK, |machine| {
+        section(crate::firmware::firmware(machine), |all| &mut all.firmware)
     }),
     collector("bmc", &["bmc"], Duration::from_secs(20), |machine| {
         let bmc = crate::bmc::bmc(machine);
@@ -130,14 +119,11 @@ pub const COLLECTORS: &[Collector] = &[
         let telemetry = crate::bmc::telemetry(machine);
         Box::new(|inventory| telemetry.apply(&mut inventory.bmc))
     }),
-    quick("smbios", &["smbios"], |machine| {
+    collector("smbios", &["smbios"], QUICK, |machine| {
         let table = crate::smbios::table(machine);
         Box::new(|inventory| inventory.smbios = table)
     }),
-    quick("os", &["os"], |machine| {
-        let os = crate::os::os(machine);
-        Box::new(|inventory| inventory.os = Some(os))
-    }),
+    collector("os", &["os"], QUICK, |machine| section(crate::os::os(machine), |all| &mut all.os)),
     // After `block`, whose section it completes: a controller that hangs costs no disk.
     collector("raid", &["block"], Duration::from_secs(20), |machine| {
         let controllers = crate::block::raid_controllers(machine);

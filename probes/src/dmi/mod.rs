@@ -5,10 +5,8 @@
 //! Strings stay as the firmware gives them, placeholders too, so that nothing is lost;
 //! [`is_placeholder`] recognises them.
 
-mod names;
 mod placeholder;
 
-pub(crate) use names::chassis_kind;
 pub use placeholder::{is_known_duplicate, is_placeholder};
 
 use formats::guid;
@@ -16,12 +14,12 @@ use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::machine::Machine;
 use crate::smbios;
 use crate::smbios::types::{
-    ChassisHeight, PowerCords, SMBiosBaseboardInformation as Board, SMBiosInformation as Firmware,
-    SMBiosString, SMBiosStruct, SMBiosSystemChassisInformation as Case,
-    SMBiosSystemInformation as System,
+    SMBiosBaseboardInformation as Board, SMBiosInformation as Firmware, SMBiosString, SMBiosStruct,
+    SMBiosSystemChassisInformation as Case, SMBiosSystemInformation as System,
 };
 
 /// The class link, and where it leads.
@@ -170,12 +168,12 @@ impl Files<'_> {
         text.or_else(|| smbios::text(&read(entry?)))
     }
 
-    /// A release with two numbers; 255 means that it is not set.
-    fn release(&self, file: &str, numbers: Option<(Option<u8>, Option<u8>)>) -> Option<String> {
-        let in_table = || match numbers? {
-            (Some(0xff), Some(0xff)) => None,
-            (Some(major), Some(minor)) => Some(format!("{major}.{minor}")),
-            _ => None,
+    /// A release with two numbers, in the table from `offset` on; 255 means that it is not set.
+    fn release(&self, file: &str, entry: Option<&Firmware>, offset: usize) -> Option<String> {
+        let in_table = || {
+            let number = |offset| entry?.parts().get_field_byte(offset);
+            let (major, minor) = (number(offset)?, number(offset + 1)?);
+            ((major, minor) != (0xff, 0xff)).then(|| format!("{major}.{minor}"))
         };
         self.machine.text(&self.path(file)).or_else(in_table)
     }
@@ -185,6 +183,8 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
     let code: Option<u8> = files.machine.number(&files.path("chassis_type"));
     let code = code.or_else(|| Some(entry?.chassis_type()?.raw)).map(|code| code & 0x7f);
     let code = code.filter(|code| *code != 0);
+    let number =
+        |offset: usize| entry?.parts().get_field_byte(offset).filter(|n| !matches!(n, 0 | 0xff));
     Chassis {
         vendor: files.text("chassis_vendor", entry, Case::manufacturer),
         kind: code.and_then(chassis_kind).map(str::to_owned),
@@ -192,15 +192,14 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
         version: files.text("chassis_version", entry, Case::version),
         serial: files.text("chassis_serial", entry, Case::serial_number),
         asset_tag: files.text("chassis_asset_tag", entry, Case::asset_tag_number),
-        height_u: match entry.and_then(Case::height) {
-            Some(ChassisHeight::U(height)) => Some(height),
-            _ => None,
-        },
-        n_power_cords: match entry.and_then(Case::number_of_power_cords) {
-            Some(PowerCords::Count(n)) if n < 0xff => Some(n),
-            _ => None,
-        },
+        height_u: number(0x11),
+        n_power_cords: number(0x12),
     }
+}
+
+/// The name of a chassis type (DSP0134, section 7.4.1).
+pub(crate) fn chassis_kind(code: u8) -> Option<&'static str> {
+    data::name("chassis", code)
 }
 
 fn baseboard(files: &Files, entry: Option<&Board>) -> Baseboard {
@@ -231,9 +230,7 @@ fn product(files: &Files, entry: Option<&System>, version: Option<(u8, u8)>) -> 
         uuid_swapped: uuid.map(|uuid| guid::uuid(&guid::swapped(uuid))),
         uuid: uuid.map(|uuid| guid::uuid(&uuid)),
         uuid_raw_hex: raw.map(hex),
-        wake_up: entry
-            .and_then(|system| names::wake_up(&system.wakeup_type()?.value))
-            .map(str::to_owned),
+        wake_up: entry.and_then(|entry| smbios::named(entry, 0x18, "wake_up")),
         compatible: Vec::new(),
     }
 }
@@ -250,16 +247,12 @@ fn uuid_of_table(raw: &[u8], version: Option<(u8, u8)>) -> Option<[u8; 16]> {
 }
 
 fn bios(files: &Files, entry: Option<&Firmware>) -> Bios {
-    let release =
-        entry.map(|bios| (bios.system_bios_major_release(), bios.system_bios_minor_release()));
-    let controller =
-        entry.map(|bios| (bios.e_c_firmware_major_release(), bios.e_c_firmware_minor_release()));
     Bios {
         vendor: files.text("bios_vendor", entry, Firmware::vendor),
         version: files.text("bios_version", entry, Firmware::version),
         date: files.text("bios_date", entry, Firmware::release_date),
-        release: files.release("bios_release", release),
-        embedded_controller_release: files.release("ec_firmware_release", controller),
+        release: files.release("bios_release", entry, 0x14),
+        embedded_controller_release: files.release("ec_firmware_release", entry, 0x16),
     }
 }
 
@@ -290,9 +283,11 @@ fn device_tree(machine: &Machine, dmi: &mut Dmi) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::smbios::tests::structure;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{has, tree, tree_of_bytes};
 
     #[test]
     fn the_files_of_the_kernel_come_before_the_table() {
@@ -306,13 +301,11 @@ mod tests {
             ("sys/firmware/dmi/tables/DMI", &table),
         ]);
         let dmi = dmi(&machine);
-        assert_eq!(dmi.product.vendor.as_deref(), Some("Dell Inc."));
-        assert_eq!(dmi.product.name.as_deref(), Some("R650"));
-        assert_eq!(dmi.product.serial.as_deref(), Some("S1"));
-        assert_eq!(dmi.product.uuid.as_deref(), Some("4c454444-0000-0000-0000-000000000000"));
-        assert_eq!(dmi.product.uuid_raw_hex.as_deref(), Some("4444454c000000000000000000000000"));
-        assert_eq!(dmi.chassis.kind_code, Some(23), "bit 7 says that there is a lock");
-        assert_eq!(dmi.chassis.kind.as_deref(), Some("Rack Mount Chassis"));
+        has(&dmi.product, &json!({"vendor": "Dell Inc.", "name": "R650", "serial": "S1"}));
+        has(&dmi.product, &json!({"uuid": "4c454444-0000-0000-0000-000000000000"}));
+        has(&dmi.product, &json!({"uuid_raw_hex": "4444454c000000000000000000000000"}));
+        // Bit 7 says that there is a lock.
+        has(&dmi.chassis, &json!({"kind_code": 23, "kind": "Rack Mount Chassis"}));
     }
 
     #[test]
@@ -323,9 +316,7 @@ mod tests {
             ("sys/firmware/devicetree/base/compatible", "linux,dummy\0"),
             ("sys/firmware/devicetree/base/model", "linux,dummy\0"),
         ]);
-        let product = dmi(&machine).product;
-        assert_eq!(product.name.as_deref(), Some("Mt. Jade"));
-        assert_eq!(product.source.as_deref(), Some("smbios"));
+        has(&dmi(&machine).product, &json!({"name": "Mt. Jade", "source": "smbios"}));
     }
 
     #[test]
@@ -343,11 +334,8 @@ mod tests {
                 ("sys/firmware/dmi/tables/DMI", &table),
             ]);
             let product = dmi(&machine).product;
-            assert_eq!(product.uuid.as_deref(), Some(uuid), "SMBIOS 2.{version}");
-            assert_eq!(product.uuid_swapped.as_deref(), Some(swapped));
-            let raw = product.uuid_raw_hex.as_deref();
-            assert_eq!(raw, Some("44454c4c5800104a8034010203040506"));
-            assert_eq!(product.wake_up.as_deref(), Some("network"));
+            has(&product, &json!({"uuid": uuid, "uuid_swapped": swapped, "wake_up": "network"}));
+            has(&product, &json!({"uuid_raw_hex": "44454c4c5800104a8034010203040506"}));
         }
     }
 
@@ -368,10 +356,8 @@ mod tests {
             ("sys/class/dmi/id/board_name", b"X\xfe9 \n".as_slice()),
             ("sys/firmware/dmi/tables/DMI", &table),
         ]);
-        let board = dmi(&machine).baseboard;
-        assert_eq!(board.vendor.as_deref(), Some("M\\xfcller"));
-        assert_eq!(board.product.as_deref(), Some("X\\xfe9"));
-        assert_eq!(board.serial.as_deref(), Some("S\\xff"));
+        let expected = json!({"vendor": "M\\xfcller", "product": "X\\xfe9", "serial": "S\\xff"});
+        has(&dmi(&machine).baseboard, &expected);
     }
 
     #[test]
@@ -399,13 +385,11 @@ mod tests {
             ("proc/device-tree/chosen/u-boot,version", "2024.01\0"),
         ]);
         let Dmi { product, chassis, bios, .. } = dmi(&machine);
-        assert_eq!(product.source.as_deref(), Some("device_tree"));
-        assert_eq!(chassis.kind.as_deref(), Some("embedded"));
-        assert_eq!(bios.version.as_deref(), Some("2024.01"));
-        assert_eq!(product.vendor.as_deref(), Some("raspberrypi"));
-        assert_eq!(product.name.as_deref(), Some("Raspberry Pi 5"));
-        assert_eq!(product.serial.as_deref(), Some("62511f5a1550c74c"));
-        assert_eq!(product.compatible.len(), 2);
+        has(&chassis, &json!({"kind": "embedded"}));
+        has(&bios, &json!({"version": "2024.01"}));
+        has(&product, &json!({"source": "device_tree", "serial": "62511f5a1550c74c"}));
+        has(&product, &json!({"vendor": "raspberrypi", "name": "Raspberry Pi 5"}));
+        has(&product, &json!({"compatible": ["raspberrypi,5-model-b", "brcm,bcm2712"]}));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Placeholders that firmware leaves where a value was not filled in, and values that it writes into many machines.
 
+use crate::data;
+
 const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
 const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
 
@@ -14,7 +16,7 @@ pub fn is_placeholder(text: &str) -> bool {
         Some(first) => text.len() > 1 && b"0xf*?".contains(&first) && letters.all(|b| b == first),
     };
     is_repeated
-        || listed(PLACEHOLDERS).any(|line| match line.strip_suffix('*') {
+        || data::rows(PLACEHOLDERS).any(|line| match line.strip_suffix('*') {
             Some(start) => text.starts_with(start),
             None => text == line,
         })
@@ -23,11 +25,7 @@ pub fn is_placeholder(text: &str) -> bool {
 /// True if `text` is a UUID or serial number that many machines are known to share.
 #[must_use]
 pub fn is_known_duplicate(text: &str) -> bool {
-    listed(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))
-}
-
-fn listed(file: &'static str) -> impl Iterator<Item = &'static str> {
-    file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    data::rows(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use crate::collect::Inventory;
 use crate::findings::{Finding, FindingCode, Severity};
 use crate::parts::PartId;
 use parts::Parts;
+use rules::Rule;
 pub use rules::codes_of;
-use rules::{Group, Rule};
 
 /// Something broken, the parts that may be the cause, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -117,7 +117,7 @@ struct Sign<'a> {
 
 /// A fault while it is put together.
 struct Case<'a> {
-    group: Group,
+    group: &'static str,
     suspects: Vec<(usize, u8)>,
     signs: Vec<Sign<'a>>,
 }

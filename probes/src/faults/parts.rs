@@ -14,21 +14,12 @@ use crate::memory::{Dimm, candidates};
 use crate::parts::{self, Detail, PartId, PartKind};
 use crate::pci::PciDevice;
 
-/// A part that can be at fault, with the known facts about it.
-struct Entry {
-    /// The part; its name is that of the suspect.
-    id: PartId,
-    /// Text printed at its place.
-    label: Option<String>,
-    fru: Option<ReplaceableUnit>,
-}
-
 /// The registry of the parts that were named so far: kind, key, place and the unit to replace.
 pub(super) struct Parts<'a> {
     inventory: &'a Inventory,
     /// The slot of each DIMM as it is printed.
     slots: Vec<Option<PartId>>,
-    known: Vec<Entry>,
+    known: Vec<Suspect>,
     by_id: BTreeMap<(PartKind, String), usize>,
 }
 
@@ -39,26 +30,20 @@ impl<'a> Parts<'a> {
     }
 
     pub(super) fn suspect(&self, part: usize, certainty_percent: u8) -> Option<Suspect> {
-        let Entry { id, label, fru } = self.known.get(part)?;
-        Some(Suspect {
-            part: id.name.clone(),
-            label: label.clone(),
-            fru: fru.clone(),
-            certainty_percent,
-        })
+        Some(Suspect { certainty_percent, ..self.known.get(part)?.clone() })
     }
 
-    fn add(&mut self, entry: Entry) -> usize {
-        *self.by_id.entry((entry.id.kind, entry.id.key.clone())).or_insert_with(|| {
-            self.known.push(entry);
+    /// Adds a part, whose name is that of the suspect, with the text printed at its place.
+    fn add(&mut self, id: PartId, label: Option<String>, fru: Option<ReplaceableUnit>) -> usize {
+        *self.by_id.entry((id.kind, id.key)).or_insert_with(|| {
+            self.known.push(Suspect { part: id.name, label, fru, certainty_percent: 0 });
             self.known.len() - 1
         })
     }
 
     /// A part that is known only by its name.
     pub(super) fn other(&mut self, name: &str, label: Option<&str>) -> usize {
-        let label = label.map(str::to_owned);
-        self.add(Entry { id: PartId::new(PartKind::Other, name), label, fru: None })
+        self.add(PartId::new(PartKind::Other, name), label.map(str::to_owned), None)
     }
 
     /// The part that a finding is about.
@@ -95,11 +80,11 @@ impl<'a> Parts<'a> {
         if let Some(part) = &finding.locator {
             let is_named =
                 |name: &String| part.kind == PartKind::Dimm && contains_word(&part.key, name);
-            let by_name =
-                || populated().filter(|(_, dimm)| dimm.locator.as_ref().is_some_and(is_named));
             found = self.slots_of(part);
             if found.len() != 1 {
-                found = by_name().map(|(index, _)| index).collect();
+                let by_name =
+                    populated().filter(|(_, dimm)| dimm.locator.as_ref().is_some_and(is_named));
+                found = by_name.map(|(index, _)| index).collect();
             }
         }
         let label = finding.driver_label.as_deref().filter(|_| found.is_empty());
@@ -114,12 +99,9 @@ impl<'a> Parts<'a> {
 
     /// The slots of this name.
     fn slots_of(&self, part: &PartId) -> Vec<usize> {
-        let is_meant = |index: &usize| {
-            self.slots
-                .get(*index)
-                .is_some_and(|slot| slot.as_ref().is_some_and(|slot| slot.is(part)))
-        };
-        (0..self.slots.len()).filter(is_meant).collect()
+        let slots = self.slots.iter().enumerate();
+        let meant = slots.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| slot.is(part)));
+        meant.map(|(index, _)| index).collect()
     }
 
     /// The DIMM in the only slot of this name.
@@ -134,24 +116,30 @@ impl<'a> Parts<'a> {
         let name =
             label.clone().unwrap_or_else(|| format!("in slot {index} of the firmware's table"));
         let name = if name.starts_with("DIMM") { name } else { format!("DIMM {name}") };
-        Some(self.add(Entry {
-            id: PartId::new(PartKind::Dimm, index.to_string()).named(name),
-            label,
-            fru: unit([&dimm.manufacturer, &None, &dimm.part_number, &dimm.serial]),
-        }))
+        let id = PartId::new(PartKind::Dimm, index.to_string()).named(name);
+        let fru = unit([&dimm.manufacturer, &None, &dimm.part_number, &dimm.serial]);
+        Some(self.add(id, label, fru))
     }
 
     /// All sockets with a processor.
     pub(super) fn processors(&mut self) -> Vec<usize> {
         let sockets = self.inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
         let populated = sockets.filter(|socket| socket.is_populated != Some(false));
-        populated.filter_map(socket_entry).map(|entry| self.add(entry)).collect()
+        populated.filter_map(|socket| self.processor(socket)).collect()
     }
 
     fn socket(&mut self, locator: &str) -> Option<usize> {
         let mut sockets = self.inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
         let socket = sockets.find(|socket| socket.locator.as_deref() == Some(locator))?;
-        socket_entry(socket).map(|entry| self.add(entry))
+        self.processor(socket)
+    }
+
+    fn processor(&mut self, socket: &Socket) -> Option<usize> {
+        let locator = socket.locator.as_ref()?;
+        let id = PartId::new(PartKind::Socket, locator).named(format!("processor {locator}"));
+        let fru =
+            unit([&socket.manufacturer, &socket.version, &socket.part_number, &socket.serial]);
+        Some(self.add(id, Some(locator.clone()), fru))
     }
 
     /// The processor with a logical CPU: the one in its socket if that is certain, else its core as the kernel numbers it.
@@ -169,8 +157,15 @@ impl<'a> Parts<'a> {
 
     fn disk(&mut self, name: &str) -> Option<usize> {
         let mut disks = self.inventory.block.iter().flat_map(|block| &block.disks);
-        let disk = disks.find(|disk| disk.name == name)?;
-        Some(self.add(disk_entry(disk)))
+        disks.find(|disk| disk.name == name).map(|disk| self.drive_of(disk))
+    }
+
+    fn drive_of(&mut self, disk: &Disk) -> usize {
+        let id = PartId::new(PartKind::Disk, &disk.name).named(format!("disk {}", disk.name));
+        // The vendor of a SATA disk is always `ATA`.
+        let vendor = disk.vendor.clone().filter(|vendor| vendor != "ATA");
+        let label = parts::disk(disk).bay().map(Detail::to_string);
+        self.add(id, label, unit([&vendor, &disk.model, &None, &disk.serial]))
     }
 
     /// A drive that a RAID controller hides.
@@ -184,22 +179,18 @@ impl<'a> Parts<'a> {
         let (place, is_slot) = (&part.name, drive.slot.is_some());
         let place_of = if is_slot { "drive in " } else { "" };
         let name = format!("{place_of}{place} of RAID controller {}", controller.pci_address);
-        Some(self.add(Entry {
-            id: PartId::new(PartKind::RaidDrive, part.to_string()).named(name),
-            label: is_slot.then(|| place.clone()),
-            fru: unit([&drive.vendor, &drive.model, &None, &drive.serial]),
-        }))
+        let id = PartId::new(PartKind::RaidDrive, part.to_string()).named(name);
+        let fru = unit([&drive.vendor, &drive.model, &None, &drive.serial]);
+        Some(self.add(id, is_slot.then(|| place.clone()), fru))
     }
 
     fn power_supply(&mut self, name: &str) -> Option<usize> {
         let mut all = self.inventory.smbios.iter().flat_map(|table| &table.power_supplies);
         let supply =
             all.find(|supply| supply.location.as_deref().or(supply.name.as_deref()) == Some(name))?;
-        Some(self.add(Entry {
-            id: PartId::new(PartKind::PowerSupply, name).named(format!("power supply {name}")),
-            label: supply.location.clone(),
-            fru: unit([&supply.manufacturer, &supply.name, &supply.part_number, &supply.serial]),
-        }))
+        let id = PartId::new(PartKind::PowerSupply, name).named(format!("power supply {name}"));
+        let fru = unit([&supply.manufacturer, &supply.name, &supply.part_number, &supply.serial]);
+        Some(self.add(id, supply.location.clone(), fru))
     }
 
     /// The card with the function at `address`; an NVMe drive is the disk that it holds.
@@ -211,7 +202,7 @@ impl<'a> Parts<'a> {
         let is_drive =
             |disk: &&Disk| disk.transport.as_deref() == Some("nvme") && is_here(&disk.pci_address);
         if let Some(disk) = disks.find(is_drive) {
-            return Some(self.add(disk_entry(disk)));
+            return Some(self.drive_of(disk));
         }
         let devices = self.inventory.pci.iter().flat_map(|pci| &pci.devices);
         let device = devices.clone().find(|device| device.address == address)?;
@@ -219,23 +210,19 @@ impl<'a> Parts<'a> {
         let port = ports.find(|port| is_here(&port.pci_address));
         let mut gpus = self.inventory.gpu.iter().flat_map(|gpu| &gpu.cards);
         let gpu = gpus.find(|gpu| gpu.address == address);
-        let vpd = device.vpd.as_ref();
-        let gpu_serial = gpu.and_then(|gpu| gpu.serial.clone());
+        let (part_number, serial) = match &device.vpd {
+            Some(vpd) => (vpd.part_number.clone(), vpd.serial.clone()),
+            None => (None, None),
+        };
+        let serial = serial.or_else(|| gpu?.serial.clone());
         let name = match (port, gpu) {
             (Some(port), _) => format!("NIC {} ({address})", port.name),
             (None, Some(_)) => format!("GPU {address}"),
             (None, None) => format!("PCI device {address}"),
         };
-        Some(self.add(Entry {
-            id: PartId::new(PartKind::Pci, card(address)).named(name),
-            label: place(device),
-            fru: unit([
-                &device.vendor_name,
-                &device.device_name,
-                &vpd.and_then(|vpd| vpd.part_number.clone()),
-                &vpd.and_then(|vpd| vpd.serial.clone()).or(gpu_serial),
-            ]),
-        }))
+        let id = PartId::new(PartKind::Pci, card(address)).named(name);
+        let fru = unit([&device.vendor_name, &device.device_name, &part_number, &serial]);
+        Some(self.add(id, place(device), fru))
     }
 
     /// The slot of the card that a finding is about.
@@ -253,25 +240,14 @@ impl<'a> Parts<'a> {
         let mut ports = self.inventory.network.iter().flat_map(|network| &network.interfaces);
         let module = ports.find(|port| port.name == part.key)?.module.as_ref()?;
         let name = format!("module or cable of {}", part.key);
-        Some(self.add(Entry {
-            id: PartId::new(PartKind::Interface, &part.key).named(name),
-            label: None,
-            fru: unit([&module.vendor, &None, &module.part_number, &module.serial]),
-        }))
+        let id = PartId::new(PartKind::Interface, &part.key).named(name);
+        let fru = unit([&module.vendor, &None, &module.part_number, &module.serial]);
+        Some(self.add(id, None, fru))
     }
 }
 
 fn dimms(inventory: &Inventory) -> &[Dimm] {
     inventory.memory.as_ref().map_or(&[], |memory| &memory.dimms)
-}
-
-fn socket_entry(socket: &Socket) -> Option<Entry> {
-    let locator = socket.locator.as_ref()?;
-    Some(Entry {
-        id: PartId::new(PartKind::Socket, locator).named(format!("processor {locator}")),
-        label: Some(locator.clone()),
-        fru: unit([&socket.manufacturer, &socket.version, &socket.part_number, &socket.serial]),
-    })
 }
 
 /// The kernel's number of the core with a logical CPU.
@@ -281,20 +257,6 @@ fn core_of(inventory: &Inventory, number: &str) -> Option<i64> {
     let has_it =
         |core: &&Core| CpuSet::parse(&core.logical_cpus).is_ok_and(|cpus| cpus.contains_all(&one));
     cores.find(has_it)?.id
-}
-
-fn disk_entry(disk: &Disk) -> Entry {
-    Entry {
-        id: PartId::new(PartKind::Disk, &disk.name).named(format!("disk {}", disk.name)),
-        label: parts::disk(disk).bay().map(Detail::to_string),
-        // The vendor of a SATA disk is always `ATA`.
-        fru: unit([
-            &disk.vendor.clone().filter(|vendor| vendor != "ATA"),
-            &disk.model,
-            &None,
-            &disk.serial,
-        ]),
-    }
 }
 
 /// Manufacturer, model, part number and serial number; `None` if all are unknown.

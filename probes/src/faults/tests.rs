@@ -3,60 +3,56 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::bmc::{Bmc, BmcEvent};
-use crate::findings::findings;
-use crate::memory::{Dimm, EccCount, Memory};
+use crate::findings::{findings, row};
 
-fn found(inventory: &Inventory) -> Vec<Fault> {
-    faults(inventory, &findings(inventory))
+fn inventory(facts: Value) -> Inventory {
+    serde_json::from_value(facts).unwrap()
 }
 
-fn dimm(locator: &str) -> Dimm {
-    Dimm {
-        locator: Some(locator.to_owned()),
-        is_populated: Some(true),
-        size_bytes: Some(16 << 30),
-        part_number: Some("M393A2K40CB2-CTD".to_owned()),
-        serial: Some(format!("SERIAL-{locator}")),
-        ..Dimm::default()
-    }
+fn found(facts: Value) -> Vec<Fault> {
+    let inventory = inventory(facts);
+    faults(&inventory, &findings(&inventory))
 }
 
-fn memory(ecc: Vec<EccCount>) -> Inventory {
-    let dimms = vec![dimm("A1"), dimm("A2"), dimm("B1"), dimm("B2")];
-    Inventory { memory: Some(Memory { dimms, ecc, ..Memory::default() }), ..Inventory::default() }
+fn parts(fault: &Fault) -> Vec<&str> {
+    fault.suspects.iter().map(|suspect| suspect.part.as_str()).collect()
 }
 
-fn counted(label: &str, n: u64) -> EccCount {
-    EccCount {
-        name: "mc0/dimm0".to_owned(),
-        label: Some(label.to_owned()),
-        correctable: Some(n),
-        ..EccCount::default()
-    }
+fn dimm(locator: &str) -> Value {
+    json!({
+        "locator": locator, "is_populated": true, "size_bytes": 16_u64 << 30,
+        "part_number": "M393A2K40CB2-CTD", "serial": format!("SERIAL-{locator}"),
+    })
 }
 
-fn memory_event(sensor: &str) -> Bmc {
-    let event = BmcEvent {
-        sensor: Some(sensor.to_owned()),
-        kind: Some("memory".to_owned()),
-        event: Some("uncorrectable error".to_owned()),
-        is_asserted: Some(true),
-        calls_for_attention: true,
-        ..BmcEvent::default()
+/// A machine with four DIMMs, these counts of errors, and an event of this sensor of the BMC.
+fn memory(ecc: &[Value], sensor: Option<&str>) -> Value {
+    let event = |sensor: &str| {
+        json!({"sensor": sensor, "kind": "memory", "event": "uncorrectable error", "is_asserted": true,
+               "calls_for_attention": true})
     };
-    Bmc { event_log: vec![event], firmware: Some("1".to_owned()), ..Bmc::default() }
+    let events: Vec<Value> = sensor.map(event).into_iter().collect();
+    let dimms = ["A1", "A2", "B1", "B2"].map(dimm);
+    json!({
+        "memory": {"dimms": dimms, "ecc": ecc},
+        "bmc": {"firmware": "1", "event_log": events},
+    })
+}
+
+fn counted(label: &str, n: u64) -> Value {
+    json!({"name": "mc0/dimm0", "label": label, "correctable": n})
 }
 
 #[test]
 fn label_of_the_driver_suspects_the_dimm_of_its_bank_or_those_of_its_socket() {
     let names = |banks: [&str; 4]| {
-        let size_bytes = Some(16 << 30);
-        let row = EccCount { size_bytes, ..counted("CPU_SrcID#1_MC#0_Chan#1_DIMM#0", 9) };
-        let mut inventory = memory(vec![row]);
-        let dimms = inventory.memory.iter_mut().flat_map(|memory| &mut memory.dimms);
-        dimms.zip(banks).for_each(|(dimm, bank)| dimm.bank_locator = Some(bank.to_owned()));
-        let faults = found(&inventory);
+        let mut row = counted("CPU_SrcID#1_MC#0_Chan#1_DIMM#0", 9);
+        row["size_bytes"] = json!(16_u64 << 30);
+        let mut facts = memory(&[row], None);
+        for (at, bank) in banks.into_iter().enumerate() {
+            facts["memory"]["dimms"][at]["bank_locator"] = json!(bank);
+        }
+        let faults = found(facts);
         assert_eq!(faults.len(), 1, "{faults:?}");
         let labels = faults[0].suspects.iter().filter_map(|suspect| suspect.label.clone());
         labels.collect::<Vec<_>>()
@@ -70,42 +66,33 @@ fn label_of_the_driver_suspects_the_dimm_of_its_bank_or_those_of_its_socket() {
 
 #[test]
 fn dimm_named_by_two_sources_is_one_fault_with_more_certainty() {
-    let one = found(&memory(vec![counted("A2", 9)]));
-    let alone = one[0].suspects[0].certainty_percent;
-    let both = Inventory { bmc: Some(memory_event("DIMM A2")), ..memory(vec![counted("A2", 9)]) };
-    let faults = found(&both);
-    assert_eq!((one.len(), faults.len()), (1, 1), "{faults:?}");
-    let fault = &faults[0];
-    let sources: Vec<&str> = fault.evidence.iter().map(|e| e.source.as_str()).collect();
+    let one = found(memory(&[counted("A2", 9)], None));
+    let both = found(memory(&[counted("A2", 9)], Some("DIMM A2")));
+    assert_eq!((one.len(), both.len()), (1, 1), "{both:?}");
+    let sources: Vec<&str> = both[0].evidence.iter().map(|e| e.source.as_str()).collect();
     assert_eq!(sources, ["system event log", "EDAC"]);
-    let suspect = &fault.suspects[0];
-    assert_eq!((fault.suspects.len(), suspect.part.as_str()), (1, "DIMM A2"));
-    assert_eq!(suspect.label.as_deref(), Some("A2"));
-    let fru = suspect.fru.as_ref().unwrap();
-    assert_eq!(fru.part_number.as_deref(), Some("M393A2K40CB2-CTD"));
-    assert_eq!(fru.serial.as_deref(), Some("SERIAL-A2"));
+    assert_eq!(parts(&both[0]), ["DIMM A2"]);
+    let (alone, suspect) = (one[0].suspects[0].certainty_percent, &both[0].suspects[0]);
     assert!(suspect.certainty_percent > alone, "{} {alone}", suspect.certainty_percent);
-    assert_eq!(fault.class, "memory.dimm.correctable");
+    let fru = json!({"part_number": "M393A2K40CB2-CTD", "serial": "SERIAL-A2"});
+    crate::testing::has(suspect, &json!({"label": "A2", "fru": fru}));
+    assert_eq!(both[0].class, "memory.dimm.correctable");
 }
 
 #[test]
 fn errors_at_an_unknown_dimm_make_every_dimm_a_suspect() {
-    let unknown =
-        EccCount { name: "mc0".to_owned(), uncorrectable: Some(1), ..EccCount::default() };
-    let fault = &found(&memory(vec![unknown]))[0];
-    let parts: Vec<&str> = fault.suspects.iter().map(|s| s.part.as_str()).collect();
-    assert_eq!(parts, ["DIMM A1", "DIMM A2", "DIMM B1", "DIMM B2"]);
+    let fault = &found(memory(&[json!({"name": "mc0", "uncorrectable": 1})], None))[0];
+    assert_eq!(parts(fault), ["DIMM A1", "DIMM A2", "DIMM B1", "DIMM B2"]);
     assert!(fault.suspects.iter().all(|s| s.certainty_percent == 22), "{fault:?}");
     assert_eq!(fault.severity, Severity::Critical);
 }
 
 #[test]
 fn vague_sign_supports_the_one_fault_that_it_fits_and_adds_no_suspect() {
-    let vague = Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(vec![counted("B1", 9)]) };
-    let faults = found(&vague);
+    let faults = found(memory(&[counted("B1", 9)], Some("Mem ECC")));
     assert_eq!((faults.len(), faults[0].suspects.len(), faults[0].evidence.len()), (1, 1, 2));
-    let two = vec![counted("B1", 9), EccCount { name: "mc0/dimm1".to_owned(), ..counted("A1", 2) }];
-    let faults = found(&Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(two) });
+    let other = json!({"name": "mc0/dimm1", "label": "A1", "correctable": 2});
+    let faults = found(memory(&[counted("B1", 9), other], Some("Mem ECC")));
     assert_eq!(faults.len(), 3, "nothing says which of the two it means");
 }
 
@@ -152,8 +139,8 @@ fn fault_of_a_link_or_a_drive_suspects_the_parts_at_its_ends() {
             &[("module or cable of eno1", None, 40), ("nic eno1", None, 20)],
         ),
     ];
-    for (inventory, class, expected) in cases {
-        let faults = found(&serde_json::from_value(inventory).unwrap());
+    for (facts, class, expected) in cases {
+        let faults = found(facts);
         assert_eq!((faults.len(), faults[0].class.as_str()), (1, class), "{faults:?}");
         let suspects = faults[0].suspects.iter();
         let suspects: Vec<Suspected> =
@@ -164,23 +151,16 @@ fn fault_of_a_link_or_a_drive_suspects_the_parts_at_its_ends() {
 
 #[test]
 fn machine_without_findings_and_identifiers_that_were_never_set_are_no_fault() {
-    assert!(found(&Inventory::default()).is_empty());
+    assert!(found(json!({})).is_empty());
     let unset = json!({"product": {"name": "To Be Filled By O.E.M."}});
-    let inventory: Inventory = serde_json::from_value(unset).unwrap();
-    assert!(!findings(&inventory).is_empty() && found(&inventory).is_empty());
+    assert!(!findings(&inventory(unset.clone())).is_empty() && found(unset).is_empty());
 }
 
 #[test]
 fn certainties_of_a_fault_never_exceed_100_percent() {
     assert_eq!((combine(90, 60), combine(99, 99), combine(0, 30)), (96, 99, 30));
-    let ecc = |at: &str| EccCount {
-        name: "mc0".to_owned(),
-        controller: Some(at.to_owned()),
-        uncorrectable: Some(1),
-        ..EccCount::default()
-    };
-    let vague = vec![ecc("a"), ecc("b"), ecc("c"), ecc("d"), ecc("e")];
-    let faults = found(&Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(vague) });
+    let ecc = |at| json!({"name": "mc0", "controller": at, "uncorrectable": 1});
+    let faults = found(memory(&["a", "b", "c", "d", "e"].map(ecc), Some("Mem ECC")));
     assert_eq!(faults.len(), 1);
     let sum: u32 = faults[0].suspects.iter().map(|s| u32::from(s.certainty_percent)).sum();
     assert!((90..=100).contains(&sum), "{sum}");
@@ -202,12 +182,10 @@ fn suspect_of_a_wrong_result_is_the_processor_with_that_cpu_and_never_a_socket_o
         (&two, json!([socket("CPU 9")]), "1", "processor CPU 9"),
         (&json!([]), json!([]), "1", "cpu logical CPU 1"),
     ] {
-        let inventory = json!({"cpu": {"packages": packages, "sockets": sockets}});
-        let row = crate::findings::row("cpu.wrong_result").unwrap();
+        let inventory = inventory(json!({"cpu": {"packages": packages, "sockets": sockets}}));
+        let row = row("cpu.wrong_result").unwrap();
         let wrong = vec![row.finding(Some(crate::parts::logical_cpu(cpu)), "0x1 instead of 0x2")];
-        let faults = faults(&serde_json::from_value(inventory).unwrap(), &wrong);
-        let parts: Vec<&str> = faults[0].suspects.iter().map(|s| s.part.as_str()).collect();
-        assert_eq!(parts, [expected]);
+        assert_eq!(parts(&faults(&inventory, &wrong)[0]), [expected]);
     }
 }
 
@@ -227,21 +205,14 @@ fn rounding_up_and_many_suspects_keep_the_sum_within_100_percent() {
 #[test]
 fn thousands_of_dimms_with_errors_are_joined_in_time() {
     let names: Vec<String> = (0..2000).map(|number| format!("DIMM {number}")).collect();
-    let counts =
-        names.iter().map(|name| EccCount { name: format!("mc0/{name}"), ..counted(name, 9) });
-    let memory = Memory {
-        dimms: names.iter().map(|name| dimm(name)).collect(),
-        ecc: counts.collect(),
-        ..Memory::default()
-    };
-    let inventory = Inventory { memory: Some(memory), ..Inventory::default() };
-    let findings: Vec<Finding> = names
-        .iter()
-        .map(|name| {
-            let slot = crate::parts::PartId::called(crate::parts::PartKind::Dimm, name);
-            crate::findings::row("memory.firmware_error").unwrap().finding(Some(slot), "x")
-        })
-        .collect();
+    let count =
+        |name: &String| json!({"name": format!("mc0/{name}"), "label": name, "correctable": 9});
+    let counts: Vec<Value> = names.iter().map(count).collect();
+    let dimms: Vec<Value> = names.iter().map(|name| dimm(name)).collect();
+    let inventory = inventory(json!({"memory": {"dimms": dimms, "ecc": counts}}));
+    let row = row("memory.firmware_error").unwrap();
+    let slot = |name| Some(PartId::called(crate::parts::PartKind::Dimm, name));
+    let findings: Vec<Finding> = names.iter().map(|name| row.finding(slot(name), "x")).collect();
     let started = std::time::Instant::now();
     let faults = faults(&inventory, &findings);
     assert_eq!(faults.len(), 2000);

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
-use super::table::{
-    BMC_EVENT_LOG, BMC_EVENT_LOG_FULL, BMC_SENSOR, BMC_SILENT, MEMORY_EVENT_LOG, POWER_SUPPLY,
-};
+use super::{Finding, raise};
 use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
 use crate::parts::{PartId, PartKind};
@@ -28,10 +25,10 @@ fn sensor(sensor: &BmcSensor) -> Option<Finding> {
     };
     let kind = sensor.kind.as_deref().unwrap_or("sensor");
     let is_power = matches!(kind, "power supply" | "power unit");
-    let row = if is_power { &POWER_SUPPLY } else { &BMC_SENSOR };
+    let code = if is_power { "power.supply" } else { "bmc.sensor" };
     let name = sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number));
     let of = if is_power { PartKind::PowerSupply } else { PartKind::Sensor };
-    Some(row.finding(Some(PartId::called(of, name)), format!("{kind} {evidence}")))
+    Some(raise(code, Some(PartId::called(of, name)), format!("{kind} {evidence}")))
 }
 
 fn reading(sensor: &BmcSensor) -> String {
@@ -63,8 +60,7 @@ pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
             advice: format!(
                 "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
             ),
-            ..MEMORY_EVENT_LOG
-                .finding(Some(PartId::called(PartKind::Dimm, sensor)), summary(&what, &events))
+            ..raise("memory.event_log", Some(PartId::called(PartKind::Dimm, sensor)), summary(&what, &events))
         })
         .collect()
 }
@@ -77,7 +73,7 @@ pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
     groups
         .map(|((sensor, what), events)| {
             let part = PartId::called(PartKind::Sensor, sensor);
-            BMC_EVENT_LOG.finding(Some(part), summary(&what, &events))
+            raise("bmc.event_log", Some(part), summary(&what, &events))
         })
         .collect()
 }
@@ -119,7 +115,7 @@ pub(super) fn full_log(inventory: &Inventory) -> Vec<Finding> {
             (true, true) => "later entries were lost while the log was full",
             (false, _) => "the log is full",
         };
-        BMC_EVENT_LOG_FULL.finding(None, format!("{} entries; {state}", info.n_entries))
+        raise("bmc.event_log.full", None, format!("{} entries; {state}", info.n_entries))
     };
     is_full.map(finding).into_iter().collect()
 }
@@ -132,7 +128,7 @@ pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
     let finding = |interface: &str| {
         let evidence =
             format!("the firmware describes a BMC with a {interface} interface; none responded");
-        BMC_SILENT.finding(None, evidence)
+        raise("bmc.silent", None, evidence)
     };
     interface.map(finding).into_iter().collect()
 }
@@ -140,65 +136,11 @@ pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmc::Bmc;
-
-    fn inventory(bmc: Bmc) -> Inventory {
-        Inventory { bmc: Some(bmc), ..Inventory::default() }
-    }
 
     #[test]
     fn readings_keep_sign_and_thousandths() {
         let texts = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
         assert_eq!(texts, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
         assert_eq!(decimal(i64::MIN), "-9223372036854775.808");
-    }
-
-    #[test]
-    fn full_log_is_found() {
-        let with = |n_entries, free_bytes, has_overflowed| {
-            let info =
-                EventLogInfo { n_entries, free_bytes, has_overflowed, ..EventLogInfo::default() };
-            full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
-        };
-        assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
-        let info = EventLogInfo {
-            n_entries: 9,
-            free_bytes: Some(4096),
-            has_overflowed: true,
-            ..EventLogInfo::default()
-        };
-        let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
-        assert_eq!(found[0].evidence, "9 entries; later entries were lost while the log was full");
-        assert_eq!(
-            (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
-            (0, 0, 0)
-        );
-    }
-
-    #[test]
-    fn memory_errors_in_the_log_are_counted_by_sensor() {
-        let event = |what: &str, asserted: bool| BmcEvent {
-            sensor: Some("DIMM A1".to_owned()),
-            kind: Some("memory".to_owned()),
-            event: Some(what.to_owned()),
-            is_asserted: Some(asserted),
-            time: Some("2026-11-20T10:00:00".to_owned()),
-            ..BmcEvent::default()
-        };
-        let event_log = vec![
-            event("correctable error", true),
-            event("correctable error", true),
-            event("correctable error", false),
-            event("present", true),
-        ];
-        let inventory = inventory(Bmc { event_log, ..Bmc::default() });
-        let found = memory_events(&inventory);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].part(), "DIMM A1");
-        assert_eq!(
-            found[0].evidence,
-            "2x memory correctable error in the event log, last 2026-11-20T10:00:00"
-        );
-        assert!(events(&inventory).is_empty());
     }
 }

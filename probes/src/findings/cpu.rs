@@ -1,7 +1,6 @@
 //! CPUs that are installed but do not run.
 
-use super::table::{CPU_OFFLINE, CPU_SELF_TEST};
-use super::{Finding, Severity};
+use super::{Finding, Severity, raise};
 use crate::collect::Inventory;
 use crate::cpu::{Cpu, Socket};
 use crate::cpuset::CpuSet;
@@ -20,7 +19,7 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
         return Vec::new();
     }
     let evidence = format!("{online} of {present} logical CPUs are online");
-    let finding = CPU_OFFLINE.finding(missing(cpu, &standby), evidence);
+    let finding = raise("cpu.offline", missing(cpu, &standby), evidence);
     // The live image itself asks for `mitigations=auto,nosmt`: the machine is not at fault.
     let is_smt_off = matches!(cpu.smt_control.as_deref(), Some("off" | "forceoff"))
         && cpu.n_cores == Some(online)
@@ -67,7 +66,7 @@ pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
     let evidence = "the firmware disabled the processor after its self-test";
     let part = |locator| PartId::called(PartKind::Socket, locator);
     failed
-        .map(|socket| CPU_SELF_TEST.finding(socket.locator.as_ref().map(part), evidence))
+        .map(|socket| raise("cpu.self_test", socket.locator.as_ref().map(part), evidence))
         .collect()
 }
 

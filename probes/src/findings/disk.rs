@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
-use super::table::{DISK_DUPLICATE_IDENTITY, DISK_NONE_ELIGIBLE, DISK_ZERO_SIZE};
+use super::{Finding, of_each, raise};
 use crate::block::{Block, Disk};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
@@ -36,7 +35,7 @@ pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
         [] => "no disk was detected".to_owned(),
         _ => format!("no disk can be installed on ({})", reasons.join("; ")),
     };
-    vec![DISK_NONE_ELIGIBLE.finding(None, evidence)]
+    vec![raise("disk.none_eligible", None, evidence)]
 }
 
 /// True if enough is known to judge the disk. The kernel reports a size for every disk, so one without was not
@@ -81,10 +80,10 @@ fn runs_from_disk(block: &Block) -> bool {
 
 /// Disks that respond but report zero capacity.
 pub(super) fn zero_size(inventory: &Inventory) -> Vec<Finding> {
-    let is_dead = |disk: &&Disk| disk.size_bytes == Some(0) && disk.is_removable != Some(true);
-    let evidence = "the disk responds but reports zero capacity";
-    let dead = disks(inventory).iter().filter(is_dead);
-    dead.map(|disk| DISK_ZERO_SIZE.finding(Some(parts::disk(disk)), evidence)).collect()
+    of_each(disks(inventory), "disk.zero_size", parts::disk, |disk| {
+        let is_dead = disk.size_bytes == Some(0) && disk.is_removable != Some(true);
+        is_dead.then(|| "the disk responds but reports zero capacity".to_owned())
+    })
 }
 
 /// Disks that share a WWN without being paths of one multipath device.
@@ -101,48 +100,11 @@ pub(super) fn duplicate_identity(inventory: &Inventory) -> Vec<Finding> {
         .map(|(wwn, disks)| {
             let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
             let evidence = format!("all report the WWN {wwn}");
-            DISK_DUPLICATE_IDENTITY
-                .finding(Some(PartId::called(PartKind::Other, names.join(", "))), evidence)
+            raise(
+                "disk.duplicate_identity",
+                Some(PartId::called(PartKind::Other, names.join(", "))),
+                evidence,
+            )
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn disk(name: &str, wwn: Option<&str>, eligible: bool) -> Disk {
-        Disk {
-            name: name.to_owned(),
-            wwn: wwn.map(str::to_owned),
-            eligible,
-            size_bytes: Some(1 << 30),
-            ..Disk::default()
-        }
-    }
-
-    fn inventory(disks: Vec<Disk>) -> Inventory {
-        let block = Block { n_disks: Some(disks.len()), disks, ..Block::default() };
-        Inventory { block: Some(block), ..Inventory::default() }
-    }
-
-    #[test]
-    fn disk_is_unexamined_by_the_fact_and_not_by_the_wording() {
-        let mut denied = disk("sda", None, false);
-        denied.not_eligible_because = vec!["a volume called x: permission denied".to_owned()];
-        assert_eq!(none_eligible(&inventory(vec![denied.clone()])).len(), 1);
-        denied.not_eligible_because = vec!["its first bytes cannot be read".to_owned()];
-        denied.is_content_denied = true;
-        assert!(none_eligible(&inventory(vec![denied])).is_empty());
-    }
-
-    #[test]
-    fn live_system_runs_from_no_disk_on_which_a_system_is_installed() {
-        let mut live = inventory(vec![disk("sda", None, false)]);
-        let disk = &mut live.block.as_mut().unwrap().disks[0];
-        (disk.is_live_medium, disk.mounted_at) = (true, vec!["/boot".to_owned()]);
-        assert_eq!(none_eligible(&live).len(), 1);
-        live.block.as_mut().unwrap().disks[0].is_live_medium = false;
-        assert!(none_eligible(&live).is_empty());
-    }
 }

@@ -1,11 +1,7 @@
 //! Disks that fail, wear out or are locked, and disks and arrays that lost a path or a member.
 
-use super::Finding;
 use super::disk::disks;
-use super::table::{
-    DISK_ARRAY_DEGRADED, DISK_HEALTH_BAD_SECTORS, DISK_HEALTH_FAILING, DISK_HEALTH_HOT,
-    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE, Row,
-};
+use super::{Finding, of_each, raise};
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
@@ -13,17 +9,15 @@ use crate::parts::{self, PartId, PartKind};
 /// A finding about each disk whose health `observed` describes.
 fn of_health(
     inventory: &Inventory,
-    row: &Row,
+    code: &'static str,
     observed: impl Fn(&Health) -> Option<String>,
 ) -> Vec<Finding> {
-    let finding =
-        |disk: &Disk| Some(row.finding(Some(parts::disk(disk)), observed(disk.health.as_ref()?)?));
-    disks(inventory).iter().filter_map(finding).collect()
+    of_each(disks(inventory), code, parts::disk, |disk| observed(disk.health.as_ref()?))
 }
 
 /// Disks that predict or report their own failure. A mere temperature warning is another finding.
 pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, &DISK_HEALTH_FAILING, |health| {
+    of_health(inventory, "disk.health.failing", |health| {
         let warnings = &health.critical_warnings;
         let evidence = match warnings.as_slice() {
             [] => "the disk predicts its own failure".to_owned(),
@@ -51,12 +45,12 @@ pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
     let is_ignored = disk.is_removable == Some(true)
         || disk.is_locked()
         || disk.shared_identities().next().is_some();
-    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(parts::disk(disk)), evidence))
+    (!is_ignored).then(|| raise("disk.unreadable", Some(parts::disk(disk)), evidence))
 }
 
 /// Disks that have used up their rated endurance.
 pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, &DISK_HEALTH_WORN, |health| {
+    of_health(inventory, "disk.health.worn", |health| {
         let used = health.used_percent.filter(|used| *used >= 100)?;
         Some(format!("{used} % of the rated endurance is used"))
     })
@@ -64,7 +58,7 @@ pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
 
 /// Disks with data that cannot be read.
 pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, &DISK_HEALTH_BAD_SECTORS, |health| {
+    of_health(inventory, "disk.health.bad_sectors", |health| {
         let counts = [
             ("pending sectors", health.pending_sectors),
             ("uncorrectable sectors", health.uncorrectable_sectors),
@@ -78,7 +72,7 @@ pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
 
 /// Disks at or above their own warning temperature.
 pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, &DISK_HEALTH_HOT, |health| {
+    of_health(inventory, "disk.health.hot", |health| {
         let (celsius, limit) = (health.temperature_celsius, health.warning_temperature_celsius);
         let is_over = celsius.zip(limit).is_some_and(|(celsius, limit)| celsius >= limit);
         let is_warned = health.critical_warnings.iter().any(|warning| warning == "temperature");
@@ -93,7 +87,7 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
 
 /// Disks with commands that timed out or were aborted since boot.
 pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, &DISK_LATE_COMMANDS, |health| {
+    of_health(inventory, "disk.late_commands", |health| {
         let n = health.late_commands.filter(|n| *n > 0)?;
         Some(format!("{n} commands timed out or were aborted"))
     })
@@ -110,7 +104,7 @@ pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
                 "Unlock it, or revert it with the PSID printed on its label, which erases it.";
             (disk.tcg.as_ref()?.obstacle()?, advice)
         };
-        let finding = DISK_LOCKED.finding(Some(parts::disk(disk)), evidence);
+        let finding = raise("disk.locked", Some(parts::disk(disk)), evidence);
         Some(Finding { advice: advice.to_owned(), ..finding })
     };
     disks(inventory).iter().filter_map(locked).collect()
@@ -124,13 +118,11 @@ pub(super) fn path_lost(inventory: &Inventory) -> Vec<Finding> {
         let target = path.target.as_ref().map(|target| format!(" to {}", target.name));
         Some(format!("{}{} is {state}", path.name, target.unwrap_or_default()))
     };
-    let finding = |disk: &Disk| {
+    of_each(disks(inventory), "disk.path_lost", parts::disk, |disk| {
         let lost: Vec<String> = disk.paths.iter().filter_map(describe).collect();
         let (n, n_lost) = (disk.paths.len(), lost.len());
-        let evidence = format!("{n_lost} of {n} paths lost: {}", lost.join(", "));
-        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(parts::disk(disk)), evidence))
-    };
-    disks(inventory).iter().filter_map(finding).collect()
+        (n_lost > 0).then(|| format!("{n_lost} of {n} paths lost: {}", lost.join(", ")))
+    })
 }
 
 /// Arrays that lack members.
@@ -145,45 +137,11 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
         };
         let plural = if n_missing == 1 { "" } else { "s" };
         let evidence = format!("the {kind}{members} is missing {n_missing} member{plural}");
-        Some(
-            DISK_ARRAY_DEGRADED
-                .finding(Some(PartId::called(PartKind::Other, &array.name)), evidence),
-        )
+        Some(raise(
+            "disk.array_degraded",
+            Some(PartId::called(PartKind::Other, &array.name)),
+            evidence,
+        ))
     };
     arrays.filter_map(degraded).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn locked_disks_lost_paths_and_degraded_arrays_are_found() {
-        let disk = json!({
-            "name": "sda", "serial": "Z1", "bay": {"slot": 3}, "security": {"is_locked": true},
-            "paths": [{"name": "nvme0c0n1", "state": "live"}, {"name": "nvme0c1n1", "state": "dead"}],
-        });
-        let opal = json!({"name": "sdb", "tcg": {"is_locked": true}});
-        let array =
-            json!({"name": "md0", "kind": "raid1", "members": ["sdb"], "n_missing_members": 1});
-        let block = json!({"disks": [disk, opal], "virtual": [array]});
-        let inventory: Inventory = serde_json::from_value(json!({"block": block})).unwrap();
-        let found = locked(&inventory);
-        assert_eq!(found[0].part(), "sda (serial Z1, bay 3)");
-        assert!(found[1].evidence.starts_with("locked by TCG"));
-        assert_eq!(path_lost(&inventory)[0].evidence, "1 of 2 paths lost: nvme0c1n1 is dead");
-        assert_eq!(degraded_array(&inventory)[0].evidence, "the raid1 on sdb is missing 1 member");
-    }
-
-    #[test]
-    fn pending_sectors_and_the_own_warning_of_a_hot_disk_are_found() {
-        let health =
-            json!({"pending_sectors": 8, "media_errors": 0, "critical_warnings": ["temperature"]});
-        let disks = json!([{"name": "sda", "health": health}]);
-        let inventory = serde_json::from_value(json!({"block": {"disks": disks}})).unwrap();
-        assert_eq!(bad_sectors(&inventory)[0].evidence, "8 pending sectors");
-        assert_eq!((hot(&inventory).len(), failing(&inventory).len()), (1, 0));
-    }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{FIRMWARE_BOOT_ERROR, OS_EARLIER_CRASH};
-use super::{Finding, Severity};
+use super::{Finding, Severity, raise};
 use crate::collect::Inventory;
 use crate::firmware::BootError;
 use crate::parts::{PartId, PartKind};
@@ -33,7 +32,7 @@ pub(super) fn boot_errors(inventory: &Inventory) -> Vec<Finding> {
             texts.push(format!("{} more errors of this part", errors.len() - 1));
         }
         let evidence = texts.join(", ");
-        let mut finding = FIRMWARE_BOOT_ERROR.finding(part.map(called), evidence);
+        let mut finding = raise("firmware.boot_error", part.map(called), evidence);
         if !matches!(worst.severity.as_str(), "fatal" | "recoverable") {
             finding.severity = Severity::Info;
         }
@@ -57,7 +56,7 @@ pub(super) fn crashes(inventory: &Inventory) -> Vec<Finding> {
     let records = if n == 1 { "a record".to_owned() } else { format!("{n} records") };
     let evidence =
         format!("{records} of a crash before this boot ({}{more}){said}", names.join(", "));
-    let mut finding = OS_EARLIER_CRASH.finding(None, evidence);
+    let mut finding = raise("os.earlier_crash", None, evidence);
     finding.raw = message.or(Some(&first.record)).map(str::to_owned);
     vec![finding]
 }

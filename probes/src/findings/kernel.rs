@@ -3,28 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::disk::disks;
-use super::table::{
-    CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
-    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_KERNEL_ERRORS, Row,
-};
-use super::{Finding, hypervisor, memory, nic, pci};
+use super::{Finding, hypervisor, memory, nic, pci, raise};
 use crate::block::Disk;
 use crate::collect::Inventory;
 use crate::kernel_log::KernelMessages;
 use crate::memory::{slot_named, slot_of};
 use crate::parts::{self, PartId, PartKind};
 
-static ROWS: [&Row; 10] = [
-    &DISK_KERNEL_ERRORS,
-    &MEMORY_KERNEL_ERRORS,
-    &CPU_KERNEL_ERRORS,
-    &CPU_THERMAL,
-    &PCI_KERNEL_ERRORS,
-    &NIC_KERNEL_ERRORS,
-    &OS_LOCKUP,
-    &FIRMWARE_BUG,
-    &PCI_AER_FATAL,
-    &PCI_AER_NONFATAL,
+/// The codes of messages, in the order of their findings.
+const CODES: [&str; 10] = [
+    "disk.kernel_errors",
+    "memory.kernel_errors",
+    "cpu.kernel_errors",
+    "cpu.thermal",
+    "pci.kernel_errors",
+    "nic.kernel_errors",
+    "os.lockup",
+    "firmware.bug",
+    "pci.aer.fatal",
+    "pci.aer.nonfatal",
 ];
 
 /// One finding for each kind of message about one part.
@@ -34,22 +31,23 @@ pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
     let mut by_part: BTreeMap<(usize, String), (u32, Option<PartId>, &KernelMessages)> =
         BTreeMap::new();
     for group in groups {
-        let Some(at) = ROWS.iter().position(|row| row.code() == group.code) else { continue };
+        let Some(at) = CODES.iter().position(|code| *code == group.code) else { continue };
         let About::Part(part) = about(inventory, group) else { continue };
         let text = part.as_ref().map(PartId::to_string).unwrap_or_default();
         let known = by_part.entry((at, text)).or_insert((0, part, group));
         known.0 = known.0.saturating_add(group.n);
     }
-    let finding =
-        |((at, _), (n, part, group)): ((usize, String), (u32, Option<PartId>, &KernelMessages))| {
-            let plural = if n == 1 { "" } else { "s" };
-            let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
-            let mut finding = ROWS.get(at)?.finding(part, evidence);
-            finding.raw = Some(group.first.clone());
-            finding.driver_label.clone_from(&group.subject);
-            Some(finding)
-        };
-    by_part.into_iter().filter_map(finding).collect()
+    let mut found = Vec::new();
+    for ((at, _), (n, part, group)) in by_part {
+        let plural = if n == 1 { "" } else { "s" };
+        let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
+        found.extend(CODES.get(at).map(|code| Finding {
+            raw: Some(group.first.clone()),
+            driver_label: group.subject.clone(),
+            ..raise(code, part, evidence)
+        }));
+    }
+    found
 }
 
 /// Subject of messages.
@@ -146,40 +144,4 @@ fn device(inventory: &Inventory, subject: &str) -> PartId {
     let with_function = format!("{subject}.0");
     let device = devices.iter().find(|d| d.address == subject || d.address == with_function);
     device.map_or_else(|| PartId::called(PartKind::Pci, &subject), parts::device)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block::Block;
-    use crate::network::Network;
-    use crate::os::Os;
-
-    fn located(subject: &str, code: &str, inventory: Inventory) -> Vec<Option<String>> {
-        let group = KernelMessages {
-            code: code.to_owned(),
-            subject: Some(subject.to_owned()),
-            n: 1,
-            first: "x".to_owned(),
-        };
-        let os = Some(Os { kernel_log: vec![group], ..Os::default() });
-        let found = messages(&Inventory { os, ..inventory });
-        found.into_iter().map(|finding| finding.locator.map(String::from)).collect()
-    }
-
-    #[test]
-    fn part_keeps_its_name_if_the_list_of_parts_was_not_read() {
-        let unread = Inventory::default;
-        for (subject, code) in [("sda", "disk.kernel_errors"), ("eno1", "nic.kernel_errors")] {
-            assert_eq!(located(subject, code, unread()), [Some(subject.to_owned())], "{code}");
-        }
-        assert!(located("sr0", "disk.kernel_errors", unread()).is_empty());
-        let unlisted = Inventory { block: Some(Block::default()), ..unread() };
-        assert_eq!(located("sda", "disk.kernel_errors", unlisted).len(), 1);
-        let block = Some(Block { n_disks: Some(0), ..Block::default() });
-        let network = Some(Network::default());
-        let read = || Inventory { block: block.clone(), network: network.clone(), ..unread() };
-        assert!(located("sda", "disk.kernel_errors", read()).is_empty());
-        assert!(located("eno1", "nic.kernel_errors", read()).is_empty());
-    }
 }

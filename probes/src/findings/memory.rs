@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::{
-    MEMORY_DIMM_MISMATCH, MEMORY_ECC_CORRECTABLE, MEMORY_ECC_UNCORRECTABLE, MEMORY_FIRMWARE_ERROR,
-    MEMORY_LOST, MEMORY_NVDIMM_FAILED,
-};
-use super::{Finding, hypervisor};
+use super::{Finding, hypervisor, of_each, raise};
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
-use crate::memory::{Dimm, EccCount, Memory, Nvdimm, slot_of};
+use crate::memory::{Dimm, EccCount, Memory, slot_of};
 use crate::parts::{self, PartId};
 
 /// Errors that the memory controllers counted, by DIMM, rank or controller.
@@ -20,14 +16,14 @@ pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
 
 fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
     let (code, n, what) = match (row.uncorrectable, row.correctable) {
-        (Some(n @ 1..), _) => (&MEMORY_ECC_UNCORRECTABLE, n, "uncorrectable"),
-        (_, Some(n @ 1..)) => (&MEMORY_ECC_CORRECTABLE, n, "corrected"),
+        (Some(n @ 1..), _) => ("memory.ecc.uncorrectable", n, "uncorrectable"),
+        (_, Some(n @ 1..)) => ("memory.ecc.correctable", n, "corrected"),
         _ => return None,
     };
     let slot = slot_of(row, &memory.dimms).and_then(|index| slot(&memory.dimms, index));
     let evidence = format!("{n} {what} memory errors since boot, counted at {}", place(row));
     let finding =
-        Finding { driver_label: row.label.clone(), ..code.finding(slot.clone(), evidence) };
+        Finding { driver_label: row.label.clone(), ..raise(code, slot.clone(), evidence) };
     let Some(slot) = slot else { return Some(finding) };
     let advice = match what {
         "corrected" => format!("Watch the count. If it grows, replace the DIMM in slot {slot}."),
@@ -65,7 +61,7 @@ pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
     let finding = |(dimm, name): (&Dimm, Option<PartId>)| {
         let error = dimm.firmware_error.as_ref()?;
         let evidence = format!("the firmware recorded: {error}");
-        Some(MEMORY_FIRMWARE_ERROR.finding(name, evidence))
+        Some(raise("memory.firmware_error", name, evidence))
     };
     named(inventory).filter_map(finding).collect()
 }
@@ -73,17 +69,13 @@ pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
 /// NVDIMMs that lost data or cannot keep it.
 pub(super) fn nvdimm(inventory: &Inventory) -> Vec<Finding> {
     let memory = inventory.memory.as_ref().and_then(|memory| memory.persistent.as_ref());
-    let finding = |module: &Nvdimm| {
-        let is_bad = |flag: &&String| {
-            let bad = ["save_fail", "restore_fail", "flush_fail", "not_armed", "map_fail"];
-            bad.contains(&flag.as_str())
-        };
-        let flags: Vec<&str> = module.flags.iter().filter(is_bad).map(String::as_str).collect();
-        let evidence = format!("the module reports {}", flags.join(", "));
-        (!flags.is_empty())
-            .then(|| MEMORY_NVDIMM_FAILED.finding(Some(parts::nvdimm(module)), evidence))
-    };
-    memory.iter().flat_map(|memory| &memory.modules).filter_map(finding).collect()
+    let modules = memory.iter().flat_map(|memory| &memory.modules);
+    of_each(modules, "memory.nvdimm.failed", parts::nvdimm, |module| {
+        let bad = ["save_fail", "restore_fail", "flush_fail", "not_armed", "map_fail"];
+        let flags = module.flags.iter().map(String::as_str);
+        let flags: Vec<&str> = flags.filter(|flag| bad.contains(flag)).collect();
+        (!flags.is_empty()).then(|| format!("the module reports {}", flags.join(", ")))
+    })
 }
 
 /// True if a hypervisor made up the DIMMs of its guest. QEMU, for one, describes 40 GiB as two DIMMs of 16 GiB and one
@@ -133,7 +125,7 @@ fn odd_ones(populated: Vec<(&Dimm, Option<PartId>)>) -> Vec<Finding> {
             let unit = unit([odd.0, usual.0].into_iter().flatten());
             let (odd, usual) = (describe(odd, unit), describe(usual, unit));
             let evidence = format!("{odd}; {n_usual} other DIMMs have {usual}");
-            MEMORY_DIMM_MISMATCH.finding(name, evidence)
+            raise("memory.dimm.mismatch", name, evidence)
         })
         .collect()
 }
@@ -177,7 +169,7 @@ pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     }
     let (installed, present) = (installed >> 20, present >> 20);
     let evidence = format!("{installed} MiB are installed, but the kernel has {present} MiB");
-    vec![MEMORY_LOST.finding(None, evidence)]
+    vec![raise("memory.lost", None, evidence)]
 }
 
 /// True if the kernel has less memory on purpose: limited by a hypervisor for its guest, or by the kernel command line.
@@ -223,94 +215,4 @@ fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
     let modules = memory.dimms.iter().filter(|dimm| !is_code(dimm));
     let smallest = modules.filter_map(|dimm| dimm.size_bytes).min()?;
     Some((memory.installed_bytes?, present, smallest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dimm(locator: &str, gib: u64, speed: u32) -> Dimm {
-        Dimm {
-            locator: Some(locator.to_owned()),
-            size_bytes: Some(gib << 30),
-            configured_speed_mt_s: Some(speed),
-            ..Dimm::default()
-        }
-    }
-
-    fn inventory(memory: Memory) -> Inventory {
-        let os = Some(crate::os::Os::default());
-        Inventory { memory: Some(memory), os, ..Inventory::default() }
-    }
-
-    /// The finding of a DIMM's row with the given label, on a board with the given slots.
-    fn ecc_at(label: Option<&str>, dimms: Vec<Dimm>) -> Finding {
-        let row = EccCount {
-            name: "mc0/dimm1".to_owned(),
-            label: label.map(str::to_owned),
-            location: Some("channel 0 slot 1".to_owned()),
-            controller: Some("Skylake Socket#0 IMC#0".to_owned()),
-            correctable: Some(7),
-            uncorrectable: Some(2),
-            ..EccCount::default()
-        };
-        let mut found = ecc(&inventory(Memory { ecc: vec![row], dimms, ..Memory::default() }));
-        assert_eq!(found.len(), 1);
-        found.remove(0)
-    }
-
-    #[test]
-    fn slots_of_one_name_are_distinguished_by_their_bank() {
-        let slot =
-            |bank: &str| Dimm { bank_locator: Some(bank.to_owned()), ..dimm("A1", 16, 3200) };
-        let found = ecc_at(Some("P1 A1"), vec![slot("P0"), slot("P1")]);
-        assert_eq!(found.part(), "A1 (P1)");
-        assert_eq!(ecc_at(Some("A1"), vec![slot("P0"), slot("P1")]).locator, None);
-    }
-
-    #[test]
-    fn memory_is_not_lost_if_nobody_knows_whether_the_machine_is_a_guest() {
-        let memory = Memory {
-            dimms: vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)],
-            installed_bytes: Some(32 << 30),
-            usable_bytes: Some(15 << 30),
-            ..Memory::default()
-        };
-        let known = inventory(memory);
-        assert_eq!(lost(&known).len(), 1);
-        let unknown = Inventory { os: None, ..known };
-        assert_eq!(lost(&unknown), []);
-    }
-
-    #[test]
-    fn persistent_memory_and_hbm_are_neither_lost_nor_mismatched() {
-        let with = |special: Dimm| {
-            let mut dimms: Vec<Dimm> = (0..4).map(|_| dimm("A1", 16, 3200)).collect();
-            dimms.push(special);
-            let memory = Memory {
-                installed_bytes: Some(192 << 30),
-                kernel_present_bytes: Some(64 << 30),
-                dimms,
-                ..Memory::default()
-            };
-            let inventory = inventory(memory);
-            (lost(&inventory).len(), mismatch(&inventory).len())
-        };
-        let of = |kind: &str, technology: Option<&str>| Dimm {
-            kind: Some(kind.to_owned()),
-            technology: technology.map(str::to_owned),
-            ..dimm("B1", 128, 2666)
-        };
-        assert_eq!(with(of("Logical non-volatile device", None)), (0, 0));
-        assert_eq!(with(of("DDR4", Some("Intel Optane persistent memory"))), (0, 0));
-        assert_eq!(with(of("DDR4", Some("NVDIMM-N"))), (0, 0));
-        assert_eq!(with(of("HBM2", None)), (0, 0));
-        assert_eq!(with(dimm("B1", 128, 2666)), (1, 1), "a plain one");
-    }
-
-    #[test]
-    fn row_of_the_controller_itself_does_not_identify_the_dimm() {
-        let row = EccCount { name: "mc0".to_owned(), ..EccCount::default() };
-        assert_eq!(place(&row), "mc0, the controller does not identify the DIMM");
-    }
 }

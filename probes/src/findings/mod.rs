@@ -1,5 +1,5 @@
 //! Findings about the machine: each check is a function, listed in [`CHECKS`]; the meaning of its findings is in the
-//! table of [`rows`].
+//! table of [`rows`], `data/findings.txt`.
 
 mod balance;
 mod bmc;
@@ -19,6 +19,7 @@ mod table;
 pub use disk_health::of_unreadable;
 pub(crate) use nic::physical as physical_ports;
 pub(crate) use pci::card;
+use table::raise;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 
 use schemars::JsonSchema;
@@ -29,11 +30,12 @@ use crate::parts::PartId;
 
 /// How bad a finding is.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
+    #[default]
     Info,
     /// Needs attention, but does not stop an install.
     Warning,
@@ -50,6 +52,12 @@ impl Severity {
             Severity::Warning => "warning",
             Severity::Critical => "critical",
         }
+    }
+
+    /// The severity with this word.
+    fn of(word: &str) -> Option<Severity> {
+        let all = [Severity::Info, Severity::Warning, Severity::Critical];
+        all.into_iter().find(|severity| severity.as_str() == word)
     }
 }
 
@@ -91,6 +99,17 @@ impl Finding {
 fn hypervisor(inventory: &Inventory) -> Option<&str> {
     let virtualization = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
     virtualization.filter(|name| *name != "none")
+}
+
+/// A finding about each part that `observed` describes.
+fn of_each<'a, T: 'a>(
+    parts: impl IntoIterator<Item = &'a T>,
+    code: &'static str,
+    id: fn(&T) -> PartId,
+    observed: impl Fn(&T) -> Option<String>,
+) -> Vec<Finding> {
+    let finding = |part| Some(raise(code, Some(id(part)), observed(part)?));
+    parts.into_iter().filter_map(finding).collect()
 }
 
 /// The collectors that read the facts of findings about a component. `os` reads the kernel log, and `bmc` the event log
@@ -180,24 +199,17 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{EccCount, Memory};
-    use crate::os::Os;
 
     #[test]
     fn findings_are_sorted_by_severity() {
-        let row = |name: &str, uncorrectable| EccCount {
-            name: name.to_owned(),
-            correctable: Some(1),
-            uncorrectable: Some(uncorrectable),
-            ..EccCount::default()
-        };
-        let ecc = vec![row("mc0/dimm0", 0), row("mc0/dimm1", 2)];
-        let inventory = Inventory {
-            os: Some(Os { container: Some("podman".to_owned()), ..Os::default() }),
-            memory: Some(Memory { ecc, ..Memory::default() }),
-            ..Inventory::default()
-        };
-        let found = findings(&inventory);
+        let inventory = serde_json::json!({
+            "os": {"container": "podman"},
+            "memory": {"ecc": [
+                {"name": "mc0/dimm0", "correctable": 1},
+                {"name": "mc0/dimm1", "correctable": 1, "uncorrectable": 2},
+            ]},
+        });
+        let found = findings(&serde_json::from_value(inventory).unwrap());
         let codes: Vec<&str> = found.iter().map(|finding| finding.code.as_str()).collect();
         let expected = ["memory.ecc.uncorrectable", "memory.ecc.correctable", "os.container"];
         assert_eq!(codes, expected);

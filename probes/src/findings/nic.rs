@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::{
-    NIC_DUPLICATE_MAC, NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_MODULE_ALARM, NIC_NO_CARRIER,
-    NIC_SPEED, Row,
-};
-use super::{Finding, Severity, hypervisor, pci};
+use super::{Finding, Severity, hypervisor, of_each, pci, raise};
 use crate::collect::Inventory;
 use crate::identity::suspicion;
 use crate::network::Interface;
@@ -29,7 +25,7 @@ pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
             && (nic.link_down_reason.as_deref() == Some("no cable")
                 || card(nic).is_some_and(|card| in_use.contains(&card)))
     };
-    of_ports(inventory, &NIC_NO_CARRIER, |nic| {
+    of_each(physical(inventory), "nic.no_carrier", parts::port, |nic| {
         let is_down = nic.has_carrier == Some(false) && !is_unused(nic);
         is_down.then(|| "the port is up but has no link".to_owned())
     })
@@ -54,7 +50,7 @@ pub(super) fn duplicate_mac(inventory: &Inventory) -> Vec<Finding> {
             ports.iter().map(|(_, nic)| parts::port(nic).to_string()).collect();
         let evidence = format!("all report the permanent MAC {mac}");
         let parts = PartId::called(PartKind::Other, names.join(", "));
-        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(parts), evidence))
+        (names.len() > 1).then(|| raise("nic.duplicate_mac", Some(parts), evidence))
     };
     by_mac.into_iter().filter_map(finding).collect()
 }
@@ -65,19 +61,9 @@ fn is_from_a_vendor(mac: &str) -> bool {
     !is_local && suspicion(mac).is_none()
 }
 
-/// A finding about each physical port that `observed` describes.
-fn of_ports(
-    inventory: &Inventory,
-    row: &Row,
-    observed: impl Fn(&Interface) -> Option<String>,
-) -> Vec<Finding> {
-    let finding = |nic| Some(row.finding(Some(parts::port(nic)), observed(nic)?));
-    physical(inventory).filter_map(finding).collect()
-}
-
 /// Links that run below the highest speed of the port.
 pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
-    of_ports(inventory, &NIC_SPEED, |nic| {
+    of_each(physical(inventory), "nic.speed", parts::port, |nic| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
         let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
         (speed > 0 && speed < max).then_some(evidence)
@@ -86,7 +72,7 @@ pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
 
 /// Links that cannot send and receive at the same time.
 pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
-    of_ports(inventory, &NIC_HALF_DUPLEX, |nic| {
+    of_each(physical(inventory), "nic.half_duplex", parts::port, |nic| {
         let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
         let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
         is_half.then(|| format!("the link runs at {speed} Mbit/s half duplex"))
@@ -95,7 +81,7 @@ pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
 
 /// Modules beyond their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
 pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
-    of_ports(inventory, &NIC_MODULE_ALARM, |nic| {
+    of_each(physical(inventory), "nic.module_alarm", parts::port, |nic| {
         let alarms = &nic.module.as_ref()?.alarms;
         let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
         is_alarmed.then(|| format!("the module reports {}", alarms.join(", ")))
@@ -118,7 +104,7 @@ fn hidden_lldp(nic: &Interface) -> Finding {
     } else {
         "the card's firmware handles LLDP"
     };
-    let finding = NIC_FIRMWARE_LLDP.finding(Some(parts::port(nic)), evidence);
+    let finding = raise("nic.firmware_lldp", Some(parts::port(nic)), evidence);
     let flag = match nic.driver.as_deref() {
         Some("i40e") => Some("disable-fw-lldp on"),
         Some("ice") => Some("fw-lldp-agent off"),
@@ -131,52 +117,5 @@ fn hidden_lldp(nic: &Interface) -> Finding {
         severity: if is_lost { Severity::Warning } else { Severity::Info },
         advice: command.unwrap_or(finding.advice),
         ..finding
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn inventory(ports: &[Value]) -> Inventory {
-        serde_json::from_value(json!({"network": {"interfaces": ports}})).unwrap()
-    }
-
-    #[test]
-    fn same_address_on_two_cards_is_found_and_on_one_card_is_not() {
-        let found = |mac: &str, addresses: [&str; 2]| {
-            let port = |address: &str| json!({"name": "eno1", "kind": "physical", "permanent_mac": mac, "pci_address": address});
-            let found = duplicate_mac(&inventory(&addresses.map(port)));
-            found.iter().map(Finding::part).collect::<Vec<_>>()
-        };
-        let cards = ["0000:3b:00.0", "0000:5e:00.0"];
-        let both = "eno1 (0000:3b:00.0), eno1 (0000:5e:00.0)";
-        assert_eq!(found("3c:ec:ef:12:34:56", cards), [both]);
-        for mac in ["02:00:00:12:34:56", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", ""] {
-            assert!(found(mac, cards).is_empty(), "{mac}");
-        }
-        assert!(found("3c:ec:ef:12:34:56", ["0000:3b:00.0", "0000:3b:00.1"]).is_empty());
-    }
-
-    #[test]
-    fn firmware_lldp_is_a_warning_only_if_a_neighbour_is_missing() {
-        let command = "--set-priv-flags eno1 disable-fw-lldp on";
-        for (agent, carrier, lldp, expected) in [
-            (json!(true), true, json!([]), Some(Severity::Warning)),
-            (json!(true), true, Value::Null, Some(Severity::Info)),
-            (json!(true), false, json!([]), Some(Severity::Info)),
-            (json!(false), true, json!([]), None),
-            (Value::Null, true, json!([]), None),
-        ] {
-            let port = json!({
-                "name": "eno1", "kind": "physical", "driver": "i40e", "has_carrier": carrier,
-                "has_firmware_lldp_agent": agent, "lldp": lldp,
-            });
-            let found = firmware_lldp(&inventory(&[port]));
-            assert_eq!(found.first().map(|finding| finding.severity), expected);
-            assert!(found.iter().all(|finding| finding.advice.contains(command)), "{found:?}");
-        }
     }
 }

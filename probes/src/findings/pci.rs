@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH, PCI_NO_RESPONSE};
+use super::{Finding, raise};
 use crate::collect::Inventory;
 use crate::parts;
 use crate::pci::{self, PciDevice};
@@ -33,7 +32,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
         let evidence = format!("{} runs at x{current}; x{possible} is possible", name(device));
         let is_narrow = current > 0 && current < possible;
-        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(parts::device(device)), evidence))
+        is_narrow.then(|| raise("pci.link.width", Some(parts::device(device)), evidence))
     };
     // The functions of a card share its link.
     let mut ends = pci::lower_ends(devices(inventory));
@@ -61,13 +60,13 @@ fn is_in(device: &PciDevice, slot: &Slot) -> bool {
 pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
     let counted = |device: &PciDevice| {
         let aer = device.aer.as_ref()?;
-        let (row, n, what) = match (aer.n_fatal, aer.n_nonfatal) {
-            (Some(n @ 1..), _) => (&PCI_AER_FATAL, n, "fatal"),
-            (_, Some(n @ 1..)) => (&PCI_AER_NONFATAL, n, "nonfatal"),
+        let (code, n, what) = match (aer.n_fatal, aer.n_nonfatal) {
+            (Some(n @ 1..), _) => ("pci.aer.fatal", n, "fatal"),
+            (_, Some(n @ 1..)) => ("pci.aer.nonfatal", n, "nonfatal"),
             _ => return None,
         };
         let evidence = format!("{} counted {n} {what} PCIe errors since boot", name(device));
-        Some(row.finding(Some(parts::device(device)), evidence))
+        Some(raise(code, Some(parts::device(device)), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
 }
@@ -87,55 +86,7 @@ pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
     lost.dedup_by_key(|device| card(&device.address));
     let finding = |device: &PciDevice| {
         let evidence = format!("{} has power, but its registers read as all ones", name(device));
-        PCI_NO_RESPONSE.finding(Some(parts::device(device)), evidence)
+        raise("pci.no_response", Some(parts::device(device)), evidence)
     };
     lost.into_iter().map(finding).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// The devices with narrow links.
-    fn narrow(devices: &Value, slot: &Value) -> Vec<String> {
-        let inventory = json!({"pci": {"devices": devices}, "smbios": {"slots": [slot]}});
-        let found = link(&serde_json::from_value(inventory).unwrap());
-        found.iter().map(Finding::part).collect()
-    }
-
-    fn device(address: &str, parent: Option<&str>, slot: Option<&str>) -> Value {
-        let link = json!({"current_width": 8, "possible_width": 16});
-        json!({"address": address, "slot": slot, "parent": parent, "link": link})
-    }
-
-    #[test]
-    fn x16_card_in_an_x8_slot_is_no_finding() {
-        let (card, port) = ("0000:3b:00.0", "0000:3a:00.0");
-        for (designation, address, n_lanes, name, expected, why) in [
-            ("PCIe 4", "0000:ff:00.0", 8, Some("PCIe 4"), 0, "by name"),
-            ("PCIe 4", card, 8, None, 0, "by address"),
-            ("PCIe 4", port, 8, None, 0, "by the port above"),
-            ("PCIe 4", card, 16, None, 1, "the slot has more"),
-            ("PCIe 5", "0000:ff:00.0", 8, Some("PCIe 4"), 1, "another slot"),
-        ] {
-            let slot =
-                json!({"designation": designation, "pci_address": address, "n_lanes": n_lanes});
-            let devices = json!([device(card, Some(port), name)]);
-            assert_eq!(narrow(&devices, &slot).len(), expected, "{why}");
-        }
-    }
-
-    #[test]
-    fn narrow_link_is_reported_once() {
-        let port = "0000:3a:00.0";
-        let mut devices = json!([
-            device(port, None, None),
-            device("0000:3b:00.0", Some(port), Some("4")),
-            device("0000:3b:00.1", Some(port), Some("4")),
-        ]);
-        devices[0]["class"] = json!("0604");
-        assert_eq!(narrow(&devices, &json!({})), ["slot 4 (0000:3b:00.0)"]);
-    }
 }

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::machine::Machine;
 
 const ENTRIES: &str = "sys/firmware/efi/esrt/entries";
@@ -37,18 +38,12 @@ pub(super) fn esrt(machine: &Machine) -> Vec<FirmwareResource> {
 }
 
 fn entry(machine: &Machine, path: &str) -> Option<FirmwareResource> {
-    let number = |name: &str| machine.number(&format!("{path}/{name}"));
-    let kind = match number("fw_type") {
-        Some(1) => Some("system firmware"),
-        Some(2) => Some("device firmware"),
-        Some(3) => Some("uefi driver"),
-        _ => None,
-    };
+    let number = |name: &str| machine.number::<u32>(&format!("{path}/{name}"));
     // An update that was never tried has a version of 0 and a status that means nothing.
-    let was_tried = number("last_attempt_version").is_some_and(|version: u32| version != 0);
+    let was_tried = number("last_attempt_version").is_some_and(|version| version != 0);
     Some(FirmwareResource {
         class: machine.text(&format!("{path}/fw_class"))?.trim().to_ascii_lowercase(),
-        kind: kind.map(str::to_owned),
+        kind: number("fw_type").and_then(|kind| data::name("resource", kind)).map(str::to_owned),
         version: number("fw_version"),
         lowest_version: number("lowest_supported_fw_version"),
         last_update_status: number("last_attempt_status").filter(|_| was_tried),

@@ -100,11 +100,6 @@ impl Archive {
         }
     }
 
-    /// The names at the top of the tree.
-    pub(super) fn top_names(&self) -> Vec<String> {
-        self.top.keys().map(ToString::to_string).collect()
-    }
-
     /// All files and links with their paths.
     pub fn nodes(&self) -> impl Iterator<Item = (String, &Node)> {
         let nodes = self.entries().into_iter();

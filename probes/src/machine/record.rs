@@ -188,14 +188,14 @@ fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
-        plain.push(match (character, character == '\\') {
-            (_, true) => match characters.next() {
+        plain.push(match character {
+            '\\' => match characters.next() {
                 Some('n') => '\n',
                 Some('t') => '\t',
                 Some('r') => '\r',
                 other => other.unwrap_or('\\'),
             },
-            (character, false) => character,
+            plain => plain,
         });
     }
     plain

@@ -56,6 +56,32 @@ enum From {
     Archive(Archive),
 }
 
+impl From {
+    fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        match self {
+            From::Live => live::read(path, limit_bytes),
+            From::Directory(directory) => directory.read(path, limit_bytes),
+            From::Archive(archive) => archive.read(path, limit_bytes),
+        }
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        match self {
+            From::Live => live::list(path),
+            From::Directory(directory) => directory.list(path),
+            From::Archive(archive) => archive.list(path),
+        }
+    }
+
+    fn link(&self, path: &str) -> io::Result<String> {
+        match self {
+            From::Live => live::link(path),
+            From::Directory(directory) => directory.link(path),
+            From::Archive(archive) => archive.link(path),
+        }
+    }
+}
+
 impl Source {
     /// The running machine.
     #[must_use]
@@ -68,14 +94,13 @@ impl Source {
     /// # Errors
     /// If `path` is neither, cannot be read, is damaged, or contains no machine.
     pub fn captured(path: &Path) -> io::Result<Source> {
-        if fs::metadata(path)?.is_dir() {
-            let directory = Directory::open(path)?;
-            check_machine(|name| directory.list(name), &directory.list(".")?, "the directory")?;
-            return Ok(Source::replay(From::Directory(directory)));
-        }
-        let archive = Archive::open(path)?;
-        check_machine(|name| archive.list(name), &archive.top_names(), "the archive")?;
-        Ok(Source::unpacked(archive))
+        let (from, place) = if fs::metadata(path)?.is_dir() {
+            (From::Directory(Directory::open(path)?), "the directory")
+        } else {
+            (From::Archive(Archive::open(path)?), "the archive")
+        };
+        check_machine(&from, place)?;
+        Ok(Source::replay(from))
     }
 
     /// A captured tree that is already in memory.
@@ -141,11 +166,8 @@ impl Source {
     }
 
     fn read_itself(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
-        let result = self.known(Operation::Read, path).and_then(|()| match &self.from {
-            From::Live => live::read(path, limit_bytes),
-            From::Directory(directory) => directory.read(path, limit_bytes),
-            From::Archive(archive) => archive.read(path, limit_bytes),
-        });
+        let known = self.known(Operation::Read, path);
+        let result = known.and_then(|()| self.from.read(path, limit_bytes));
         let result = result.map_err(|error| self.unread(path, error));
         let real = self.real_path(path);
         match self.record() {
@@ -157,23 +179,15 @@ impl Source {
     /// A capture keeps a name that was listed but never read as an empty directory. A later version that
     /// reads it must find nothing there, not a directory in place of a file.
     fn unread(&self, path: &str, error: io::Error) -> io::Error {
-        let names = match &self.from {
-            From::Archive(archive) if is_directory(&error) => archive.list(path),
-            From::Directory(directory) if is_directory(&error) => directory.list(path),
-            _ => return error,
-        };
-        match names {
-            Ok(names) if names.is_empty() => io::ErrorKind::NotFound.into(),
+        let may_be_empty = error.kind() == io::ErrorKind::IsADirectory && !self.is_live();
+        match may_be_empty.then(|| self.from.list(path)) {
+            Some(Ok(names)) if names.is_empty() => io::ErrorKind::NotFound.into(),
             _ => error,
         }
     }
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        let result = self.known(Operation::List, path).and_then(|()| match &self.from {
-            From::Live => live::list(path),
-            From::Directory(directory) => directory.list(path),
-            From::Archive(archive) => archive.list(path),
-        });
+        let result = self.known(Operation::List, path).and_then(|()| self.from.list(path));
         match self.record() {
             Some(mut recorded) => recorded.list(path, result),
             None => result,
@@ -181,12 +195,7 @@ impl Source {
     }
 
     pub(super) fn link(&self, path: &str) -> io::Result<String> {
-        let result = self.known(Operation::Link, path).and_then(|()| match &self.from {
-            From::Live => live::link(path),
-            From::Directory(directory) => directory.link(path),
-            From::Archive(archive) => archive.link(path),
-        });
-        match result {
+        match self.known(Operation::Link, path).and_then(|()| self.from.link(path)) {
             // A path that exists but is not a link has no target, which is not an error.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 Err(io::ErrorKind::NotFound.into())
@@ -203,8 +212,7 @@ impl Source {
         let limit_bytes = super::BINARY_LIMIT_BYTES;
         let result = self.known(Operation::Read, &path).and_then(|()| match &self.from {
             From::Live => question.ask_live(),
-            From::Directory(directory) => directory.read(&path, limit_bytes),
-            From::Archive(archive) => archive.read(&path, limit_bytes),
+            captured => captured.read(&path, limit_bytes),
         });
         match self.record() {
             Some(mut recorded) => recorded.read(&path, None, limit_bytes, result),
@@ -237,43 +245,31 @@ impl Source {
 
 /// Refuses a tree without a machine, which would replay as a machine without hardware: one with neither directory of
 /// [`TOP`], and one whose `sys` is not the content of a sysfs, as below a root where nothing is mounted on it.
-fn check_machine(
-    list: impl Fn(&str) -> io::Result<Vec<String>>,
-    names: &[String],
-    place: &str,
-) -> io::Result<()> {
-    let sys = match list("sys") {
+fn check_machine(from: &From, place: &str) -> io::Result<()> {
+    let sys = match from.list("sys") {
         Ok(names) if names.is_empty() => Some("is empty"),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Some("is not a directory"),
         _ => None,
     };
-    if let Some(sys) = sys {
-        return Err(io::Error::other(format!(
-            "sys in {place} {sys}, expected what a kernel shows in /sys"
-        )));
-    }
-    let has_names = |name: &&str| list(name).is_ok_and(|names| !names.is_empty());
-    if TOP.iter().any(has_names) {
+    let has_names = |name: &&str| from.list(name).is_ok_and(|names| !names.is_empty());
+    let names = from.list(".")?;
+    let why = if let Some(sys) = sys {
+        format!("sys in {place} {sys}, expected what a kernel shows in /sys")
+    } else if TOP.iter().any(has_names) {
         return Ok(());
-    }
-    if list("proc").is_ok() {
-        return Err(io::Error::other(format!(
+    } else if from.list("proc").is_ok() {
+        format!(
             "proc in {place} is empty and there is no sys, expected what a kernel shows in them"
-        )));
-    }
-    let Some(first) = names.first() else {
-        return Err(io::Error::other(format!("{place} is empty")));
+        )
+    } else if let Some((first, others)) = names.split_first() {
+        let n_more = others.len();
+        let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+        let first = first.escape_debug();
+        format!("{place} contains no machine: neither sys/ nor proc/, but \"{first}\"{more}")
+    } else {
+        format!("{place} is empty")
     };
-    let more =
-        if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
-    Err(io::Error::other(format!(
-        "{place} contains no machine: neither sys/ nor proc/, but \"{}\"{more}",
-        first.escape_debug()
-    )))
-}
-
-fn is_directory(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::IsADirectory
+    Err(io::Error::other(why))
 }
 
 #[cfg(test)]

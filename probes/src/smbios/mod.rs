@@ -22,10 +22,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use formats::smbios::{Smbios, Structure, text, types};
 use types::SMBiosStruct;
 
+use crate::data;
 use crate::machine::Machine;
 use crate::pci_address::Address;
 
-const TABLES: &str = "sys/firmware/dmi/tables";
+const ENTRY: &str = "sys/firmware/dmi/tables/smbios_entry_point";
+const TABLE: &str = "sys/firmware/dmi/tables/DMI";
 
 /// Largest table that is parsed; a machine with 64 DIMMs has about 20 KiB.
 const LIMIT_BYTES: usize = 1 << 20;
@@ -74,26 +76,34 @@ fn pci_address<'a>(structure: &impl SMBiosStruct<'a>, offset: usize) -> Option<S
     (!is_none).then(|| address.to_string())
 }
 
+/// The name of the code in the byte at `offset`, by a table of `data/codes.txt`.
+pub(crate) fn named<'a>(
+    structure: &impl SMBiosStruct<'a>,
+    offset: usize,
+    table: &'static str,
+) -> Option<String> {
+    data::name(table, structure.parts().get_field_byte(offset)?).map(str::to_owned)
+}
+
 /// Reads the raw table. `None` if the machine has none or it cannot be read.
 #[must_use]
 pub fn table(machine: &Machine) -> Option<SmbiosTable> {
-    let entry = machine.bytes(&format!("{TABLES}/smbios_entry_point"));
-    let path = format!("{TABLES}/DMI");
-    if entry.is_some() && machine.bytes(&path).is_some_and(|bytes| bytes.is_empty()) {
-        machine.problem(&path, "an empty file", "the table that the entry point describes");
+    let entry = machine.bytes(ENTRY);
+    if entry.is_some() && machine.bytes(TABLE).is_some_and(|bytes| bytes.is_empty()) {
+        machine.problem(TABLE, "an empty file", "the table that the entry point describes");
     }
     let bytes = table_bytes(machine)?;
     let smbios = formats::smbios::parse(entry.as_deref(), &bytes);
     if let (Some(entry), None) = (&entry, smbios.version) {
         let found = format!("{} bytes without such an anchor", entry.len());
         let expected = "an entry point that begins with _SM_ or _SM3_";
-        machine.problem(&format!("{TABLES}/smbios_entry_point"), found, expected);
+        machine.problem(ENTRY, found, expected);
     }
     if !smbios.is_complete {
         let has_end = smbios.first::<types::SMBiosEndOfTable>().is_some();
         let end = if has_end { "an end before others" } else { "no end" };
         let found = format!("{} whole structures and {end}", smbios.structures.len());
-        machine.problem(&format!("{TABLES}/DMI"), found, "a table that ends with type 127");
+        machine.problem(TABLE, found, "a table that ends with type 127");
     }
     Some(SmbiosTable {
         version: smbios.version.map(|(major, minor)| format!("{major}.{minor}")),
@@ -114,16 +124,15 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
 #[must_use]
 pub fn read(machine: &Machine) -> Option<Smbios> {
     let bytes = table_bytes(machine)?;
-    let entry = machine.bytes(&format!("{TABLES}/smbios_entry_point"));
+    let entry = machine.bytes(ENTRY);
     Some(formats::smbios::parse(entry.as_deref(), &bytes))
 }
 
 fn table_bytes(machine: &Machine) -> Option<Vec<u8>> {
-    let path = format!("{TABLES}/DMI");
-    let bytes = machine.bytes(&path).filter(|bytes| !bytes.is_empty())?;
+    let bytes = machine.bytes(TABLE).filter(|bytes| !bytes.is_empty())?;
     if bytes.len() > LIMIT_BYTES {
         let expected = format!("a table of at most {LIMIT_BYTES} bytes");
-        machine.problem(&path, format!("{} bytes", bytes.len()), expected);
+        machine.problem(TABLE, format!("{} bytes", bytes.len()), expected);
         return None;
     }
     Some(bytes)

@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::types::{
-    DeviceStatus, OnBoardDevice as OldDevice, OnBoardDeviceType, SMBiosOemStrings,
-    SMBiosOnBoardDeviceInformation, SMBiosOnboardDevicesExtendedInformation, SMBiosString,
-    SMBiosSystemBootInformation, SystemBootStatus, TypeOfDevice,
+    OnBoardDeviceType, SMBiosOemStrings, SMBiosOnBoardDeviceInformation,
+    SMBiosOnboardDevicesExtendedInformation, SMBiosString, SMBiosSystemBootInformation,
 };
-use super::{Smbios, pci_address, text};
+use super::{Smbios, named, pci_address, text};
+use crate::data;
 use formats::smbios::texts;
 
 /// A table has some dozens of them.
@@ -39,11 +39,11 @@ pub(super) fn onboard_devices(table: &Smbios) -> Vec<OnboardDevice> {
         return devices;
     }
     let lists = table.all::<SMBiosOnBoardDeviceInformation>();
-    lists
-        .flat_map(|list| {
-            list.onboard_device_iterator().map(|entry| old(&entry)).collect::<Vec<_>>()
-        })
-        .collect()
+    let old = |list: SMBiosOnBoardDeviceInformation| {
+        let devices = list.onboard_device_iterator();
+        devices.map(|entry| device(&entry.description(), entry.device_type())).collect::<Vec<_>>()
+    };
+    lists.flat_map(old).collect()
 }
 
 fn extended(entry: &SMBiosOnboardDevicesExtendedInformation) -> OnboardDevice {
@@ -54,36 +54,13 @@ fn extended(entry: &SMBiosOnboardDevicesExtendedInformation) -> OnboardDevice {
     }
 }
 
-fn old(entry: &OldDevice) -> OnboardDevice {
-    device(&entry.description(), entry.device_type())
-}
-
 fn device(designation: &SMBiosString, kind: Option<OnBoardDeviceType>) -> OnboardDevice {
+    let kind = kind.map(|kind| kind.raw);
     OnboardDevice {
         designation: text(designation),
-        kind: kind.as_ref().and_then(|code| name(&code.type_of_device())).map(str::to_owned),
-        is_enabled: kind.map(|code| code.status() == DeviceStatus::Enabled),
+        kind: kind.and_then(|kind| data::name("onboard", kind & 0x7f)).map(str::to_owned),
+        is_enabled: kind.map(|kind| kind & 0x80 != 0),
         ..OnboardDevice::default()
-    }
-}
-
-fn name(kind: &TypeOfDevice) -> Option<&'static str> {
-    match kind {
-        TypeOfDevice::Video => Some("video"),
-        TypeOfDevice::ScsiController => Some("scsi"),
-        TypeOfDevice::Ethernet => Some("ethernet"),
-        TypeOfDevice::TokenRing => Some("token ring"),
-        TypeOfDevice::Sound => Some("sound"),
-        TypeOfDevice::PataController => Some("pata"),
-        TypeOfDevice::SataController => Some("sata"),
-        TypeOfDevice::SasController => Some("sas"),
-        TypeOfDevice::WirelessLan => Some("wireless lan"),
-        TypeOfDevice::Bluetooth => Some("bluetooth"),
-        TypeOfDevice::Wwan => Some("wwan"),
-        TypeOfDevice::Emmc => Some("emmc"),
-        TypeOfDevice::NvmeController => Some("nvme"),
-        TypeOfDevice::UfsController => Some("ufs"),
-        TypeOfDevice::Other | TypeOfDevice::Unknown | TypeOfDevice::None => None,
     }
 }
 
@@ -95,20 +72,7 @@ pub(super) fn oem_strings(table: &Smbios) -> Vec<String> {
 
 /// Result of the last start (type 32). `None` where the firmware does not have a word for it.
 pub(super) fn boot_status(table: &Smbios) -> Option<String> {
-    let information: SMBiosSystemBootInformation = table.first()?;
-    let name = match information.boot_status_data()?.system_boot_status() {
-        SystemBootStatus::NoErrors => "no errors detected",
-        SystemBootStatus::NoBootableMedia => "no bootable media",
-        SystemBootStatus::NormalOSFailedToLoad => "operating system failed to load",
-        SystemBootStatus::FirmwareDetectedFailure => "hardware failure detected by firmware",
-        SystemBootStatus::OSDetectedFailure => "hardware failure detected by operating system",
-        SystemBootStatus::UserRequestedBoot => "boot requested by user",
-        SystemBootStatus::SystemSecurityViolation => "security violation",
-        SystemBootStatus::PreviouslyRequestedImage => "image requested before",
-        SystemBootStatus::SystemWatchdogTimerExpired => "watchdog expired",
-        SystemBootStatus::None => return None,
-    };
-    Some(name.to_owned())
+    named(&table.first::<SMBiosSystemBootInformation>()?, 0x0a, "boot_status")
 }
 
 #[cfg(test)]

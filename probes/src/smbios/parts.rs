@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::types::{
     FirmwareImageSize, FirmwareInventoryCharacteristics as Flags,
-    FirmwareInventoryStateInformation as State, SMBiosFirmwareInventoryInformation,
-    SMBiosTpmDevice,
+    SMBiosFirmwareInventoryInformation, SMBiosTpmDevice,
 };
-use super::{Smbios, text};
+use super::{Smbios, named, text};
 
 /// A board has some dozens of chips with firmware.
 const LIMIT: usize = 256;
@@ -77,19 +76,7 @@ fn component(entry: &SMBiosFirmwareInventoryInformation) -> FirmwareComponent {
         },
         is_updatable: flags.as_ref().map(Flags::updatable),
         is_write_protected: flags.map(|flags| flags.write_protect()),
-        state: entry.state().and_then(|state| name(&state)).map(str::to_owned),
-    }
-}
-
-fn name(state: &State) -> Option<&'static str> {
-    match state {
-        State::Disabled => Some("disabled"),
-        State::Enabled => Some("enabled"),
-        State::Absent => Some("absent"),
-        State::StandbyOffline => Some("standby, offline"),
-        State::StandbySpare => Some("standby, spare"),
-        State::UnavailableOffline => Some("unavailable"),
-        State::Other | State::Unknown | State::None => None,
+        state: named(entry, 0x16, "component"),
     }
 }
 

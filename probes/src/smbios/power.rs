@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::types::{
-    InputVoltageRangeSwitching, MaxPowerCapacity, PowerSupplyCharacteristics as Flags,
-    PowerSupplyStatus, PowerSupplyType, SMBiosSystemPowerSupply,
+    MaxPowerCapacity, PowerSupplyCharacteristics as Flags, SMBiosSystemPowerSupply,
 };
 use super::{Smbios, text};
+use crate::data;
 
 /// A power supply as the firmware lists it.
 #[serde_with::skip_serializing_none]
@@ -55,6 +55,9 @@ pub fn power_supplies(table: &Smbios) -> Vec<PowerSupply> {
 fn power_supply(entry: &SMBiosSystemPowerSupply) -> PowerSupply {
     let flags = entry.power_supply_characteristics();
     let flags = flags.as_ref();
+    let name = |flags: Option<&Flags>, table, shift: u32, mask: u16| {
+        data::name(table, (flags?.raw >> shift) & mask).map(str::to_owned)
+    };
     // Of an empty bay some bits say nothing.
     let of_present = flags.filter(|flags| flags.is_present());
     PowerSupply {
@@ -72,46 +75,12 @@ fn power_supply(entry: &SMBiosSystemPowerSupply) -> PowerSupply {
             }
             Some(MaxPowerCapacity::Unknown) | None => None,
         },
-        kind: flags.and_then(|flags| kind(&flags.power_supply_type())).map(str::to_owned),
-        input_range: flags
-            .and_then(|flags| input_range(&flags.input_voltage_range_switching()))
-            .map(str::to_owned),
-        status: of_present
-            .and_then(|flags| status(&flags.power_supply_status()))
-            .map(str::to_owned),
+        kind: name(flags, "power.kind", 10, 0xf),
+        input_range: name(flags, "power.range", 3, 0xf),
+        status: name(of_present, "power.status", 7, 0x7),
         is_plugged: of_present.map(|flags| !flags.unplugged_from_wall()),
         is_present: flags.map(Flags::is_present),
         is_hot_pluggable: flags.map(Flags::hot_replaceable),
-    }
-}
-
-fn kind(kind: &PowerSupplyType) -> Option<&'static str> {
-    match kind {
-        PowerSupplyType::Linear => Some("linear"),
-        PowerSupplyType::Switching => Some("switching"),
-        PowerSupplyType::Battery => Some("battery"),
-        PowerSupplyType::Ups => Some("ups"),
-        PowerSupplyType::Converter => Some("converter"),
-        PowerSupplyType::Regulator => Some("regulator"),
-        PowerSupplyType::Other | PowerSupplyType::Unknown | PowerSupplyType::None => None,
-    }
-}
-
-fn input_range(range: &InputVoltageRangeSwitching) -> Option<&'static str> {
-    match range {
-        InputVoltageRangeSwitching::Manual => Some("manual"),
-        InputVoltageRangeSwitching::AutoSwitch => Some("automatic"),
-        InputVoltageRangeSwitching::WideRange => Some("wide range"),
-        _ => None,
-    }
-}
-
-fn status(status: &PowerSupplyStatus) -> Option<&'static str> {
-    match status {
-        PowerSupplyStatus::OK => Some("ok"),
-        PowerSupplyStatus::NonCritical => Some("non-critical"),
-        PowerSupplyStatus::Critical => Some("critical"),
-        _ => None,
     }
 }
 

@@ -3,11 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::types::{
-    M2SlotType, PciExpressGeneration, PciExpressSlotWidth, SMBiosSystemSlot, SlotCurrentUsage,
-    SlotHeight, SlotLength, SlotWidth, SystemSlotType,
-};
-use super::{Smbios, pci_address, text};
+use super::types::SMBiosSystemSlot;
+use super::{Smbios, named, pci_address, text};
+use crate::data;
 
 /// A slot of the board or a riser, with a card or without.
 #[serde_with::skip_serializing_none]
@@ -50,23 +48,25 @@ pub fn slots(table: &Smbios) -> Vec<Slot> {
 }
 
 fn slot(entry: &SMBiosSystemSlot) -> Slot {
-    let code = entry.system_slot_type();
+    let code = entry.system_slot_type().map(|code| code.raw);
     Slot {
         designation: text(&entry.slot_designation()),
-        kind: code.as_ref().and_then(|code| kind(code, entry.slot_information())),
-        kind_code: code.as_ref().map(|code| code.raw).filter(|code| *code != 0),
-        n_lanes: entry.slot_data_bus_width().and_then(|width| n_lanes(&width)),
-        n_physical_lanes: entry.slot_physical_width().and_then(|width| n_lanes(&width)),
-        length: entry.slot_length().and_then(|code| length(&code)).map(str::to_owned),
-        height: entry.slot_height().and_then(|code| height(&code)).map(str::to_owned),
+        kind: code.and_then(|code| kind(code, entry.slot_information())),
+        kind_code: code.filter(|code| *code != 0),
+        n_lanes: entry.slot_data_bus_width().and_then(|width| n_lanes(width.raw)),
+        n_physical_lanes: entry.slot_physical_width().and_then(|width| n_lanes(width.raw)),
+        length: named(entry, 0x08, "slot.length"),
+        height: entry
+            .slot_height()
+            .and_then(|code| data::name("slot.height", code.raw))
+            .map(str::to_owned),
         pitch_mm_x100: entry.slot_pitch().filter(|pitch| !matches!(pitch, 0 | 0xffff)),
-        usage: entry.current_usage().and_then(|code| usage(&code)).map(str::to_owned),
+        usage: named(entry, 0x07, "slot.usage"),
         id: entry.slot_id().map(|id| u16::from_le_bytes(*id)),
         is_hot_pluggable: entry
             .slot_characteristics_2()
             .map(|flags| flags.supports_hot_plug_devices()),
-        pci_address: pci_address(entry, 0x0d)
-            .filter(|_| code.is_some_and(|code| has_address(code.raw))),
+        pci_address: pci_address(entry, 0x0d).filter(|_| code.is_some_and(has_address)),
     }
 }
 
@@ -75,107 +75,23 @@ fn has_address(code: u8) -> bool {
     matches!(code, 0x06 | 0x0e..=0x30 | 0xa5..=0xc6)
 }
 
-fn n_lanes(width: &SlotWidth) -> Option<u8> {
-    match width {
-        SlotWidth::X1 => Some(1),
-        SlotWidth::X2 => Some(2),
-        SlotWidth::X4 => Some(4),
-        SlotWidth::X8 => Some(8),
-        SlotWidth::X12 => Some(12),
-        SlotWidth::X16 => Some(16),
-        SlotWidth::X32 => Some(32),
-        _ => None,
+fn n_lanes(width: u8) -> Option<u8> {
+    data::name("slot.lanes", width)?.parse().ok()
+}
+
+/// The name of a slot's type (table 7.10.1). From PCI Express 6 on all generations have one number, and the byte of slot
+/// information says which it is.
+fn kind(code: u8, information: Option<u8>) -> Option<String> {
+    match code {
+        0xc4 => information.filter(|n| *n >= 6).map(|n| format!("PCI Express {n}")),
+        _ => data::name("slot", code).map(str::to_owned),
     }
-}
-
-fn usage(usage: &SlotCurrentUsage) -> Option<&'static str> {
-    match usage {
-        SlotCurrentUsage::Available => Some("available"),
-        SlotCurrentUsage::InUse => Some("in use"),
-        SlotCurrentUsage::Unavailable => Some("unavailable"),
-        _ => None,
-    }
-}
-
-fn length(length: &SlotLength) -> Option<&'static str> {
-    match length {
-        SlotLength::ShortLength => Some("short"),
-        SlotLength::LongLength => Some("long"),
-        SlotLength::DriveFormFactor25 => Some("2.5-inch drive"),
-        SlotLength::DriveFormFactor35 => Some("3.5-inch drive"),
-        _ => None,
-    }
-}
-
-fn height(height: &SlotHeight) -> Option<&'static str> {
-    match height {
-        SlotHeight::FullHeight => Some("full height"),
-        SlotHeight::LowProfile => Some("low profile"),
-        _ => None,
-    }
-}
-
-/// The name of a slot's type (table 7.10.1).
-fn kind(code: &SystemSlotType, information: Option<u8>) -> Option<String> {
-    let name = match code {
-        SystemSlotType::Isa => "ISA",
-        SystemSlotType::Eisa => "EISA",
-        SystemSlotType::Pci | SystemSlotType::Pci66MhzCapable => "PCI",
-        SystemSlotType::Agp(_) => "AGP",
-        SystemSlotType::PciX => "PCI-X",
-        SystemSlotType::M2(M2SlotType::M2Socket1DP) => "M.2 Socket 1-DP",
-        SystemSlotType::M2(M2SlotType::M2Socket1SD) => "M.2 Socket 1-SD",
-        SystemSlotType::M2(M2SlotType::M2Socket2) => "M.2 Socket 2",
-        SystemSlotType::M2(M2SlotType::M2Socket3) => "M.2 Socket 3",
-        SystemSlotType::Mxm(_) => "MXM",
-        SystemSlotType::OcpNic30SmallFormFactor | SystemSlotType::OcpNic30LargeFormFactor => {
-            "OCP NIC 3.0"
-        }
-        SystemSlotType::OcpNicPriorTo30 => "OCP NIC before 3.0",
-        SystemSlotType::CxlFlexbus1 => "CXL Flexbus 1.0",
-        SystemSlotType::EnterpriseAndDataCenter1UE1 => "EDSFF E1",
-        SystemSlotType::EnterpriseAndDataCenter3InE3 => "EDSFF E3",
-        SystemSlotType::PciExpress(generation, width) => {
-            return pci_express(generation, width, information);
-        }
-        _ => return None,
-    };
-    Some(name.to_owned())
-}
-
-/// From PCI Express 6 on all generations have one number, and the byte of slot information says
-/// which it is.
-fn pci_express(
-    generation: &PciExpressGeneration,
-    width: &PciExpressSlotWidth,
-    information: Option<u8>,
-) -> Option<String> {
-    let generation = match generation {
-        PciExpressGeneration::PCIExpressGen1 => 1,
-        PciExpressGeneration::PCIExpressGen2 => 2,
-        PciExpressGeneration::PCIExpressGen3 => 3,
-        PciExpressGeneration::PCIExpressGen4 => 4,
-        PciExpressGeneration::PCIExpressGen5 => 5,
-        PciExpressGeneration::PCIExpressGen6 => information.filter(|n| *n >= 6)?,
-        PciExpressGeneration::Undefined => return Some("PCI Express Mini".to_owned()),
-    };
-    let width = match width {
-        PciExpressSlotWidth::X1 => " x1",
-        PciExpressSlotWidth::X2 => " x2",
-        PciExpressSlotWidth::X4 => " x4",
-        PciExpressSlotWidth::X8 => " x8",
-        PciExpressSlotWidth::X16 => " x16",
-        PciExpressSlotWidth::Sff8639 => " U.2",
-        _ => "",
-    };
-    Some(format!("PCI Express {generation}{width}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
-    use crate::smbios::types::SystemSlotTypeData;
     use crate::testing::has;
     use serde_json::json;
 
@@ -224,7 +140,6 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(slots(&smbios(&[structure(9, &whole[..length], &[])])).len(), 1);
         }
-        let kind = |code: u8, generation| super::kind(&SystemSlotTypeData::from(code), generation);
         let kind_of = |code| kind(code, Some(7));
         assert_eq!(kind_of(0xa5).as_deref(), Some("PCI Express 1"));
         assert_eq!(kind_of(0xc3).as_deref(), Some("PCI Express 5 x16"));

@@ -1,20 +1,13 @@
-//! The table of findings: every code with its severity, meaning, source, advice, and how a false alarm
+//! The table of findings, `data/findings.txt`: every code with its severity, meaning, source, advice, and how a false alarm
 //! is ruled out.
 //!
-//! A [`Finding`] is made from a [`Row`] alone, and rows are made in this folder alone, so no code is
-//! missing from the table. `docs/findings.md`, the list of codes in the JSON Schema and the command
-//! `explain` come from it. `fixtures/findings/` holds a machine that raises each row, and a similar one
-//! on which it stays silent.
-
-mod disk;
-mod expectation;
-mod memory;
-mod network;
-mod platform;
-mod raid;
+//! A [`Finding`] is made from a [`Row`] alone, so no code is missing from the table. `docs/findings.md`, the list of codes
+//! in the JSON Schema and the command `explain` come from it. `fixtures/findings/` holds a machine that raises each row,
+//! and a similar one on which it stays silent.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -22,42 +15,15 @@ use serde::{Deserialize, Serialize};
 use super::{Finding, Severity};
 use crate::parts::PartId;
 
-pub(super) use disk::*;
-pub(super) use memory::*;
-pub(super) use network::*;
-pub(super) use platform::*;
-pub(super) use raid::*;
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| records().filter_map(Row::parse).collect());
 
-/// The rows of one file, each a `static` by which the checks make their findings, and all of them as
-/// `ROWS`: name, code, severity, the other severity, texts. Findings are of the component with which the code begins,
-/// unless `of` names another.
-macro_rules! row_table {
-    ($($name:ident = $code:literal $severity:ident $(or $other:ident)? $(of $component:literal)? {
-        $($text:tt)*
-    };)*) => {
-        $(pub(in crate::findings) static $name: super::Row = super::Row {
-            code: $code,
-            severity: $severity,
-            other_severity: [$(Some($other),)? None][0],
-            component: [$($component,)? super::first_word($code)][0],
-            $($text)*
-        };)*
-        pub(super) static ROWS: &[&super::Row] = &[$(&$name),*];
-    };
-}
-use row_table;
-
-/// The part of a code before the first dot.
-const fn first_word(code: &'static str) -> &'static str {
-    let mut at = 0;
-    while code.as_bytes()[at] != b'.' {
-        at += 1;
-    }
-    code.split_at(at).0
+/// The descriptions in the file, without its comment.
+fn records() -> impl Iterator<Item = &'static str> {
+    include_str!("../../data/findings.txt").split("\n\n").skip(1)
 }
 
 /// Description of one code.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
     code: &'static str,
     severity: Severity,
@@ -72,6 +38,25 @@ pub struct Row {
 }
 
 impl Row {
+    fn parse(record: &'static str) -> Option<Row> {
+        let mut lines = record.lines();
+        let (code, severities) = lines.next()?.split_once(": ")?;
+        let (severity, other) = severities.split_once(" or ").unwrap_or((severities, ""));
+        let (code, component) =
+            code.split_once(" of ").or_else(|| Some((code, code.split_once('.')?.0)))?;
+        let mut text = |key: &str| lines.next()?.strip_prefix(key);
+        Some(Row {
+            code,
+            severity: Severity::of(severity)?,
+            other_severity: Severity::of(other),
+            component,
+            meaning: text("meaning: ")?,
+            source: text("source: ")?,
+            advice: text("advice: ")?,
+            false_alarms: text("false alarms: ")?,
+        })
+    }
+
     /// The code, e.g. `memory.ecc.uncorrectable`.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -124,9 +109,17 @@ impl Row {
 
 /// All rows, by component and code as `docs/findings.md` lists them.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    let all =
-        [platform::ROWS, memory::ROWS, disk::ROWS, raid::ROWS, network::ROWS, expectation::ROWS];
-    all.into_iter().flatten().copied()
+    ROWS.iter()
+}
+
+/// A finding of the row of `code`. A test compares the codes of all checks with the table.
+pub(super) fn raise(
+    code: &'static str,
+    locator: Option<PartId>,
+    evidence: impl Into<String>,
+) -> Finding {
+    let unknown = Row { code, ..Row::default() };
+    row(code).unwrap_or(&unknown).finding(locator, evidence)
 }
 
 /// The row of `code`; `None` for a code that this version does not know.
@@ -191,6 +184,7 @@ mod tests {
     #[test]
     fn every_code_is_unique_well_formed_and_explained() {
         let codes: Vec<&str> = rows().map(Row::code).collect();
+        assert_eq!(records().find(|record| Row::parse(record).is_none()), None);
         let unique: std::collections::BTreeSet<&str> = codes.iter().copied().collect();
         assert_eq!(unique.len(), codes.len());
         for row in rows() {
@@ -205,13 +199,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_code_of_a_check_is_in_the_table() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/findings");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let checks = files.filter(|path| !path.ends_with("table.rs"));
+        let text: String = checks.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let is_code = |word: &&str| {
+            let is_part = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+            let component = word.split_once('.').map_or("", |(component, _)| component);
+            word.chars().all(is_part) && !super::super::collectors(component).is_empty()
+        };
+        let codes: Vec<&str> = text.split('"').filter(is_code).collect();
+        assert!(codes.len() > 60, "{codes:?}");
+        assert!(codes.iter().all(|code| row(code).is_some()), "{codes:?}");
+    }
+
     /// The table as `docs/findings.md`.
     fn document() -> String {
         let severities =
             |row: &Row| row.severities().map(Severity::as_str).collect::<Vec<_>>().join(" or ");
         let mut text = "# Findings\n\nEvery finding that `check`, `inspect` and `report` can make. \
             `run-coreos-installer explain CODE` prints the same text. This file is generated from \
-            `probes/src/findings/table/`; do not edit it.\n\n\
+            `probes/data/findings.txt`; do not edit it.\n\n\
             `check` ends with status 0 if nothing is worse than info, with 1 if there is a warning, and with 7 if a \
             finding is critical. An install stops at critical findings unless `block_on`, `block_also` or `block_except` \
             of the instruction, or the agent's options of these names, say otherwise.\n\n\
