@@ -72,7 +72,7 @@ pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
         let crash = crash(&found, cause(&found, ended));
         match report(engine, &found, &crash) {
             AfterCrash::End(status) => return Some(status.unwrap_or(exit_status(&crash.outcome))),
-            AfterCrash::Restart => info!("starting the agent again"),
+            AfterCrash::Restart => info!("starting it again"),
         }
         RealClock.sleep(RESTART_PAUSE, stop);
         if stop.is_stopped() {
