@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use run_coreos_installer::api::JobResult;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{JobSettings, run_with, stop_on_signals, supervise};
 use serde_json::{Value, json};
 
@@ -189,7 +189,7 @@ fn node_in_processes_of_its_own() {
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
     let stop = stop_on_signals();
     if !supervise::is_child() {
-        let mut vim = VimSettings::new(text("vim"));
+        let mut vim = ServerSettings::new(text("vim"));
         vim.allow_plain_http = true;
         let status = supervise::supervise(&JobSettings::new(vim), &stop).unwrap();
         std::process::exit(status.code().into());

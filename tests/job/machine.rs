@@ -11,7 +11,7 @@ use run_coreos_installer::act::System;
 use run_coreos_installer::api::{Install, OnRefusal};
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::engines::offline;
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::offline::REQUEST_ID;
 use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
 use run_coreos_installer::signals::Stop;
@@ -65,7 +65,7 @@ impl Machine {
         }
         fs::write(root.join("proc/self/mountinfo"), "1 0 0:1 / / rw - tmpfs none rw\n").unwrap();
         fs::write(root.join("osmet/x86_64.osmet"), osmet(1 << 20)).unwrap();
-        let mut vim = VimSettings::new(vim);
+        let mut vim = ServerSettings::new(vim);
         vim.allow_plain_http = true;
         vim.timeouts.connect = Duration::from_secs(5);
         let mut settings = JobSettings::new(vim);

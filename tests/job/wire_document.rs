@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::JobSettings;
 use serde_json::{Value, json};
 
@@ -293,7 +293,7 @@ fn observe_repeated(
     let mut machine = Machine::new(&mock.url);
     std::fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", "write_image");
-    machine.settings.failure_limit = JobSettings::new(VimSettings::new("")).failure_limit;
+    machine.settings.failure_limit = JobSettings::new(ServerSettings::new("")).failure_limit;
     machine.set_random(random);
     let exit_status = machine.run().exit_status.code();
     (mock.requests("/result").len(), machine.slept().iter().sum(), exit_status)

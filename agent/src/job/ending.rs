@@ -22,7 +22,7 @@ impl Job<'_> {
         let mut result = self.result(outcome);
         let code = result.code.as_deref().unwrap_or_default();
         let code_and_message = format!("{code}: {}", result.message);
-        error!("{} failed with {code_and_message}", result.stage.as_str());
+        error!("{} failed with {code_and_message}", result.stage);
         let disk = match result.disk_state {
             DiskState::Untouched if !result.taken_down.is_empty() => {
                 "the disk was not written, but what was active on it was taken down"

@@ -44,7 +44,7 @@ use crate::clock::Clock;
 use crate::engines::vim::events::Observer;
 use crate::engines::vim::{self, Events};
 use crate::exit_status::ExitStatus;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::signals::Stop;
 
 pub use load::WaitingLoad;
@@ -61,7 +61,7 @@ const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct JobSettings {
     /// Connection settings of the VIM and other servers.
-    pub vim: VimSettings,
+    pub vim: ServerSettings,
     /// The install without a VIM; then `vim` has no address.
     pub offline: Option<Offline>,
     /// Names for the parts of an order where its results are read.
@@ -95,7 +95,7 @@ pub struct JobSettings {
 impl JobSettings {
     /// The settings of a live image.
     #[must_use]
-    pub fn new(vim: VimSettings) -> Self {
+    pub fn new(vim: ServerSettings) -> Self {
         Self {
             vim,
             offline: None,

@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn crash_before_the_node_is_known_leaves_a_result_where_there_is_no_vim() {
         let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
-        let mut settings = JobSettings::new(crate::http::VimSettings::new(""));
+        let mut settings = JobSettings::new(crate::http::ServerSettings::new(""));
         settings.offline = Some(crate::job::Offline {
             order: crate::act::Order::default(),
             request_id: String::new(),

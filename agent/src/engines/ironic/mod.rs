@@ -48,7 +48,7 @@ use crate::api::Outcome;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
-use crate::http::VimSettings;
+use crate::http::ServerSettings;
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
@@ -66,7 +66,7 @@ pub const PORT: u16 = 9999;
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Connection settings of Ironic; the address may be a list, separated by commas.
-    pub ironic: VimSettings,
+    pub ironic: ServerSettings,
     /// True to stay after the inspection as the node's agent.
     pub is_agent: bool,
     /// The token that the configuration gives, for virtual media that carry one.
@@ -90,7 +90,7 @@ pub struct Settings {
 impl Settings {
     /// The settings of a live image.
     #[must_use]
-    pub fn new(ironic: VimSettings) -> Self {
+    pub fn new(ironic: ServerSettings) -> Self {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         Self {
             ironic,
@@ -345,7 +345,7 @@ impl Agent<'_> {
         };
         let settings = JobSettings {
             // Only files are fetched, and an image has its own time limits.
-            vim: VimSettings {
+            vim: ServerSettings {
                 url: None,
                 token_file: None,
                 deadline: None,
