@@ -47,7 +47,8 @@ pub fn block(stream_header: &[u8], header: &[u8]) -> Option<Block> {
 }
 
 /// Parses a number with seven bits in each byte, the lowest first; returns it and the rest.
-fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+#[must_use]
+pub fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {
         value |= u64::from(byte & 0x7f) << (7 * at);

@@ -21,7 +21,7 @@ use run_coreos_installer::act::Verify;
 use run_coreos_installer::act::image::{Head, Image, Source};
 use run_coreos_installer::act::stream::Stream;
 use run_coreos_installer::clock::RealClock;
-use run_coreos_installer::http::{Client, VimSettings};
+use run_coreos_installer::http::{Client, ServerSettings};
 use run_coreos_installer::signals::Stop;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -81,11 +81,11 @@ fn read(way: &str, url: &str, reader: &[&str]) -> Outcome<()> {
         "full" => Verify::Full,
         _ => return run(url, reader),
     };
-    let mut settings = VimSettings::new(url);
+    let mut settings = ServerSettings::new(url);
     settings.allow_plain_http = true;
     let client = Arc::new(Client::new(&settings, Arc::new(RealClock), Stop::default())?);
     let head = client.fetch_image_head(url)?;
-    let head = Head::new(head.bytes, head.total_bytes);
+    let head = Head::new(head.body, head.total_bytes);
     let source = Source::Url(url.to_owned());
     let image = Image { source, signature: None, digests: Vec::new(), is_insecure: true, head };
     let stream = Stream::start(image, &client, verify).map_err(|failure| failure.to_string())?;

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{self, Survey, supervise};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
@@ -227,7 +227,7 @@ fn agent_process() {
     run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Debug);
     let task: Value = serde_json::from_str(&task).unwrap();
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
-    let mut ironic = VimSettings::new(text("ironic"));
+    let mut ironic = ServerSettings::new(text("ironic"));
     ironic.allow_plain_http = true;
     let is_parent = task["is_supervised"] == true && !supervise::is_child();
     let ca = PathBuf::from(text("folder")).join("ca.pem");

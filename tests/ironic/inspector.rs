@@ -13,7 +13,7 @@ use probes::memory::Memory;
 use probes::network::LldpNeighbour;
 use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::engines::inspector;
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::report::Report;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ impl<'a> Inspector<'a> {
 
     /// Posts a document by the function of the engine.
     fn post(&self, document: &Value) -> anyhow::Result<String> {
-        let mut settings = VimSettings::new(&self.url);
+        let mut settings = ServerSettings::new(&self.url);
         settings.allow_plain_http = true;
         settings.deadline = Some(Duration::from_secs(20));
         let clock: Arc<dyn Clock> = Arc::new(RealClock);

@@ -15,7 +15,7 @@ use run_coreos_installer::clock::Clock;
 use run_coreos_installer::engines::offline::{self, Offline};
 use run_coreos_installer::engines::vim::{self, ResultFile, Vim};
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::VimSettings;
+use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{self, Collected, Node, Survey};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Clock for TestClock {
 /// The settings of the node and of its engine.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    pub(crate) vim: VimSettings,
+    pub(crate) vim: ServerSettings,
     pub(crate) on_refusal: OnRefusal,
     /// Set for an install without a VIM.
     pub(crate) offline: Option<offline::Settings>,
@@ -100,7 +100,7 @@ impl Machine {
         }
         fs::write(root.join("proc/self/mountinfo"), "1 0 0:1 / / rw - tmpfs none rw\n").unwrap();
         fs::write(root.join("osmet/x86_64.osmet"), osmet(1 << 20)).unwrap();
-        let mut vim = VimSettings::new(vim);
+        let mut vim = ServerSettings::new(vim);
         vim.allow_plain_http = true;
         vim.timeouts.connect = Duration::from_secs(5);
         let mut settings = Settings {

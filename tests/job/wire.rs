@@ -388,7 +388,7 @@ fn vim_that_thinks_for_longer_than_the_longest_pause_is_served() {
 
 #[test]
 fn default_time_limits_serve_a_vim_that_needs_35_seconds() {
-    let timeouts = run_coreos_installer::http::VimSettings::new("").timeouts;
+    let timeouts = run_coreos_installer::http::ServerSettings::new("").timeouts;
     assert!(timeouts.headers > Duration::from_secs(35));
 }
 

@@ -1,7 +1,6 @@
 //! Advice on a failure, by its code.
 
-use super::Code;
-use super::say::{Say, Term, say};
+use super::{Code, Say, Term, say};
 
 /// Returns the advice on a failure.
 #[must_use]
@@ -14,7 +13,7 @@ pub fn advice(code: Code) -> Say {
             return say!["publish the image's .sig next to it, or ", Term::AllowUnsigned];
         }
         Code::SectorSize => "use an image made for the disk's sector size",
-        Code::NoSpace => "choose a larger disk or a smaller image",
+        Code::NoSpace | Code::DiskTooSmall => "choose a larger disk or a smaller image",
         Code::MediumLost => {
             "keep the live medium inserted until the install is done, or boot with coreos.liveiso.fromram"
         }

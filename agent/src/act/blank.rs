@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
+use super::spread;
 use super::target::Target;
 use crate::ask::ask_within;
 
@@ -43,12 +44,9 @@ fn sample(file: &File, size_bytes: u64) -> Result<(), NotBlank> {
     let block_bytes = BLOCK_BYTES as u64;
     let n_blocks = size_bytes / block_bytes;
     let n_edge = n_blocks.min(EDGE_BYTES / block_bytes);
-    let spread = (0..N_BLOCKS.min(n_blocks)).map(|at| {
-        let number = u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_BLOCKS - 1);
-        u64::try_from(number).unwrap_or(u64::MAX)
-    });
+    let edges = (0..n_edge).chain(n_blocks - n_edge..n_blocks);
     let mut block = [0; BLOCK_BYTES];
-    for number in (0..n_edge).chain(n_blocks - n_edge..n_blocks).chain(spread) {
+    for number in edges.chain(spread(n_blocks, N_BLOCKS)) {
         let offset = number.saturating_mul(block_bytes);
         file.read_exact_at(&mut block, offset).map_err(|error| {
             NotBlank::Unread(format!("reading {BLOCK_BYTES} bytes at {offset}: {error}"))
@@ -66,11 +64,7 @@ mod tests {
     use super::*;
 
     fn sampled(n_bytes: u64, change: &dyn Fn(&File)) -> Result<(), NotBlank> {
-        let name = format!("rci-blank-{}-{:?}", std::process::id(), std::thread::current().id());
-        let path = std::env::temp_dir().join(name);
-        let options = File::options().read(true).write(true).create(true).truncate(true).clone();
-        let file = options.open(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
+        let file = tempfile::tempfile().unwrap();
         file.set_len(n_bytes).unwrap();
         change(&file);
         sample(&file, n_bytes)

@@ -4,12 +4,8 @@ use formats::pattern::matches;
 use probes::findings::{Finding, Severity, nearest_code, rows};
 use probes::parts::PartId;
 
-use super::Failure;
-use crate::act::say::{Term, say};
-use crate::act::{BlockOn, Code, Order};
-
-/// Most findings that a message names.
-const MAX_NAMED: usize = 16;
+use super::{BlockOn, Code, Failure, Order, Term, list, say};
+use crate::clean;
 
 /// Policy for what prevents an install. A text is `CODE` or `CODE@PART`, with `*` for any characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,14 +59,12 @@ impl Policy {
         if blocking.is_empty() {
             return Ok(());
         }
-        let named: Vec<String> = blocking
+        let named = blocking
             .into_iter()
-            .take(MAX_NAMED)
-            .map(|finding| format!("{}: {} ({})", part(finding), finding.evidence, finding.code))
-            .collect();
-        let failure =
-            Failure::new(Code::Findings, format!("the machine is faulty: {}", named.join("; ")));
-        Err(failure.advise(say!["replace the part, or ", Term::ExceptFinding]))
+            .map(|finding| format!("{}: {} ({})", part(finding), finding.evidence, finding.code));
+        let what = format!("the machine is faulty: {}", list(named, "; "));
+        let advice = say!["replace the part, or ", Term::ExceptFinding];
+        Err(Failure::new(Code::Findings, what).advise(advice))
     }
 }
 
@@ -81,20 +75,14 @@ impl Policy {
 pub fn check_pattern(pattern: &str) -> Result<(), String> {
     let (code, part) = split(pattern);
     if part == Some("") {
-        return Err(format!(
-            "{} has no part after @, expected CODE or CODE@PART",
-            crate::clean::quoted(pattern, 100)
-        ));
+        let pattern = clean::quoted(pattern, 100);
+        return Err(format!("{pattern} has no part after @, expected CODE or CODE@PART"));
     }
-    let is_known = rows().any(|row| matches(code, row.code()));
-    if is_known {
+    if rows().any(|row| matches(code, row.code())) {
         return Ok(());
     }
-    let nearest = nearest_code(code);
-    Err(format!(
-        "no finding has the code {}; the nearest is {nearest}",
-        crate::clean::quoted(code, 100)
-    ))
+    let (code, nearest) = (clean::quoted(code, 100), nearest_code(code));
+    Err(format!("no finding has the code {code}; the nearest is {nearest}"))
 }
 
 /// Returns a key that identifies a finding while its figures change.
@@ -140,13 +128,10 @@ mod tests {
     use probes::findings::row;
 
     use super::*;
+    use crate::act::testing::texts;
 
     fn finding(code: &str, locator: &str) -> Finding {
         row(code).unwrap().finding(Some(locator.into()), "seen")
-    }
-
-    fn texts(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
     /// The keys of the findings that block.
@@ -170,31 +155,29 @@ mod tests {
 
     #[test]
     fn code_and_part_add_to_the_severity_and_exceptions_win() {
+        const DIMM: &str = "memory.ecc.correctable@DIMM B2";
+        const SDA: &str = "disk.health.worn@sda (serial Z1, bay 3)";
+        const SDB: &str = "disk.health.worn@sdb (serial Z2, bay 4)";
         let also = |patterns: &[&str]| Policy {
             block_on: Some(BlockOn::Never),
             also: texts(patterns),
             ..Policy::default()
         };
-        assert_eq!(
-            blocking(&also(&["memory.ecc.correctable"])),
-            ["memory.ecc.correctable@DIMM B2"]
-        );
-        assert_eq!(blocking(&also(&["disk.*"])).len(), 2);
-        assert_eq!(
-            blocking(&also(&["disk.health.worn@sdb"])),
-            ["disk.health.worn@sdb (serial Z2, bay 4)"]
-        );
-        assert_eq!(
-            blocking(&also(&["*@*serial Z1*"])),
-            ["disk.health.worn@sda (serial Z1, bay 3)"]
-        );
-        assert_eq!(blocking(&also(&["disk.health.worn@sd"])).len(), 0);
+        for (pattern, expected) in [
+            ("memory.ecc.correctable", &[DIMM][..]),
+            ("disk.*", &[SDA, SDB]),
+            ("disk.health.worn@sdb", &[SDB]),
+            ("*@*serial Z1*", &[SDA]),
+            ("disk.health.worn@sd", &[]),
+        ] {
+            assert_eq!(blocking(&also(&[pattern])), expected, "{pattern}");
+        }
         let except = Policy {
             block_on: Some(BlockOn::Warning),
             also: texts(&["disk.health.worn@sda"]),
             except: texts(&["memory.*", "disk.health.worn@sda"]),
         };
-        assert_eq!(blocking(&except), ["disk.health.worn@sdb (serial Z2, bay 4)"]);
+        assert_eq!(blocking(&except), [SDB]);
     }
 
     #[test]

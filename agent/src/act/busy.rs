@@ -12,8 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use probes::block::{Disk, current_use};
 
-use super::{Failure, System};
-use crate::act::Code;
+use super::{Code, Failure, System};
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
@@ -45,10 +44,8 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
     if uses.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(Code::DiskBusy, format!("{} is in use: {}", disk.device, uses.join("; ")))
-        .advise(
-            "unmount it, stop the array or volume group, or boot without device auto-activation",
-        ))
+    let what = format!("{} is in use: {}", disk.device, uses.join("; "));
+    Err(Failure::advised(Code::DiskBusy, what))
 }
 
 /// True if the kernel refuses to open a device exclusively.
@@ -78,22 +75,22 @@ mod tests {
 
     #[test]
     fn a_list_that_cannot_be_read_refuses_the_disk_and_names_the_list() {
-        let root = std::env::temp_dir().join(format!("rci-busy-{}", std::process::id()));
         let disk = Disk {
             device: "/dev/null".into(),
             device_number: Some("8:0".into()),
             ..Disk::default()
         };
-        let check = || check_not_busy(&disk, &System::below(root.clone()));
-        let mounts = root.join("proc/self/mountinfo");
         for bad in ["proc/swaps", "proc/self/mountinfo"] {
-            std::fs::remove_dir_all(&root).ok();
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path();
+            let check = || check_not_busy(&disk, &System::below(root.to_owned()));
             std::fs::create_dir_all(root.join("proc/self")).unwrap();
             std::fs::create_dir_all(root.join("sys/dev/block")).unwrap();
             std::fs::create_dir_all(root.join("sys/devices/sda")).unwrap();
             let link = root.join("sys/dev/block/8:0");
             std::os::unix::fs::symlink("../../devices/sda", link).unwrap();
-            std::fs::write(&mounts, "1 0 0:1 / / rw - tmpfs none rw\n").unwrap();
+            let mounts = root.join("proc/self/mountinfo");
+            std::fs::write(mounts, "1 0 0:1 / / rw - tmpfs none rw\n").unwrap();
             assert_eq!(check(), Ok(()));
             // Nobody can read a directory as a file, not even root.
             std::fs::remove_file(root.join(bad)).ok();
@@ -102,7 +99,6 @@ mod tests {
             assert_eq!(failure.code, Code::DiskBusy);
             assert!(failure.to_string().contains(&format!("reading /{bad}")), "{}", failure);
         }
-        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(super) fn spawn(
 ///
 /// # Errors
 /// If the kernel gives no thread.
-pub(super) fn read_on(mut pipe: PipeReader) -> std::io::Result<Receiver<Vec<u8>>> {
+fn read_on(mut pipe: PipeReader) -> std::io::Result<Receiver<Vec<u8>>> {
     let (sender, receiver) = sync_channel(64);
     let read = move || {
         let mut buffer = [0; 4096];

@@ -4,15 +4,14 @@
 //! The first step finds the disk that is meant, out of all disks; the second checks that it may be written. Anything
 //! unclear is refused.
 
-use formats::wwn;
 use probes::block::{Disk, Obstacle, ObstacleKind};
 
-use super::choose::pick;
-use super::existing;
+use super::choose::{has_wwn, pick};
 use super::saved::Saved;
-use super::{Failure, describe, labels, protect, spanning};
-use crate::act::say::{Say, Term, say};
-use crate::act::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Order};
+use super::{
+    Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Failure, Order, Say, Term,
+    describe, existing, labels, protect, say, spanning,
+};
 
 /// The inputs of a decision, apart from the disks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,12 +128,8 @@ fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
     let is_policy = |obstacle: &&Obstacle| {
         matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Active)
     };
-    let mut reasons: Vec<&str> = disk
-        .obstacles
-        .iter()
-        .filter(|obstacle| !is_policy(obstacle))
-        .map(|obstacle| obstacle.text.as_str())
-        .collect();
+    let fixed = disk.obstacles.iter().filter(|obstacle| !is_policy(obstacle));
+    let mut reasons: Vec<&str> = fixed.map(|obstacle| obstacle.text.as_str()).collect();
     if !disk.eligible && disk.obstacles.is_empty() {
         reasons.extend(disk.not_eligible_because.iter().map(String::as_str));
         if reasons.is_empty() {
@@ -151,25 +146,18 @@ fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
 
 /// Checks that the chosen disk is as expected.
 fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
+    let shown = |found: Option<&String>| {
+        found.map_or_else(|| "not known".to_owned(), |found| format!("{found:?}"))
+    };
     let mut differences = Vec::new();
     if let Some(serial) = &expect.serial
         && disk.serial.as_deref().map(str::trim) != Some(serial.trim())
     {
-        differences.push(format!(
-            "serial is {}, expected {serial:?}",
-            disk.serial.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
-        ));
+        let found = shown(disk.serial.as_ref());
+        differences.push(format!("serial is {found}, expected {serial:?}"));
     }
-    if let Some(expected) = &expect.wwn
-        && ![&disk.wwn, &disk.eui64, &disk.nguid]
-            .into_iter()
-            .flatten()
-            .any(|found| wwn::is_equal(found, expected))
-    {
-        differences.push(format!(
-            "WWN is {}, expected {expected:?}",
-            disk.wwn.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
-        ));
+    if let Some(expected) = expect.wwn.as_ref().filter(|wwn| !has_wwn(disk, wwn)) {
+        differences.push(format!("WWN is {}, expected {expected:?}", shown(disk.wwn.as_ref())));
     }
     if let Some(size_bytes) = expect.size_bytes
         && disk.size_bytes != Some(size_bytes)
@@ -181,15 +169,10 @@ fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(
-        Code::DiskChanged,
-        format!("{} is not the expected disk: {}", disk.device, differences.join("; ")),
-    )
-    .advise(say![
-        "the disk was swapped or ",
-        Term::Record,
-        " is out of date; inspect the node again"
-    ]))
+    let what = format!("{} is not the expected disk: {}", disk.device, differences.join("; "));
+    let advice =
+        say!["the disk was swapped or ", Term::Record, " is out of date; inspect the node again"];
+    Err(Failure::new(Code::DiskChanged, what).advise(advice))
 }
 
 #[cfg(test)]

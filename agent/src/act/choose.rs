@@ -6,16 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use formats::wwn;
 use probes::block::{Disk, ObstacleKind};
 
 use super::choice::{Undecided, Wanted};
 use super::hints::Hints;
-use super::{Failure, describe};
-use crate::act::say::{Term, say};
-use crate::act::{Code, DiskChoice, IfSeveral};
-
-/// Maximum number of disks that a message names.
-const MAX_NAMED: usize = 16;
+use super::{Code, DiskChoice, Failure, IfSeveral, Term, describe, list, say};
 
 /// The disk that an order means.
 #[derive(Debug, Clone)]
@@ -57,10 +53,9 @@ pub(super) fn pick<'d>(
             let failure = impossible(&[disk], wanted.min_bytes);
             return Err(Undecided { disk: Some(disk), failure });
         }
-        let because = format!("it is {device}");
-        let description =
-            if is_stable_path(device) { Description::Identity } else { Description::Attributes };
-        return Ok(Picked { disk, because, description });
+        let is_stable = is_stable_path(device);
+        let description = if is_stable { Description::Identity } else { Description::Attributes };
+        return Ok(Picked { disk, because: format!("it is {device}"), description });
     }
     let hints = choice.hints.as_ref().map(Hints::parse).transpose();
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
@@ -117,6 +112,21 @@ fn too_small(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
     Some(format!("smaller than the image of {least} bytes"))
 }
 
+/// The paths of a disk: its device file, and the links to it that do not change.
+pub(super) fn names(disk: &Disk) -> impl Iterator<Item = &String> {
+    std::iter::once(&disk.device).chain(&disk.by_path).chain(&disk.by_id)
+}
+
+/// The world-wide names of a disk.
+pub(super) fn wwns(disk: &Disk) -> impl Iterator<Item = &String> {
+    [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten()
+}
+
+/// True if this is the whole of one of the disk's world-wide names.
+pub(super) fn has_wwn(disk: &Disk, wanted: &str) -> bool {
+    wwns(disk).any(|found| wwn::is_equal(found, wanted))
+}
+
 /// The disk that a path below `/dev` names.
 fn by_device<'d>(
     disks: &'d [Disk],
@@ -127,20 +137,11 @@ fn by_device<'d>(
         && !device.split('/').any(|part| part == "..")
         && !device.chars().any(|c| c.is_whitespace() || c.is_control());
     if !is_safe {
-        return Err(Failure::new(
-            Code::InstructionInvalid,
-            say![Term::Device, format!(" is {device:?}, expected a path below /dev")],
-        ));
+        let what = say![Term::Device, format!(" is {device:?}, expected a path below /dev")];
+        return Err(Failure::new(Code::InstructionInvalid, what));
     }
-    let named = |path: &str| {
-        disks
-            .iter()
-            .filter(|disk| {
-                disk.device == path
-                    || disk.by_path.as_deref() == Some(path)
-                    || disk.by_id.iter().any(|id| id == path)
-            })
-            .collect::<Vec<_>>()
+    let named = |path: &str| -> Vec<&Disk> {
+        disks.iter().filter(|disk| names(disk).any(|name| name == path)).collect()
     };
     let mut found = named(device);
     if found.is_empty()
@@ -237,18 +238,17 @@ fn none(disks: &[Disk]) -> Failure {
 fn impossible(disks: &[&Disk], min_bytes: Option<u64>) -> Failure {
     let is_structural = |disk: &&Disk| structural(disk, None).is_some();
     let is_too_small = !disks.iter().any(is_structural);
-    let reasons = disks.iter().take(MAX_NAMED).map(|disk| {
+    let reasons = disks.iter().map(|disk| {
         let why = structural(disk, min_bytes).unwrap_or_default();
         format!("{}: {why}", describe(disk))
     });
-    let reasons = reasons.collect::<Vec<_>>().join("; ");
     let code = if is_too_small { Code::DiskTooSmall } else { Code::DiskNotEligible };
-    Failure::new(code, format!("no disk can be installed on: {reasons}"))
+    Failure::new(code, format!("no disk can be installed on: {}", list(reasons, "; ")))
         .advise("choose another disk")
 }
 
 fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
-    let names: Vec<String> = disks.iter().take(MAX_NAMED).map(|disk| unclear(disk)).collect();
+    let names = list(disks.iter().map(|disk| unclear(disk)), "; ");
     let serials: BTreeSet<&str> = disks.iter().filter_map(|disk| disk.serial.as_deref()).collect();
     // Two namespaces of a drive, and disks of makers that number none of them.
     let has_repeated = serials.len() < disks.iter().filter(|disk| disk.serial.is_some()).count();
@@ -257,11 +257,8 @@ fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
     } else {
         "identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path"
     };
-    Failure::new(
-        Code::DiskAmbiguous,
-        format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
-    )
-    .advise(say![advice, Term::OrIfSeveral])
+    Failure::new(Code::DiskAmbiguous, format!("{} disks {claim}: {names}", disks.len()))
+        .advise(say![advice, Term::OrIfSeveral])
 }
 
 /// Describes the disk and the reason why an install may not use it.
@@ -279,6 +276,5 @@ fn seen(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return "the machine has no disk".into();
     }
-    let names: Vec<String> = disks.iter().take(MAX_NAMED).map(describe).collect();
-    format!("the machine has {}", names.join("; "))
+    format!("the machine has {}", list(disks.iter().map(describe), "; "))
 }

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::outcome::CheckName;
 
-/// Why a node was not installed. Programs may rely on the spelling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a node was not installed. Programs may rely on the spelling, which is that of the variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
     /// The agent's own configuration is wrong.
     Config,
@@ -101,55 +104,12 @@ pub enum Code {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Config => "CONFIG",
-            Self::NoReport => "NO_REPORT",
-            Self::NoInstruction => "NO_INSTRUCTION",
-            Self::InstructionInvalid => "INSTRUCTION_INVALID",
-            Self::ActionUnknown => "ACTION_UNKNOWN",
-            Self::ActionUnsupported => "ACTION_UNSUPPORTED",
-            Self::KeyUnsupported => "KEY_UNSUPPORTED",
-            Self::NodeWrong => "NODE_WRONG",
-            Self::IgnitionFetch => "IGNITION_FETCH",
-            Self::IgnitionHash => "IGNITION_HASH",
-            Self::IgnitionVersion => "IGNITION_VERSION",
-            Self::IgnitionInvalid => "IGNITION_INVALID",
-            Self::DiskNone => "DISK_NONE",
-            Self::DiskAmbiguous => "DISK_AMBIGUOUS",
-            Self::DiskNotEligible => "DISK_NOT_ELIGIBLE",
-            Self::DiskChanged => "DISK_CHANGED",
-            Self::DiskBusy => "DISK_BUSY",
-            Self::DiskTooSmall => "DISK_TOO_SMALL",
-            Self::ExistingData => "EXISTING_DATA",
-            Self::Protected => "PROTECTED",
-            Self::SavedPartition => "SAVED_PARTITION",
-            Self::BootLabel => "BOOT_LABEL",
-            Self::SectorSize => "SECTOR_SIZE",
-            Self::ImageFetch => "IMAGE_FETCH",
-            Self::ImageHash => "IMAGE_HASH",
-            Self::ImageStalled => "IMAGE_STALLED",
-            Self::ImageTruncated => "IMAGE_TRUNCATED",
-            Self::ImageChanged => "IMAGE_CHANGED",
-            Self::ImageInsecure => "IMAGE_INSECURE",
-            Self::Findings => "FINDINGS",
-            Self::MemoryLow => "MEMORY_LOW",
-            Self::InstallerMissing => "INSTALLER_MISSING",
-            Self::InstallerTooOld => "INSTALLER_TOO_OLD",
-            Self::Signature => "SIGNATURE",
-            Self::Http(status) => return write!(f, "HTTP_{status}"),
-            Self::MediumLost => "MEDIUM_LOST",
-            Self::NoSpace => "NO_SPACE",
-            Self::TargetIo => "TARGET_IO",
-            Self::TargetHung => "TARGET_HUNG",
-            Self::Kargs => "KARGS",
-            Self::Network => "NETWORK",
-            Self::InstallerFailed => "INSTALLER_FAILED",
-            Self::Interrupted => "INTERRUPTED",
-            Self::AgentBug => "AGENT_BUG",
-            Self::Proof(check) => {
-                return write!(f, "PROOF_{}", check.as_str().to_ascii_uppercase());
-            }
-        })
+        match self {
+            Self::Http(status) => write!(f, "HTTP_{status}"),
+            Self::Proof(check) => write!(f, "PROOF_{}", check.as_str().to_ascii_uppercase()),
+            // serde writes the name of the variant.
+            _ => self.serialize(f),
+        }
     }
 }
 
@@ -158,7 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_include_their_parameters() {
+    fn codes_are_spelt_as_their_variants_and_include_their_parameters() {
+        assert_eq!(Code::NoReport.to_string(), "NO_REPORT");
+        assert_eq!(Code::TargetIo.to_string(), "TARGET_IO");
+        assert_eq!(Code::Kargs.to_string(), "KARGS");
         assert_eq!(Code::Http(404).to_string(), "HTTP_404");
         assert_eq!(Code::Proof(CheckName::IgnitionDigest).to_string(), "PROOF_IGNITION_DIGEST");
     }

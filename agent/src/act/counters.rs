@@ -10,29 +10,14 @@ use probes::block::current_io;
 
 use super::target::Target;
 use super::writers::End;
-use super::{Failure, describe};
-use crate::act::{Code, WriteCounters};
+use super::{Code, Failure, describe};
 use crate::ask::{Unanswered, ask_within};
 
 /// Time limit for the disk to write its data from the page cache.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
-/// A reading of the counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
-    /// Bytes written or discarded since the disk appeared.
-    pub(super) n_bytes: u64,
-}
-
-impl Reading {
-    /// The counters of a result.
-    pub(super) fn with(self, after: Option<Self>) -> WriteCounters {
-        WriteCounters {
-            bytes_written_before: self.n_bytes,
-            bytes_written_after: after.map(|after| after.n_bytes),
-        }
-    }
-}
+/// Bytes written or discarded since the disk appeared, by its own counters.
+pub(super) type Reading = u64;
 
 /// Reads the counters before the first run; `None` if the disk has none.
 ///
@@ -74,5 +59,5 @@ fn read(target: &Target) -> Option<Reading> {
     let io = target.system().ask(move |machine| current_io(machine, &number)).ok()??;
     // A disk whose requests are not counted has zeros. The agent has read every disk by now.
     let is_counted = io.is_accounted == Some(true) && io.n_reads > 0;
-    is_counted.then_some(Reading { n_bytes: io.bytes_written })
+    is_counted.then_some(io.bytes_written)
 }

@@ -167,22 +167,6 @@ mod tests {
         }
     }
 
-    struct Vars(std::path::PathBuf);
-
-    impl Vars {
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("rci-efi-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&dir).unwrap();
-            Self(dir)
-        }
-    }
-
-    impl Drop for Vars {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).ok();
-        }
-    }
-
     fn loaders() -> Vec<String> {
         ["/EFI/BOOT/BOOTX64.EFI", "/EFI/fedora/grubx64.efi", "/EFI/fedora/shimx64.efi"]
             .map(str::to_owned)
@@ -207,39 +191,42 @@ mod tests {
 
     #[test]
     fn an_entry_is_made_once_and_put_first() {
-        let vars = Vars::new("once");
+        let dir = tempfile::tempdir().unwrap();
+        let vars = dir.path();
         let pxe = LoadOption::encode(ACTIVE, "PXE", &[]).unwrap();
         let old = [&ATTRIBUTES[..], &pxe].concat();
-        std::fs::write(variable(&vars.0, "Boot0000"), old).unwrap();
-        write(&vars.0, "BootOrder", &[0, 0]).unwrap();
-        let made = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
+        std::fs::write(variable(vars, "Boot0000"), old).unwrap();
+        write(vars, "BootOrder", &[0, 0]).unwrap();
+        let made = ensure_entry(vars, &esp(), &loaders()).unwrap();
         assert!(made.starts_with("Boot0001 created"), "{made}");
-        assert_eq!(boot_order(&vars.0).unwrap(), [1, 0]);
-        let again = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
+        assert_eq!(boot_order(vars).unwrap(), [1, 0]);
+        let again = ensure_entry(vars, &esp(), &loaders()).unwrap();
         assert_eq!(again, "Boot0001 already exists");
         let other = Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() };
-        assert!(ensure_entry(&vars.0, &other, &loaders()).unwrap().starts_with("Boot0002 created"));
+        assert!(ensure_entry(vars, &other, &loaders()).unwrap().starts_with("Boot0002 created"));
     }
 
     #[test]
     fn a_boot_order_that_cannot_be_read_is_not_written_over() {
-        let vars = Vars::new("unread");
+        let dir = tempfile::tempdir().unwrap();
+        let vars = dir.path();
         // Not even the attributes.
-        std::fs::write(variable(&vars.0, "BootOrder"), [7, 0]).unwrap();
-        let error = ensure_entry(&vars.0, &esp(), &loaders()).unwrap_err();
+        std::fs::write(variable(vars, "BootOrder"), [7, 0]).unwrap();
+        let error = ensure_entry(vars, &esp(), &loaders()).unwrap_err();
         assert!(error.contains("BootOrder") && error.contains("cannot be read"), "{error}");
-        assert_eq!(std::fs::read(variable(&vars.0, "BootOrder")).unwrap(), [7, 0]);
-        assert!(!variable(&vars.0, "Boot0000").exists());
+        assert_eq!(std::fs::read(variable(vars, "BootOrder")).unwrap(), [7, 0]);
+        assert!(!variable(vars, "Boot0000").exists());
     }
 
     #[test]
     fn an_entry_that_was_switched_off_does_not_count() {
-        let vars = Vars::new("off");
+        let dir = tempfile::tempdir().unwrap();
+        let vars = dir.path();
         let mut option = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI").unwrap();
         option[0] = 0;
-        write(&vars.0, "Boot0000", &option).unwrap();
-        write(&vars.0, "BootOrder", &[0, 0]).unwrap();
-        assert!(ensure_entry(&vars.0, &esp(), &loaders()).unwrap().contains("created"));
+        write(vars, "Boot0000", &option).unwrap();
+        write(vars, "BootOrder", &[0, 0]).unwrap();
+        assert!(ensure_entry(vars, &esp(), &loaders()).unwrap().contains("created"));
     }
 
     #[test]
@@ -301,8 +288,9 @@ mod tests {
 
     #[test]
     fn variables_that_cannot_be_written_are_an_error() {
-        let error = ensure_entry(Path::new("/nonexistent"), &esp(), &loaders()).unwrap_err();
+        let missing = Path::new("/nonexistent");
+        let error = ensure_entry(missing, &esp(), &loaders()).unwrap_err();
         assert!(error.contains("writing /nonexistent/Boot0000"), "{error}");
-        assert!(ensure_entry(Path::new("/nonexistent"), &esp(), &[]).is_err());
+        assert!(ensure_entry(missing, &esp(), &[]).is_err());
     }
 }

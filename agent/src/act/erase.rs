@@ -126,14 +126,23 @@ mod tests {
     const SIZE: u64 = 8 << 20;
 
     /// A disk of ones with a table whose backup lies in the block `backup_lba`.
-    fn disk(name: &str, backup_lba: u64) -> (std::path::PathBuf, File) {
-        let path = std::env::temp_dir().join(format!("rci-erase-{name}-{}", std::process::id()));
-        std::fs::write(&path, vec![1; usize::try_from(SIZE).unwrap()]).unwrap();
-        let file = File::options().read(true).write(true).open(&path).unwrap();
+    fn disk(backup_lba: u64) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; usize::try_from(SIZE).unwrap()], 0).unwrap();
         let table = build(&[], Guid([9; 16]), backup_lba + 1, 512).unwrap();
         file.write_all_at(&table.start, 0).unwrap();
         file.write_all_at(&table.end, (backup_lba + 1) * 512 - 33 * 512).unwrap();
-        (path, file)
+        file
+    }
+
+    fn content(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn erase(file: &File, keep: &[Partition]) -> Result<String, String> {
+        Erasure { file, size_bytes: SIZE, sector_bytes: 512, keep }.run(Guid([3; 16]))
     }
 
     fn kept() -> Partition {
@@ -153,16 +162,12 @@ mod tests {
     #[test]
     fn disk_without_partitions_to_keep_loses_every_copy_of_its_table_and_nothing_else() {
         for backup_lba in [10_000, SIZE / 512 - 1] {
-            let (path, file) = disk(&backup_lba.to_string(), backup_lba);
-            let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
-            let what = erasure.run(Guid([3; 16])).unwrap();
+            let file = disk(backup_lba);
+            let what = erase(&file, &[]).unwrap();
             // A file has no partitions, so the kernel has none to read again.
-            assert!(
-                what.starts_with("its partition tables were erased, so that it does not boot, but"),
-                "{what}"
-            );
-            let bytes = std::fs::read(&path).unwrap();
-            std::fs::remove_file(path).unwrap();
+            let expected = "its partition tables were erased, so that it does not boot, but";
+            assert!(what.starts_with(expected), "{what}");
+            let bytes = content(&file);
             assert!(!bytes.windows(8).any(|window| window == b"EFI PART"));
             assert!(bytes[..34 * 512].iter().all(|byte| *byte == 0));
             assert_eq!(bytes[34 * 512], 1);
@@ -173,12 +178,9 @@ mod tests {
 
     #[test]
     fn partitions_to_keep_stay_in_the_table_and_as_they_are() {
-        let (path, file) = disk("keep", 10_000);
-        let keep = [kept()];
-        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &keep };
-        assert!(erasure.run(Guid([3; 16])).unwrap().contains("only the partition to keep"));
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
+        let (file, keep) = (disk(10_000), [kept()]);
+        assert!(erase(&file, &keep).unwrap().contains("only the partition to keep"));
+        let bytes = content(&file);
         let header = Header::parse(&bytes[512..]).unwrap();
         assert_eq!(header.partitions(&bytes[1024..1024 + 16_384], 512).unwrap(), keep);
         assert_eq!(header.alternate_lba, SIZE / 512 - 1);
@@ -190,22 +192,17 @@ mod tests {
 
     #[test]
     fn header_inside_a_partition_to_keep_is_left_alone() {
-        let (path, file) = disk("inside", 12_500);
-        let keep = [kept()];
-        let before = std::fs::read(&path).unwrap();
-        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &keep };
-        erasure.run(Guid([3; 16])).unwrap();
-        let after = std::fs::read(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
+        let file = disk(12_500);
+        let before = content(&file);
+        erase(&file, &[kept()]).unwrap();
+        let after = content(&file);
         assert_eq!(after[12_000 * 512..13_000 * 512], before[12_000 * 512..13_000 * 512]);
     }
 
     #[test]
     fn disk_that_cannot_be_written_is_an_error() {
-        let (path, _) = disk("readonly", 10_000);
-        let file = File::open(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
-        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
-        assert!(erasure.run(Guid([3; 16])).unwrap_err().contains("writing"));
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let file = File::open(path.path()).unwrap();
+        assert!(erase(&file, &[]).unwrap_err().contains("writing"));
     }
 }

@@ -6,9 +6,7 @@ use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
 
 use super::choose::Description;
 use super::saved::Saved;
-use super::{Failure, describe};
-use crate::act::say::{Say, Term, say};
-use crate::act::{Code, ExistingData, ExistingDataPolicy};
+use super::{Code, ExistingData, ExistingDataPolicy, Failure, Say, Term, describe, list, say};
 
 /// Name of an earlier installation in `existing_os`.
 const COREOS: &str = "Fedora or RHEL CoreOS";
@@ -27,9 +25,8 @@ const IMAGE_LABELS: [&str; 10] = [
 ];
 /// Prefixes before the disk number in the labels that Butane's `boot_device.mirror` makes.
 const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
-/// Maximum number of things that a result lists, and a message names.
+/// Maximum number of things that a result lists.
 const MAX_LISTED: usize = 64;
-const MAX_NAMED: usize = 16;
 
 /// The data that may be overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,18 +117,14 @@ pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<Say, F
         ExistingDataPolicy::Refuse => {
             Err(refuse(disk, policy, &named(&found), say![Term::ExistingData, " is refuse"]))
         }
-        _ if is_coreos => Err(refuse(
-            disk,
-            policy,
-            &kept().join("; "),
-            "only an earlier CoreOS may be overwritten, and this is more".into(),
-        )),
-        _ => Err(refuse(
-            disk,
-            policy,
-            &named(&found),
-            "only a blank disk or an earlier CoreOS may be overwritten".into(),
-        )),
+        _ if is_coreos => {
+            let rule = "only an earlier CoreOS may be overwritten, and this is more";
+            Err(refuse(disk, policy, &kept().join("; "), rule.into()))
+        }
+        _ => {
+            let rule = "only a blank disk or an earlier CoreOS may be overwritten";
+            Err(refuse(disk, policy, &named(&found), rule.into()))
+        }
     }
 }
 
@@ -192,8 +185,7 @@ fn has_number(label: &str, prefixes: &[&str]) -> bool {
 }
 
 fn named(found: &[ExistingData]) -> String {
-    let names = found.iter().take(MAX_NAMED).map(|data| format!("{}: {}", data.name, data.what));
-    names.collect::<Vec<_>>().join("; ")
+    list(found.iter().map(|data| format!("{}: {}", data.name, data.what)), "; ")
 }
 
 fn refuse(disk: &Disk, policy: Policy, found: &str, rule: Say) -> Failure {
@@ -204,14 +196,12 @@ fn refuse(disk: &Disk, policy: Policy, found: &str, rule: Say) -> Failure {
         (false, true) => say![identify, ", or ", Term::SetWipe],
         (false, false) => Term::SetWipe.into(),
     };
-    Failure::new(
-        Code::ExistingData,
-        say![format!("{} contains data ({found}), and ", describe(disk)), rule],
-    )
-    .advise(say![
+    let what = say![format!("{} contains data ({found}), and ", describe(disk)), rule];
+    let keep = "; to keep partitions, list them in ";
+    Failure::new(Code::ExistingData, what).advise(say![
         "to overwrite it, ",
         how,
-        "; to keep partitions, list them in ",
+        keep,
         Term::SavePartlabel
     ])
 }

@@ -197,12 +197,9 @@ impl Follower<'_> {
         match &run.cut {
             None => {
                 let Some(why) = self.reason(run) else { return };
-                if matches!(why, Cut::Hung(_)) {
-                    process.signal(Signal::SIGKILL);
-                    run.killed_at = Some(Instant::now());
-                } else {
-                    process.signal(Signal::SIGTERM);
-                }
+                let is_hung = matches!(why, Cut::Hung(_));
+                process.signal(if is_hung { Signal::SIGKILL } else { Signal::SIGTERM });
+                run.killed_at = is_hung.then(Instant::now);
                 run.cut = Some((why, Instant::now()));
             }
             Some((_, at)) if run.killed_at.is_none() => {

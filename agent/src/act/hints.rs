@@ -11,35 +11,35 @@ mod option;
 
 pub use option::from_option;
 
-use operator::{Relation, number_order, split_operator, text_order};
+use operator::{Relation, relation, split_operator};
 
 use formats::text::nearest;
 use formats::wwn;
 use probes::block::Disk;
 use serde_json::{Map, Value};
 
-use super::choose::is_stable_path;
-use crate::act::say::{Say, Term, say};
+use super::choose::{has_wwn, is_stable_path, names, wwns};
+use super::{Say, Term, say};
 
-/// Every hint: Ironic's names, then those that only Metal3 has.
-const KEYS: [&str; 17] = [
-    "model",
-    "vendor",
-    "serial",
-    "wwn",
-    "wwn_with_extension",
-    "wwn_vendor_extension",
-    "name",
-    "hctl",
-    "by_path",
-    "tran",
-    "size",
-    "rotational",
-    "serialNumber",
-    "wwnWithExtension",
-    "wwnVendorExtension",
-    "deviceName",
-    "minSizeGigabytes",
+/// Every hint with the attribute that it is about: Ironic's names, then those that only Metal3 has.
+const KEYS: [(&str, Attribute); 17] = [
+    ("model", Attribute::Model),
+    ("vendor", Attribute::Vendor),
+    ("serial", Attribute::Serial),
+    ("wwn", Attribute::Wwn),
+    ("wwn_with_extension", Attribute::WwnWithExtension),
+    ("wwn_vendor_extension", Attribute::WwnVendorExtension),
+    ("name", Attribute::Name),
+    ("hctl", Attribute::Hctl),
+    ("by_path", Attribute::ByPath),
+    ("tran", Attribute::Transport),
+    ("size", Attribute::Size),
+    ("rotational", Attribute::Rotational),
+    ("serialNumber", Attribute::Serial),
+    ("wwnWithExtension", Attribute::WwnWithExtension),
+    ("wwnVendorExtension", Attribute::WwnVendorExtension),
+    ("deviceName", Attribute::Name),
+    ("minSizeGigabytes", Attribute::Size),
 ];
 
 /// Maximum number of hints, and of alternatives in one.
@@ -79,12 +79,10 @@ enum Test {
     Contains(Vec<String>),
     /// Text in byte order against this one.
     Text(Relation, String),
-    /// Bytes against this number.
-    Number(Relation, u128),
+    /// Bytes against each of these numbers.
+    Numbers(Vec<(Relation, u128)>),
     /// Bytes equal to one of these.
     NumberAnyOf(Vec<u128>),
-    /// Bytes within bounds, and whether each bound itself counts.
-    Within { low: u128, low_counts: bool, high: u128, high_counts: bool },
     /// Spinning or not.
     Is(bool),
 }
@@ -116,9 +114,7 @@ impl Hints {
         self.0.iter().any(|hint| match hint.attribute {
             Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
             Attribute::Wwn | Attribute::WwnWithExtension => {
-                let mut names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
-                let exact = hint.test.exact();
-                exact.is_some_and(|wanted| names.any(|name| wwn::is_equal(name, wanted)))
+                hint.test.exact().is_some_and(|wanted| has_wwn(disk, wanted))
             }
             Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
             _ => false,
@@ -178,14 +174,9 @@ impl Hint {
             Attribute::Hctl => one(disk.hctl.as_ref()),
             Attribute::ByPath => one(disk.by_path.as_ref()),
             Attribute::Transport => one(disk.transport.as_ref()),
-            Attribute::Name => std::iter::once(&disk.device)
-                .chain(&disk.by_path)
-                .chain(&disk.by_id)
-                .map(|text| folded(text))
-                .collect(),
+            Attribute::Name => names(disk).map(|text| folded(text)).collect(),
             Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension => {
-                let names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
-                names.flat_map(|name| self.wwn_texts(name)).collect()
+                wwns(disk).flat_map(|name| self.wwn_texts(name)).collect()
             }
             Attribute::Size | Attribute::Rotational => Vec::new(),
         }
@@ -227,45 +218,34 @@ impl Test {
 
     fn matches_number(&self, found: u128) -> bool {
         match self {
-            Self::Number(order, wanted) => order.is_met(&found, wanted),
-            Self::NumberAnyOf(wanted) => wanted.contains(&found),
-            Self::Within { low, low_counts, high, high_counts } => {
-                (found > *low || *low_counts && found == *low)
-                    && (found < *high || *high_counts && found == *high)
+            Self::Numbers(bounds) => {
+                bounds.iter().all(|(relation, wanted)| relation.is_met(&found, wanted))
             }
+            Self::NumberAnyOf(wanted) => wanted.contains(&found),
             _ => false,
         }
     }
 }
 
+fn attribute(key: &str) -> Option<Attribute> {
+    KEYS.iter().find(|(known, _)| *known == key).map(|(_, attribute)| *attribute)
+}
+
 /// Suggests a replacement for an unknown hint.
 fn instead(key: &str) -> String {
-    match nearest(key, KEYS) {
+    let known = KEYS.map(|(known, _)| known);
+    match nearest(key, known) {
         Some(known) => format!("did you mean {known:?}?"),
-        None => format!("expected one of {}", KEYS.join(", ")),
+        None => format!("expected one of {}", known.join(", ")),
     }
 }
 
 /// Reads one hint.
 fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
-    let attribute = match key {
-        "model" => Attribute::Model,
-        "vendor" => Attribute::Vendor,
-        "serial" | "serialNumber" => Attribute::Serial,
-        "wwn" => Attribute::Wwn,
-        "wwn_with_extension" | "wwnWithExtension" => Attribute::WwnWithExtension,
-        "wwn_vendor_extension" | "wwnVendorExtension" => Attribute::WwnVendorExtension,
-        "name" | "deviceName" => Attribute::Name,
-        "hctl" => Attribute::Hctl,
-        "by_path" => Attribute::ByPath,
-        "tran" => Attribute::Transport,
-        "size" | "minSizeGigabytes" => Attribute::Size,
-        "rotational" => Attribute::Rotational,
-        _ => {
-            let shown: String = key.chars().take(64).collect();
-            return Err(format!("the hint {shown:?} is unknown, {}", instead(&shown)));
-        }
-    };
+    let attribute = attribute(key).ok_or_else(|| {
+        let shown: String = key.chars().take(64).collect();
+        format!("the hint {shown:?} is unknown, {}", instead(&shown))
+    })?;
     let given = match value {
         // Operators and texts have no case in Ironic.
         Value::String(given) => folded(given),
@@ -285,7 +265,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
             parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
         }
         Attribute::Size if key == "minSizeGigabytes" => gib(&given)
-            .map(|bytes| Test::Number(Relation::AtLeast, bytes))
+            .map(|bytes| Test::Numbers(vec![(Relation::AtLeast, bytes)]))
             .ok_or_else(|| bad("a whole number of GiB"))?,
         Attribute::Size => number_test(&given)
             .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
@@ -300,38 +280,31 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
 
 /// Brings the wanted WWN to the form in which disks' WWNs are compared.
 fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
-    let is_wwn = matches!(
-        attribute,
-        Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension
-    );
-    if !is_wwn {
-        return test;
-    }
+    use Attribute::{Wwn, WwnVendorExtension, WwnWithExtension};
     let form = |wanted: String| wwn::forms(&wanted).map_or(wanted, |forms| forms.full);
-    match test {
-        Test::AnyOf(texts) => Test::AnyOf(texts.into_iter().map(form).collect()),
-        Test::Text(order, wanted) => Test::Text(order, form(wanted)),
-        other => other,
+    match (attribute, test) {
+        (Wwn | WwnWithExtension | WwnVendorExtension, Test::AnyOf(texts)) => {
+            Test::AnyOf(texts.into_iter().map(form).collect())
+        }
+        (Wwn | WwnWithExtension | WwnVendorExtension, Test::Text(order, wanted)) => {
+            Test::Text(order, form(wanted))
+        }
+        (_, other) => other,
     }
 }
 
 /// A test of a text: `s== x`, `<in> x`, `<or> a <or> b`, `<all-in> a b`, or a plain text.
 fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
     let (operator, rest) = split_operator(text);
-    let rest_text = || (!rest.is_empty()).then(|| folded(rest));
+    let wanted = Some(folded(rest)).filter(|wanted| !wanted.is_empty());
     match operator {
         "" if plain_is_part => Some(Test::Contains(vec![folded(text)])),
         "" => Some(Test::AnyOf(vec![folded(text)])),
         "<or>" => alternatives(text).map(Test::AnyOf),
-        "<in>" => rest_text().map(|part| Test::Contains(vec![part])),
-        "<all-in>" => {
-            let parts: Vec<String> = rest.split_whitespace().map(folded).collect();
-            (!parts.is_empty()).then_some(Test::Contains(parts))
-        }
-        _ => {
-            let order = text_order(operator)?;
-            rest_text().map(|wanted| Test::Text(order, wanted))
-        }
+        "<in>" => wanted.map(|part| Test::Contains(vec![part])),
+        "<all-in>" => wanted
+            .map(|parts| Test::Contains(parts.split_whitespace().map(str::to_owned).collect())),
+        _ => Some(Test::Text(relation(operator.strip_prefix('s')?)?, wanted?)),
     }
 }
 
@@ -339,33 +312,32 @@ fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
 fn number_test(text: &str) -> Option<Test> {
     let (operator, rest) = split_operator(text);
     match operator {
-        "" => gib(text).map(|bytes| Test::Number(Relation::Equal, bytes)),
         "<or>" => {
             let texts = alternatives(text)?;
             texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)
         }
         "<range-in>" => range(rest),
-        _ => {
-            let order = number_order(operator)?;
-            gib(rest).map(|bytes| Test::Number(order, bytes))
-        }
+        "" => Some(Test::Numbers(vec![(Relation::Equal, gib(text)?)])),
+        // A single `=` means "at least", as it always has in Ironic.
+        "=" => Some(Test::Numbers(vec![(Relation::AtLeast, gib(rest)?)])),
+        _ => Some(Test::Numbers(vec![(relation(operator)?, gib(rest)?)])),
     }
 }
 
 fn range(text: &str) -> Option<Test> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [open, low, high, close] = words[..] else { return None };
-    let low_counts = match open {
-        "[" => true,
-        "(" => false,
+    let above = match open {
+        "[" => Relation::AtLeast,
+        "(" => Relation::MoreThan,
         _ => return None,
     };
-    let high_counts = match close {
-        "]" => true,
-        ")" => false,
+    let below = match close {
+        "]" => Relation::AtMost,
+        ")" => Relation::LessThan,
         _ => return None,
     };
-    Some(Test::Within { low: gib(low)?, low_counts, high: gib(high)?, high_counts })
+    Some(Test::Numbers(vec![(above, gib(low)?), (below, gib(high)?)]))
 }
 
 /// The texts between `<or>` and `<or>`.

@@ -4,9 +4,8 @@
 use formats::wwn;
 use probes::block::{CurrentDisk, Disk};
 
-use super::{Failure, describe};
-use crate::act::Code;
-use crate::act::say::Say;
+use super::choose::wwns;
+use super::{Code, Failure, Say, describe};
 
 /// Compares a disk of the report with the kernel's present data.
 ///
@@ -57,7 +56,7 @@ pub(super) fn changed(what: impl Into<Say>) -> Failure {
 ///
 /// Only identifiers of one kind are compared: hexadecimal with hexadecimal, `nvme.…` with `nvme.…`.
 fn other_wwn<'a>(disk: &Disk, now: &'a [String]) -> Option<&'a String> {
-    let then: Vec<&String> = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().collect();
+    let then: Vec<&String> = wwns(disk).collect();
     let kind = |text: &str| match wwn::forms(text) {
         Some(_) => Some("hex".to_owned()),
         None => text.split_once('.').map(|(kind, _)| kind.to_ascii_lowercase()),

@@ -4,8 +4,7 @@
 use probes::block::{Disk, Filesystem};
 
 use super::saved::Saved;
-use super::{Failure, describe};
-use crate::act::Code;
+use super::{Code, Failure, describe, list, others};
 
 /// The label of the boot file system.
 const BOOT: &str = "boot";
@@ -15,14 +14,9 @@ const BOOT: &str = "boot";
 /// # Errors
 /// `BOOT_LABEL` with every place.
 pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
-    // The paths of a LUN and the members of a RAID volume show what is on the target itself.
-    let is_other =
-        |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
     // What is also built on the target is taken down, or refused if that is impossible.
     let is_of_target = |place: &String| target.content_above.iter().any(|a| a.name == *place);
-    let mut found: Vec<String> = disks
-        .iter()
-        .filter(is_other)
+    let mut found: Vec<String> = others(disks, target)
         .flat_map(|disk| places(disk).into_iter().map(move |place| (disk, place)))
         .filter(|(_, place)| !is_of_target(place))
         .map(|(disk, place)| format!("{place} of {}", describe(disk)))
@@ -33,10 +27,9 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     if found.is_empty() {
         return Ok(());
     }
-    found.truncate(16);
     let what = format!(
         "the installed system would not start: a file system labelled \"boot\" is also on {}",
-        found.join("; ")
+        list(found, "; ")
     );
     Err(Failure::new(Code::BootLabel, what)
         .advise("wipe or relabel the other file system (e2label), or remove that disk"))

@@ -47,6 +47,8 @@ pub mod stream_facts;
 pub mod system;
 pub mod takedown;
 pub mod target;
+#[cfg(test)]
+mod testing;
 pub mod watchdog;
 pub mod writers;
 
@@ -54,6 +56,7 @@ use std::fmt;
 
 use probes::block::Disk;
 
+use self::advice::advice;
 pub use self::code::Code;
 pub use self::order::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
@@ -63,7 +66,7 @@ pub use self::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,
     WrittenImage,
 };
-use self::say::{Say, Words};
+use self::say::{Say, Term, Words, say};
 pub use self::site::Site;
 pub use self::stage::{Stage, State};
 pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
@@ -91,6 +94,31 @@ pub fn describe(disk: &Disk) -> String {
     format!("{} ({}{size})", disk.device, serial.unwrap_or_default())
 }
 
+/// The most things that a message names.
+const MAX_NAMED: usize = 16;
+
+/// Joins the first of these names.
+fn list(names: impl IntoIterator<Item = String>, separator: &str) -> String {
+    names.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(separator)
+}
+
+/// The numbers of `n` of these blocks at equal distances, the first and the last among them.
+fn spread(n_blocks: u64, n: u64) -> impl Iterator<Item = u64> {
+    let n = n.min(n_blocks);
+    (0..n).map(move |at| {
+        let number = u128::from(n_blocks - 1) * u128::from(at) / u128::from((n - 1).max(1));
+        u64::try_from(number).unwrap_or(u64::MAX)
+    })
+}
+
+/// The disks that show other content than `target`: neither itself, nor the paths of a LUN or the members of a RAID volume
+/// that it is.
+fn others<'d>(disks: &'d [Disk], target: &'d Disk) -> impl Iterator<Item = &'d Disk> {
+    let is_other =
+        move |disk: &&Disk| disk.name != target.name && disk.unit() != Some(&target.name);
+    disks.iter().filter(is_other)
+}
+
 /// Why the install does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -109,7 +137,13 @@ impl Failure {
         Self { code, message: message.into(), advice: None }
     }
 
-    /// The same with advice.
+    /// A failure with the advice that belongs to its code.
+    #[must_use]
+    pub fn advised(code: Code, message: impl Into<Say>) -> Self {
+        Self::new(code, message).advise(advice(code))
+    }
+
+    /// The same with other advice.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<Say>) -> Self {
         self.advice = Some(advice.into());

@@ -14,10 +14,8 @@ use std::path::{Path, PathBuf};
 
 use probes::block::Disk;
 
-use super::advice::advice;
-use super::{Failure, describe};
-use crate::act::Code;
-use crate::act::say::{Say, Term, say};
+use super::image::check_size;
+use super::{Code, Failure, Say, Term, say};
 
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
 const VERSION: u64 = 1;
@@ -72,10 +70,8 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
         match open(&file) {
             Ok(facts) => {
                 sectors.push(facts.sector_bytes);
-                if disk
-                    .logical_block_bytes
-                    .is_none_or(|bytes| u64::from(bytes) == facts.sector_bytes)
-                {
+                let found = disk.logical_block_bytes.map(u64::from);
+                if found.is_none_or(|bytes| bytes == facts.sector_bytes) {
                     sizes.push(facts.size_bytes);
                 }
             }
@@ -93,25 +89,13 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
     let Some(size_bytes) = sizes.into_iter().max() else {
         let found = disk.logical_block_bytes.map(|bytes| format!("{bytes} bytes"));
         let found = found.as_deref().unwrap_or("unknown size");
-        return Err(Failure::new(
-            Code::SectorSize,
-            format!(
-                "{} has sectors of {found}, the live image contains images for {sectors:?} only",
-                disk.device
-            ),
-        )
-        .advise(advice(Code::SectorSize)));
+        let what = format!(
+            "{} has sectors of {found}, the live image contains images for {sectors:?} only",
+            disk.device
+        );
+        return Err(Failure::advised(Code::SectorSize, what));
     };
-    if disk.size_bytes.is_none_or(|found| size_bytes > found) {
-        return Err(Failure::new(
-            Code::DiskTooSmall,
-            format!(
-                "{} is smaller than the live image's own image of {size_bytes} bytes",
-                describe(disk)
-            ),
-        )
-        .advise(advice(Code::NoSpace)));
-    }
+    check_size(disk, size_bytes, "the live image's own image")?;
     Ok(warnings)
 }
 
@@ -139,11 +123,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn open(path: &Path) -> Result<Facts, Unread> {
     let file = File::open(path).map_err(|error| Unread::Broken(error.to_string()))?;
-    read(BufReader::new(file))
-}
-
-fn read(source: impl Read) -> Result<Facts, Unread> {
-    header(&mut Source(source.take(MAX_BYTES)))
+    header(&mut Source(BufReader::new(file).take(MAX_BYTES)))
 }
 
 /// Reads everything before the packed image.
@@ -195,9 +175,11 @@ impl<R: Read> Source<R> {
         for _ in 0..self.number()? {
             let start = self.number()?;
             first_partition_at.get_or_insert(start);
-            self.skip_numbers(1)?;
+            self.number()?;
             for _ in 0..self.number()? {
-                self.skip_numbers(3)?;
+                for _ in 0..3 {
+                    self.number()?;
+                }
                 self.skip(DIGEST_BYTES)?;
             }
         }
@@ -220,10 +202,6 @@ impl<R: Read> Source<R> {
         let (low, _) = bytes.split_at_mut(n_bytes);
         self.0.read_exact(low)?;
         Ok(u64::from_le_bytes(bytes))
-    }
-
-    fn skip_numbers(&mut self, n: usize) -> std::io::Result<()> {
-        (0..n).try_for_each(|_| self.number().map(drop))
     }
 
     fn skip_text(&mut self) -> std::io::Result<()> {
@@ -291,16 +269,17 @@ mod tests {
     }
 
     /// Returns the result of `check` for files in a directory.
-    fn checked(name: &str, files: &[&[u8]], disk: &Disk) -> Result<Vec<String>, Code> {
-        let dir = std::env::temp_dir().join(format!("rci-osmet-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+    fn checked(files: &[&[u8]], disk: &Disk) -> Result<Vec<String>, Code> {
+        let dir = tempfile::tempdir().unwrap();
         for (at, file) in files.iter().enumerate() {
-            std::fs::write(dir.join(format!("{at}.osmet")), file).unwrap();
+            std::fs::write(dir.path().join(format!("{at}.osmet")), file).unwrap();
         }
-        std::fs::write(dir.join("README"), "no image").unwrap();
-        let found = check(&dir, disk).map_err(|failure| failure.code);
-        std::fs::remove_dir_all(dir).unwrap();
-        found
+        std::fs::write(dir.path().join("README"), "no image").unwrap();
+        check(dir.path(), disk).map_err(|failure| failure.code)
+    }
+
+    fn read(source: impl Read) -> Result<Facts, Unread> {
+        header(&mut Source(source.take(MAX_BYTES)))
     }
 
     #[test]
@@ -315,23 +294,23 @@ mod tests {
             (5 << 30, 520, Err(Code::SectorSize)),
         ] {
             let disk = disk(size_bytes, sector_bytes);
-            assert_eq!(checked("sizes", &files, &disk), expected, "{disk:?}");
+            assert_eq!(checked(&files, &disk), expected, "{disk:?}");
         }
         let only_4k = [&osmet(1, 4096, 5 << 30)[..]];
-        assert_eq!(checked("4k", &only_4k, &disk(8 << 30, 512)), Err(Code::SectorSize));
+        assert_eq!(checked(&only_4k, &disk(8 << 30, 512)), Err(Code::SectorSize));
         let unknown = Disk { logical_block_bytes: None, ..disk(4 << 30, 0) };
-        assert_eq!(checked("unknown", &files, &unknown), Err(Code::DiskTooSmall));
+        assert_eq!(checked(&files, &unknown), Err(Code::DiskTooSmall));
     }
 
     #[test]
     fn image_of_an_unknown_version_needs_a_minimum_size_and_gives_a_warning() {
         let newer = osmet(2, 512, 1);
-        let found = checked("newer", &[&newer], &disk(LEAST_DISK_BYTES, 512)).unwrap();
+        let found = checked(&[&newer], &disk(LEAST_DISK_BYTES, 512)).unwrap();
         assert!(found[0].contains("version 2") && found[0].contains("8589934592"), "{found:?}");
-        let cut = checked("cut", &[&newer[..9]], &disk(LEAST_DISK_BYTES, 512)).unwrap();
+        let cut = checked(&[&newer[..9]], &disk(LEAST_DISK_BYTES, 512)).unwrap();
         assert_eq!(cut.len(), 1);
         let small = disk(LEAST_DISK_BYTES - 1, 512);
-        assert_eq!(checked("newer-small", &[&newer], &small), Err(Code::DiskTooSmall));
+        assert_eq!(checked(&[&newer], &small), Err(Code::DiskTooSmall));
     }
 
     /// A medium that fails after these bytes, as a CD drive does.
@@ -369,8 +348,8 @@ mod tests {
             damaged[at] ^= 0xff;
             read(&damaged[..]).ok();
         }
-        assert_eq!(checked("none", &[b"osmet"], &disk(1 << 40, 512)), Err(Code::MediumLost));
-        assert_eq!(checked("empty", &[], &disk(1 << 40, 512)), Err(Code::MediumLost));
+        assert_eq!(checked(&[b"osmet"], &disk(1 << 40, 512)), Err(Code::MediumLost));
+        assert_eq!(checked(&[], &disk(1 << 40, 512)), Err(Code::MediumLost));
         let long = [&MAGIC[..], &[1, 253], &u64::MAX.to_le_bytes()].concat();
         assert!(matches!(read(&long[..]), Err(Unread::Form(_))));
     }

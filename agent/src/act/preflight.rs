@@ -10,15 +10,13 @@ use std::path::Path;
 use formats::command_line;
 use probes::block::Disk;
 
-use super::advice::advice;
-use super::blocking;
 use super::busy::check_not_busy;
 use super::image::{self, Image};
 use super::site::Site;
 use super::writers::coreos_installer::{self, Version};
-use super::{Failure, System, osmet, takedown};
-use crate::act::say::{Say, Term, say};
-use crate::act::{Code, Finding, Order, Verify};
+use super::{
+    Code, Failure, Finding, Order, Say, System, Term, Verify, blocking, osmet, say, takedown,
+};
 use crate::clean;
 use crate::http::Client;
 use crate::secret;
@@ -54,39 +52,32 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
     let source = &order.ignition;
     let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
         (Some(text), _) => text.as_bytes().into(),
-        (None, Some(url)) => client
-            .fetch_ignition(url)
-            .map_err(|message| {
-                Failure::new(
-                    Code::IgnitionFetch,
-                    format!("fetching the Ignition config: {message}"),
-                )
-                .advise("make the config reachable from the node")
-            })?
-            .into(),
+        (None, Some(url)) => {
+            let unreachable = |message: String| {
+                let what = format!("fetching the Ignition config: {message}");
+                Failure::new(Code::IgnitionFetch, what)
+                    .advise("make the config reachable from the node")
+            };
+            client.fetch_ignition(url).map_err(unreachable)?.into()
+        }
         (None, None) => {
-            return Err(Failure::new(
-                Code::InstructionInvalid,
-                say![Term::Ignition, " has neither url nor inline"],
-            ));
+            let what = say![Term::Ignition, " has neither url nor inline"];
+            return Err(Failure::new(Code::InstructionInvalid, what));
         }
     };
     let refuse = |refusal: ignition::Refusal| {
         use ignition::Code as Why;
+        let changed = "the config was changed in transit, or ";
         let (code, advice) = match refusal.code {
-            Why::Hash => (
-                Code::IgnitionHash,
-                say![
-                    "the config was changed in transit, or ",
-                    Term::IgnitionHash,
-                    " belongs to another config"
-                ],
-            ),
+            Why::Hash => {
+                let advice = say![changed, Term::IgnitionHash, " belongs to another config"];
+                (Code::IgnitionHash, advice)
+            }
             Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0".into()),
-            Why::Invalid => (
-                Code::IgnitionInvalid,
-                "correct the config; ignition-validate gives details".into(),
-            ),
+            Why::Invalid => {
+                let advice = "correct the config; ignition-validate gives details";
+                (Code::IgnitionInvalid, advice.into())
+            }
         };
         Failure::new(code, refusal.to_string()).advise(advice)
     };
@@ -106,12 +97,9 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
 /// Warnings about a config that is installed all the same.
 fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
     let source = &order.ignition;
-    let mut warnings: Vec<String> = checked
-        .warnings
-        .iter()
-        .take(64)
-        .map(|warning| format!("Ignition config: {warning}"))
-        .collect();
+    let of_config = checked.warnings.iter().take(64);
+    let mut warnings: Vec<String> =
+        of_config.map(|warning| format!("Ignition config: {warning}")).collect();
     if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
@@ -185,22 +173,15 @@ fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
 
 /// Checks that there is enough memory for the whole install; returns a warning if that is unknown.
 fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
-    let mib = |bytes: u64| bytes >> 20;
-    match available_bytes {
-        None => {
-            Ok(Some("the kernel does not report the available memory; it was not checked".into()))
-        }
-        Some(_) if has_memory(available_bytes) => Ok(None),
-        Some(bytes) => Err(Failure::new(
-            Code::MemoryLow,
-            format!(
-                "{} MiB of memory are available, expected at least {} MiB",
-                mib(bytes),
-                mib(MIN_AVAILABLE_BYTES)
-            ),
-        )
-        .advise("stop other programs on the live system, or boot it with more memory")),
+    let unknown = "the kernel does not report the available memory; it was not checked";
+    let Some(bytes) = available_bytes else { return Ok(Some(unknown.into())) };
+    if has_memory(available_bytes) {
+        return Ok(None);
     }
+    let (found, least) = (bytes >> 20, MIN_AVAILABLE_BYTES >> 20);
+    let what = format!("{found} MiB of memory are available, expected at least {least} MiB");
+    Err(Failure::new(Code::MemoryLow, what)
+        .advise("stop other programs on the live system, or boot it with more memory"))
 }
 
 /// True if there is enough memory for an install, or if its amount is unknown.
@@ -211,7 +192,7 @@ pub fn has_memory(available_bytes: Option<u64>) -> bool {
 
 /// Checks everything that ends up on a command line.
 fn arguments(order: &Order) -> Result<(), Failure> {
-    let refuse = |what: Say| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
+    let refuse = |what: Say| Err(Failure::advised(Code::Kargs, what));
     for (key, values) in [
         (Term::AppendKargs, &order.append_kargs),
         (Term::DeleteKargs, &order.delete_kargs),
@@ -219,11 +200,8 @@ fn arguments(order: &Order) -> Result<(), Failure> {
     ] {
         for value in values {
             if !is_argument(value) {
-                return refuse(contains(
-                    key,
-                    value,
-                    "one argument without blanks or control characters",
-                ));
+                let expected = "one argument without blanks or control characters";
+                return refuse(contains(key, value, expected));
             }
             // The kernel, and the proof with it, would read the arguments up to the next quote as one.
             if !value.matches('"').count().is_multiple_of(2) {
@@ -241,7 +219,7 @@ fn arguments(order: &Order) -> Result<(), Failure> {
             && !platform.is_empty()
             && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
     {
-        let found = clean::quoted(platform, 100).clone();
+        let found = clean::quoted(platform, 100);
         return refuse(say![Term::Platform, " is ", found, ", expected a name such as metal"]);
     }
     // The arguments end up between single quotes in a file that GRUB reads.
@@ -250,7 +228,7 @@ fn arguments(order: &Order) -> Result<(), Failure> {
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
         let expected = ", expected arguments without quotes or control characters";
-        let found = clean::quoted(args, 100).clone();
+        let found = clean::quoted(args, 100);
         return refuse(say![Term::FirstbootArgs, " is ", found, expected]);
     }
     saved_partitions(order)
@@ -261,27 +239,23 @@ fn saved_partitions(order: &Order) -> Result<(), Failure> {
     for (key, values) in
         [(Term::SavePartlabel, &order.save_partlabel), (Term::SavePartindex, &order.save_partindex)]
     {
-        if let Some(bad) = values.iter().find(|value| {
+        let is_bad = |value: &&String| {
             value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
-        }) {
-            return Err(Failure::new(
-                Code::InstructionInvalid,
-                contains(key, bad, "printable text of at most 256 bytes"),
-            ));
+        };
+        if let Some(bad) = values.iter().find(is_bad) {
+            let what = contains(key, bad, "printable text of at most 256 bytes");
+            return Err(Failure::new(Code::InstructionInvalid, what));
         }
     }
     if let Some(bad) = order.save_partindex.iter().find(|value| !is_index(value)) {
-        return Err(Failure::new(
-            Code::InstructionInvalid,
-            contains(Term::SavePartindex, bad, "numbers and ranges such as 5 or 5-7"),
-        ));
+        let what = contains(Term::SavePartindex, bad, "numbers and ranges such as 5 or 5-7");
+        return Err(Failure::new(Code::InstructionInvalid, what));
     }
     Ok(())
 }
 
 fn contains(key: Term, value: &str, expected: &'static str) -> Say {
-    let value = clean::quoted(value, 100).clone();
-    say![key, " contains ", value, ", expected ", expected]
+    say![key, " contains ", clean::quoted(value, 100), ", expected ", expected]
 }
 
 fn is_argument(text: &str) -> bool {
@@ -301,16 +275,12 @@ fn is_index(text: &str) -> bool {
 
 /// Checks that there are network profiles to copy.
 fn network(dir: &Path) -> Result<(), Failure> {
-    let refuse = |what: String| {
-        let what = say![Term::CopyNetwork, ": ", what];
-        Failure::new(Code::Network, what).advise(advice(Code::Network))
+    let why = match has_profiles(dir) {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("{} contains no profile", dir.display()),
+        Err(error) => format!("reading {}: {error}", dir.display()),
     };
-    let has_profiles =
-        has_profiles(dir).map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?;
-    if !has_profiles {
-        return Err(refuse(format!("{} contains no profile", dir.display())));
-    }
-    Ok(())
+    Err(Failure::advised(Code::Network, say![Term::CopyNetwork, ": ", why]))
 }
 
 /// True if there are network profiles to copy.

@@ -3,9 +3,8 @@
 use formats::wwn;
 use probes::block::Disk;
 
-use super::{Failure, describe};
-use crate::act::Code;
-use crate::act::say::{Say, Term, say};
+use super::choose::names;
+use super::{Code, Failure, Say, Term, describe, say};
 
 /// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
 /// RAID volume.
@@ -24,24 +23,20 @@ pub(super) fn check(
     check_entries(configured, || CONFIGURATION.into())?;
     check_entries(instructed, || Term::Order.into())?;
     let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
-    let names = |entry: &&String| {
+    let is_protected = |entry: &&String| {
         let target =
             Some(entry.trim()).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
         std::iter::once(disk).chain(paths()).any(|disk| {
             is_named(disk, entry) || target.as_ref().is_some_and(|target| has_node(disk, target))
         })
     };
-    let found = |list: &[String]| list.iter().find(names).cloned();
+    let found = |list: &[String]| list.iter().find(is_protected).cloned();
     let by_configuration = found(configured).map(|entry| (entry, Say::from(CONFIGURATION)));
     let by_order = || found(instructed).map(|entry| (entry, Term::Order.into()));
-    match by_configuration.or_else(by_order) {
-        None => Ok(()),
-        Some((entry, owner)) => Err(Failure::new(
-            Code::Protected,
-            say![owner, format!(" protects {}: protect contains {entry:?}", describe(disk))],
-        )
-        .advise("choose another disk, or remove the entry from protect")),
-    }
+    let Some((entry, owner)) = by_configuration.or_else(by_order) else { return Ok(()) };
+    let what = format!(" protects {}: protect contains {entry:?}", describe(disk));
+    Err(Failure::new(Code::Protected, say![owner, what])
+        .advise("choose another disk, or remove the entry from protect"))
 }
 
 /// Prefixes of entries in the form of a hint; an entry here is only its value.
@@ -61,22 +56,18 @@ fn check_entries(list: &[String], owner: fn() -> Say) -> Result<(), Failure> {
 
 /// Why an entry names no disk, whatever disks there are.
 fn never_protects(entry: &str) -> Option<&'static str> {
-    if entry.is_empty() {
-        return Some("which is empty");
-    }
-    if is_kernel_name(entry) {
-        return Some(
-            "the kernel's name of a disk, which another disk may have after the next boot",
-        );
-    }
-    if entry.contains(['*', '?']) {
-        return Some("a pattern");
-    }
-    if HINTS.iter().any(|hint| entry.starts_with(hint)) {
-        return Some("a hint");
-    }
-    (entry.starts_with("/dev/") && (entry.ends_with('/') || entry.contains("//")))
-        .then_some("no path of a device file")
+    let kernel_name =
+        "the kernel's name of a disk, which another disk may have after the next boot";
+    let is_hint = HINTS.iter().any(|hint| entry.starts_with(hint));
+    let is_bad_path = entry.starts_with("/dev/") && (entry.ends_with('/') || entry.contains("//"));
+    let reasons = [
+        (entry.is_empty(), "which is empty"),
+        (is_kernel_name(entry), kernel_name),
+        (entry.contains(['*', '?']), "a pattern"),
+        (is_hint, "a hint"),
+        (is_bad_path, "no path of a device file"),
+    ];
+    reasons.into_iter().find_map(|(is_wrong, why)| is_wrong.then_some(why))
 }
 
 /// True if a text is a disk name that the kernel assigns anew at each boot.
@@ -106,40 +97,27 @@ fn is_named(disk: &Disk, entry: &str) -> bool {
     let labels = disk.partitions.iter().filter_map(|part| part.label.as_ref());
     let labels = labels.chain(disk.unlisted.iter().filter_map(|part| part.label.as_ref()));
     let labels = labels.chain(disk.volumes().filter_map(|volume| volume.filesystem.label.as_ref()));
-    let names = [&disk.device].into_iter().chain(&disk.by_path).chain(&disk.by_id);
     let serials = disk.serial.iter().chain(&disk.other_serials);
     !entry.is_empty()
         && (has_node(disk, entry)
-            || names.chain(serials).chain(labels).any(is_text)
+            || names(disk).chain(serials).chain(labels).any(is_text)
             || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
 }
 
 #[cfg(test)]
 mod tests {
-    use probes::block::{Filesystem, Partition};
+    use probes::block::Partition;
 
     use super::*;
+    use crate::act::testing::{self, filesystem, partition, texts};
 
     fn disk() -> Disk {
-        let filesystem = Filesystem {
-            kind: "ext4".into(),
-            label: Some("journal".into()),
-            ..Filesystem::default()
-        };
+        let journal = filesystem("ext4", Some("journal"));
+        let part = Partition { filesystem: Some(journal), ..partition("sda", 1, "data", "") };
         Disk {
-            name: "sda".into(),
-            device: "/dev/sda".into(),
-            serial: Some("S1".into()),
             wwn: Some("0x5000c500a1b2c3d4".into()),
-            by_path: Some("/dev/disk/by-path/pci-1".into()),
-            by_id: vec!["/dev/disk/by-id/ata-1".into()],
-            partitions: vec![Partition {
-                name: "sda1".into(),
-                label: Some("data".into()),
-                filesystem: Some(filesystem),
-                ..Partition::default()
-            }],
-            ..Disk::default()
+            partitions: vec![part],
+            ..testing::disk("sda", 9)
         }
     }
 
@@ -148,11 +126,11 @@ mod tests {
         let disk = disk();
         let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]], &|_| None);
         for entry in [
-            "S1",
-            " s1 ",
+            "SERIAL-sda",
+            " serial-SDA ",
             "naa.5000c500a1b2c3d4",
-            "/dev/disk/by-path/pci-1",
-            "/dev/disk/by-id/ata-1",
+            "/dev/disk/by-path/pci-sda",
+            "/dev/disk/by-id/ata-sda",
             "data",
             "journal",
         ] {
@@ -175,9 +153,10 @@ mod tests {
             ("/dev/sda/", "no path of a device file"),
             ("/dev//sda", "no path of a device file"),
         ] {
-            for lists in [[&[entry.to_owned()][..], &[]], [&[], &[entry.to_owned()][..]]] {
+            let entry = &texts(&[entry])[..];
+            for lists in [[entry, &[]], [&[], entry]] {
                 let failure = check(&disk(), &[], lists, &|_| None).unwrap_err();
-                assert!(failure.to_string().contains(why), "{entry}: {failure}");
+                assert!(failure.to_string().contains(why), "{entry:?}: {failure}");
             }
         }
     }
@@ -204,7 +183,7 @@ mod tests {
     fn lun_is_protected_by_the_place_of_one_of_its_paths() {
         let lun = Disk { name: "dm-0".into(), device: "/dev/dm-0".into(), ..Disk::default() };
         let path = Disk { multipath: Some("dm-0".into()), ..disk() };
-        let entry = ["/dev/disk/by-path/pci-1".to_owned()];
+        let entry = ["/dev/disk/by-path/pci-sda".to_owned()];
         let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
         assert!(failure.to_string().contains("the configuration protects"), "{}", failure);
     }

@@ -10,19 +10,17 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
-use super::advice::advice;
 use super::erase::Erasure;
 use super::install::{Act, Mark};
 use super::order::{OnUnproved, Order};
 use super::outcome::{Check, CheckName, DiskState, Outcome, Proof};
+use super::proof::before::{Before, Unread};
+use super::proof::{self, Expected, Proved};
 use super::run::interrupted;
-use super::say::{Term, say};
 use super::stage::{Stage, State};
+use super::stream_facts::StreamFacts;
 use super::target::Target;
-use super::{Code, Failure, describe, efi, osmet, remains};
-use crate::act::proof::before::{Before, Unread};
-use crate::act::proof::{self, Expected, Proved};
-use crate::act::stream_facts::StreamFacts;
+use super::{Code, Failure, Term, describe, efi, osmet, others, remains, say};
 use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 use crate::uuid;
@@ -81,7 +79,7 @@ pub(super) fn read_before(
         Err(Unanswered::Stopped) => return Err(interrupted(DiskState::Untouched)),
         Err(why) => (Code::TargetIo, format!("reading {}: {why}", describe(disk)).into()),
     };
-    Err(Failure::new(code, what).advise(advice(code)))
+    Err(Failure::advised(code, what))
 }
 
 /// Returns the known facts of the live image's own image. Its medium may have been taken out since the write.
@@ -120,7 +118,7 @@ impl Act<'_> {
             ignition_digest: formats::digest::sha512(ignition),
             order: order.clone(),
             is_uefi,
-            others: others(disks, disk),
+            others: others(&disks, disk).cloned().collect(),
             before,
             image: match order.image {
                 Some(_) => image,
@@ -205,20 +203,11 @@ impl Act<'_> {
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         };
         // Firmware that hangs in a variable service must not prevent the result.
-        let outcome = match ask_within("efi", BOOT_ENTRY_LIMIT, self.stop, make) {
-            Ok(outcome) => outcome,
-            Err(why) => Err(format!("making the entry: {why}")),
-        };
+        let outcome = ask_within("efi", BOOT_ENTRY_LIMIT, self.stop, make)
+            .unwrap_or_else(|why| Err(format!("making the entry: {why}")));
         let expected = "a boot entry for the disk's EFI system partition";
         Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
     }
-}
-
-/// The other disks: neither this one nor the paths of a multipath LUN or the members of a RAID volume, which show the data
-/// that was just written.
-fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
-    let is_other = |other: &Disk| other.device != disk.device && other.unit() != Some(&disk.name);
-    disks.into_iter().filter(is_other).collect()
 }
 
 /// Makes a disk that failed the proof unbootable. Returns a description of the change.

@@ -4,9 +4,7 @@
 use probes::block::Disk;
 use probes::machine::Machine;
 
-use super::{Failure, System, describe};
-use crate::act::say::{Term, say};
-use crate::act::{Code, Order};
+use super::{Code, Failure, Order, System, Term, describe, say};
 
 /// Arguments for a root on a multipath device.
 const MULTIPATH: [&str; 3] =
@@ -116,11 +114,9 @@ fn check_firmware(disk: &Disk, firmware: Firmware) -> Result<(), Failure> {
         Firmware::Targets(names) => {
             format!("the firmware connected {}, not {}", names.join(", "), iqn.unwrap_or_default())
         }
-        Firmware::Unknown(why) => {
-            format!(
-                "whether the firmware connected it is unknown, since its table cannot be read: {why}"
-            )
-        }
+        Firmware::Unknown(why) => format!(
+            "whether the firmware connected it is unknown, since its table cannot be read: {why}"
+        ),
     };
     let what = format!(
         "{} is an iSCSI LUN without which the installed system does not find its root: {why}",
@@ -138,6 +134,7 @@ mod tests {
     use probes::block::DiskTarget;
 
     use super::*;
+    use crate::act::testing::texts;
 
     fn of(name: &str, given: &[&str], firmware: Firmware) -> Result<String, String> {
         let transport = if name.starts_with("nvme") { "nvme" } else { "iscsi" };
@@ -148,8 +145,7 @@ mod tests {
             target: Some(target),
             ..Disk::default()
         };
-        let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
-        let derived = derived(&disk, &given, || firmware).map_err(|failure| {
+        let derived = derived(&disk, &texts(given), || firmware).map_err(|failure| {
             assert_eq!(failure.code, Code::Kargs);
             failure.message.to_string()
         });
@@ -157,7 +153,7 @@ mod tests {
     }
 
     fn targets(names: &[&str]) -> Firmware {
-        Firmware::Targets(names.iter().map(|name| (*name).to_owned()).collect())
+        Firmware::Targets(texts(names))
     }
 
     #[test]
@@ -201,8 +197,9 @@ mod tests {
 
     #[test]
     fn table_of_the_firmware_is_read_with_its_targets_and_errors() {
-        let root = std::env::temp_dir().join(format!("rci-ibft-{}", std::process::id()));
-        let found = || System::below(root.clone()).ask(firmware_targets).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let found = || System::below(root.to_owned()).ask(firmware_targets).unwrap();
         std::fs::create_dir_all(root.join("sys/firmware/ibft/target0")).unwrap();
         assert_eq!(found(), Firmware::Unnamed);
         let name = root.join("sys/firmware/ibft/target0/target-name");
@@ -216,7 +213,6 @@ mod tests {
         std::fs::remove_dir_all(root.join("kernel")).unwrap();
         std::fs::remove_dir_all(root.join("sys/firmware/ibft")).unwrap();
         assert_eq!(found(), targets(&[]));
-        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

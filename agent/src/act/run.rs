@@ -5,18 +5,13 @@ use std::time::Duration;
 use probes::block::Disk;
 use tracing::warn;
 
-use super::advice::advice;
 use super::counters::{self, Reading};
 use super::install::{Mark, Watch};
-use super::outcome::{DiskState, Outcome};
+use super::outcome::{DiskState, Outcome, WriteCounters};
 use super::selection::Selection;
-use super::settle;
-use super::takedown;
 use super::target::Target;
 use super::writers::{End, Writer};
-use super::{Failure, describe};
-use crate::act::Code;
-use crate::act::say::say;
+use super::{Code, Failure, describe, say, settle, takedown};
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -61,7 +56,10 @@ pub fn write(
         outcome.log_tail = ran.log_tail;
         let (end, is_transient) = (ran.end, ran.is_transient);
         let after = counters::after(task.target, end);
-        outcome.counters = before.map(|before| before.with(after));
+        outcome.counters = before.map(|before| WriteCounters {
+            bytes_written_before: before,
+            bytes_written_after: after,
+        });
         let did_nothing = !is_written && before.is_some() && before == after;
         let written = match ran.outcome {
             Err(failure) => Err(of_lost_disk(task.target, end, stop, failure)),
@@ -97,7 +95,7 @@ pub fn write(
 fn wrote_nothing(writer: &str, disk: &Disk) -> Failure {
     let disk = describe(disk);
     let what = format!("{writer} reported success, but wrote nothing to {disk}");
-    Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
+    Failure::advised(Code::InstallerFailed, what)
 }
 
 /// Waits until the disks have settled and checks right before a run that the choice still leads to the target.
@@ -215,15 +213,14 @@ mod tests {
 
     #[test]
     fn a_disk_counts_as_untouched_only_if_its_counters_say_so() {
-        let reading = |n_bytes| Some(Reading { n_bytes });
         let of = |end, before, after| after_failure(DiskState::Untouched, end, before, after);
-        assert_eq!(of(End::Ended, reading(7), reading(7)), DiskState::Untouched);
-        assert_eq!(of(End::Ended, reading(7), reading(8)), DiskState::HalfWritten);
+        assert_eq!(of(End::Ended, Some(7), Some(7)), DiskState::Untouched);
+        assert_eq!(of(End::Ended, Some(7), Some(8)), DiskState::HalfWritten);
         assert_eq!(of(End::Ended, None, None), DiskState::HalfWritten);
-        assert_eq!(of(End::Ended, reading(7), None), DiskState::HalfWritten);
+        assert_eq!(of(End::Ended, Some(7), None), DiskState::HalfWritten);
         assert_eq!(of(End::NotStarted, None, None), DiskState::Untouched);
         for earlier in [DiskState::HalfWritten, DiskState::Written] {
-            let state = after_failure(earlier, End::Ended, reading(7), reading(7));
+            let state = after_failure(earlier, End::Ended, Some(7), Some(7));
             assert_eq!(state, DiskState::HalfWritten);
         }
     }

@@ -3,9 +3,7 @@
 use formats::partition_filter::Filter;
 use probes::block::{Disk, Partition};
 
-use super::{Failure, describe};
-use crate::act::Code;
-use crate::act::say::{Say, Term, say};
+use super::{Code, Failure, Say, Term, describe, say};
 use crate::clean;
 
 /// Partitions to keep.
@@ -34,15 +32,14 @@ impl Saved {
             [parts(Term::SavePartlabel, labels), parts(Term::SavePartindex, numbers)].concat()
         {
             let one = [text.clone()];
-            let filters = match key {
-                Term::SavePartlabel => Filter::parse_all(&one, &[]),
-                _ => Filter::parse_all(&[], &one),
-            };
-            let filters = filters.ok().filter(|_| !text.is_empty()).ok_or_else(|| {
-                let found = clean::quoted(&text, 100).clone();
+            let is_label = key == Term::SavePartlabel;
+            let (labels, numbers) =
+                if is_label { (&one[..], &[][..]) } else { (&[][..], &one[..]) };
+            let filters = Filter::parse_all(labels, numbers).ok().filter(|_| !text.is_empty());
+            let filters = filters.ok_or_else(|| {
                 let expected = ", expected labels, shell patterns such as data*, or numbers and ranges such as 5 \
                      or 5-7";
-                let what = say![key, " contains ", found, expected];
+                let what = say![key, " contains ", clean::quoted(&text, 100), expected];
                 Failure::new(Code::InstructionInvalid, what)
             })?;
             let text = say![key, format!(" {text:?}")];
@@ -77,10 +74,13 @@ impl Saved {
         // coreos-installer keeps partitions of a GPT only.
         match disk.partition_table.as_deref() {
             Some("gpt") | None => Ok(()),
-            Some(other) => Err(refuse(Say::from(format!(
-                "{} has a partition table of kind {other}; only those of a GPT can be kept",
-                describe(disk)
-            )))),
+            Some(kind) => {
+                let disk = describe(disk);
+                let what = format!(
+                    "{disk} has a partition table of kind {kind}; only those of a GPT can be kept"
+                );
+                Err(refuse(what.into()))
+            }
         }
     }
 }
@@ -108,26 +108,20 @@ fn there(disk: &Disk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::testing::{partition, texts};
 
     fn disk() -> Disk {
-        let part = |number: u32, label: Option<&str>| Partition {
-            name: format!("sda{number}"),
-            number: Some(number),
-            label: label.map(str::to_owned),
-            ..Partition::default()
-        };
+        let part = |number, label| partition("sda", number, label, "");
         Disk {
             device: "/dev/sda".into(),
             partition_table: Some("gpt".into()),
-            partitions: vec![part(4, Some("root")), part(5, Some("Data1")), part(6, None)],
+            partitions: vec![part(4, "root"), part(5, "Data1"), part(6, "")],
             ..Disk::default()
         }
     }
 
     fn check(labels: &[&str], numbers: &[&str]) -> Result<(), Failure> {
-        let owned =
-            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        Saved::parse(&owned(labels), &owned(numbers))?.check(&disk())
+        Saved::parse(&texts(labels), &texts(numbers))?.check(&disk())
     }
 
     #[test]

@@ -65,19 +65,17 @@ pub fn digest_of(disks: &[Disk]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use probes::block::{Filesystem, Health, Partition, UnlistedPartition};
+    use probes::block::{Health, Partition, UnlistedPartition};
 
     use super::*;
+    use crate::act::testing::filesystem;
 
     #[test]
     fn digest_changes_with_what_a_person_does_and_not_with_what_a_disk_does() {
-        let filesystem = |label: &str| Filesystem {
-            kind: "ext4".into(),
-            label: Some(label.into()),
-            ..Filesystem::default()
+        let partition = |label| Partition {
+            filesystem: Some(filesystem("ext4", Some(label))),
+            ..Partition::default()
         };
-        let partition =
-            |label: &str| Partition { filesystem: Some(filesystem(label)), ..Partition::default() };
         let before =
             Disk { name: "sda".into(), partitions: vec![partition("boot")], ..Disk::default() };
         let warmer = Disk { health: Some(Health::default()), ..before.clone() };
@@ -88,7 +86,7 @@ mod tests {
         assert_ne!(digest(&before), digest(&relabelled));
         assert_ne!(digest(&before), digest(&freed));
         let unlisted = |label: &str| UnlistedPartition {
-            filesystem: Some(filesystem(label)),
+            filesystem: Some(filesystem("ext4", Some(label))),
             ..UnlistedPartition::default()
         };
         let old = Disk { unlisted: vec![unlisted("old")], ..before.clone() };

@@ -6,12 +6,11 @@ use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
 use super::blank::{self, NotBlank};
 use super::existing::found;
 use super::identity::changed;
-use super::remains;
 use super::target::Target;
-use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
+use super::{
+    Code, Decision, Failure, Order, System, Term, Undecided, Wanted, decide, describe, remains, say,
+};
 use crate::act::array_metadata::describe as describe_remains;
-use crate::act::say::{Term, say};
-use crate::act::{Code, Order};
 
 /// The inputs of a choice.
 #[derive(Debug, Clone, Copy)]

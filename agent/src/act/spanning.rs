@@ -8,11 +8,8 @@ use std::collections::BTreeSet;
 use probes::block::{Disk, Filesystem, Partition, Volume};
 
 use super::saved::Saved;
-use super::{Failure, describe};
-use crate::act::Code;
+use super::{Code, Failure, describe, list, others};
 
-/// Maximum number of members that a message names.
-const MAX_NAMED: usize = 16;
 /// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
 /// (metadata and data, GPT and DOS) and of its storage pools. What the disks are called comes first.
 const TYPES: [(&str, &[&str]); 2] = [
@@ -28,30 +25,22 @@ const TYPES: [(&str, &[&str]); 2] = [
 /// # Errors
 /// `EXISTING_DATA` with the other members.
 pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
-    // The paths of a LUN and the members of a RAID volume show what is on the target itself.
-    let is_other =
-        |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
     let is_lost = |volume: &Volume<'_>| volume.partition.is_none_or(|part| !saved.keeps(part));
     let lost: Vec<Volume<'_>> = target.volumes().filter(is_lost).collect();
-    let mut others: Vec<Volume<'_>> =
-        disks.iter().filter(is_other).flat_map(Disk::volumes).collect();
+    let mut rest: Vec<Volume<'_>> = others(disks, target).flat_map(Disk::volumes).collect();
     let is_kept = |volume: &Volume<'_>| volume.partition.is_none_or(|part| saved.keeps(part));
-    others.extend(target.volumes().filter(|volume| is_kept(volume) && volume.name != target.name));
-    let mut found: Vec<String> = Vec::new();
-    for volume in &lost {
-        if let Some(members) = members(volume, &lost, &others) {
-            found.push(format!("{} {members}", volume.name));
-        }
-    }
-    found.extend(by_type(target, disks.iter().filter(is_other), saved));
+    rest.extend(target.volumes().filter(|volume| is_kept(volume) && volume.name != target.name));
+    let shared = lost
+        .iter()
+        .filter_map(|volume| Some(format!("{} {}", volume.name, members(volume, &lost, &rest)?)));
+    let found: Vec<String> = shared.chain(by_type(target, disks, saved)).collect();
     if found.is_empty() {
         return Ok(());
     }
-    found.truncate(MAX_NAMED);
     let what = format!(
         "{} shares content with other disks, which would lose it too: {}",
         describe(target),
-        found.join("; ")
+        list(found, "; ")
     );
     Err(Failure::new(Code::ExistingData, what).advise(
         "no policy overwrites one member of several: first remove the disk from its array, volume group or pool \
@@ -89,8 +78,7 @@ fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> O
     if named.is_empty() {
         named.push("not found in this machine".to_owned());
     }
-    named.truncate(MAX_NAMED);
-    Some(format!("is {n_members} of the {name}; the others: {}", named.join(", ")))
+    Some(format!("is {n_members} of the {name}; the others: {}", list(named, ", ")))
 }
 
 /// True if content of this kind can span several disks.
@@ -138,20 +126,16 @@ fn member_id<'d>(volume: &Volume<'d>) -> Option<&'d str> {
 }
 
 /// Partitions whose type alone says that they may span disks, where another disk has one of the same type.
-fn by_type<'d>(
-    target: &Disk,
-    others: impl Iterator<Item = &'d Disk>,
-    saved: &Saved,
-) -> Vec<String> {
+fn by_type(target: &Disk, disks: &[Disk], saved: &Saved) -> Vec<String> {
     let has = |part: &Partition, types: &[&str]| {
         let kind = part.type_uuid.as_deref().unwrap_or_default();
         types.iter().any(|known| known.eq_ignore_ascii_case(kind))
     };
-    let others: Vec<&Disk> = others.collect();
     let mut found = Vec::new();
     for (kind, types) in TYPES {
         let lost = target.partitions.iter().find(|part| has(part, types) && !saved.keeps(part));
-        let other = others.iter().find(|disk| disk.partitions.iter().any(|part| has(part, types)));
+        let mut others = others(disks, target);
+        let other = others.find(|disk| disk.partitions.iter().any(|part| has(part, types)));
         if let (Some(lost), Some(other)) = (lost, other) {
             let other = describe(other);
             found.push(format!("{} may be one of several {kind}, as {other}", lost.name));

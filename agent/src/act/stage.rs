@@ -1,5 +1,7 @@
 //! The stages of a job, and how each goes.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,20 +30,10 @@ pub enum Stage {
     Wait,
 }
 
-impl Stage {
-    /// The stage as the API spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Collect => "collect",
-            Self::Report => "report",
-            Self::Instruction => "instruction",
-            Self::Preflight => "preflight",
-            Self::Write => "write",
-            Self::Proof => "proof",
-            Self::Result => "result",
-            Self::Wait => "wait",
-        }
+impl fmt::Display for Stage {
+    /// Writes the stage as the API spells it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

@@ -220,10 +220,8 @@ impl System {
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let work = |kernel: &dyn Kernel| {
-            kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
-        };
-        in_words(self.on_a_thread("system", ANSWER_LIMIT, work))
+        let answer = self.start(question)?;
+        in_words(self.receive(&answer, ANSWER_LIMIT))
     }
 
     /// As [`System::ask`], without waiting for the answer.
@@ -245,9 +243,12 @@ impl System {
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let answer = self.spawn(name, work).map_err(io::Error::other)?;
+        self.receive(&self.spawn(name, work).map_err(io::Error::other)?, limit)
+    }
+
+    fn receive<T>(&self, answer: &Pending<T>, limit: Duration) -> io::Result<T> {
         let other = |why: Unanswered| io::Error::other(why.to_string());
-        receive_within(&answer, limit, &self.stop).map_err(other)?
+        receive_within(answer, limit, &self.stop).map_err(other)?
     }
 
     fn spawn<T: Send + 'static>(
@@ -300,7 +301,7 @@ impl Kernel for Files {
     }
 
     fn number_of(&self, path: &str) -> io::Result<Option<String>> {
-        fs::metadata(path).map(|metadata| number(&metadata))
+        fs::metadata(path).map(|metadata| device_number(&metadata))
     }
 
     fn resolve(&self, path: &str) -> Option<String> {
@@ -316,7 +317,8 @@ impl Kernel for Files {
     }
 }
 
-fn number(metadata: &fs::Metadata) -> Option<String> {
+/// The number of a block device, e.g. `8:0`; `None` if it is not one.
+pub(super) fn device_number(metadata: &fs::Metadata) -> Option<String> {
     let rdev = metadata.rdev();
     metadata.file_type().is_block_device().then(|| format!("{}:{}", major(rdev), minor(rdev)))
 }
@@ -349,7 +351,7 @@ impl OpenDevice {
 
 impl Handle for OpenDevice {
     fn number(&self) -> io::Result<Option<String>> {
-        self.file()?.metadata().map(|metadata| number(&metadata))
+        self.file()?.metadata().map(|metadata| device_number(&metadata))
     }
 
     fn diskseq(&self) -> io::Result<Option<u64>> {
@@ -389,17 +391,15 @@ mod tests {
     #[test]
     fn machine_is_booted_by_uefi_unless_the_directory_is_clearly_absent() {
         let is_uefi = |error: Option<&str>| {
-            let name = format!("rci-uefi-{}-{}", std::process::id(), error.unwrap_or("none"));
-            let root = std::env::temp_dir().join(name);
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path();
             fs::create_dir_all(root.join("sys/firmware")).unwrap();
             fs::create_dir_all(root.join("kernel")).unwrap();
             if let Some(error) = error {
                 let line = format!("{error} sys/firmware/efi\n");
                 fs::write(root.join("kernel/errors"), line).unwrap();
             }
-            let is_uefi = System::below(root.clone()).is_uefi();
-            fs::remove_dir_all(root).unwrap();
-            is_uefi
+            System::below(root.to_owned()).is_uefi()
         };
         assert!(!is_uefi(None));
         for (errno, name) in

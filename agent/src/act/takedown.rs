@@ -15,8 +15,7 @@ use probes::block::{ActiveKind, CurrentStack, Disk, ObstacleKind, current_stack}
 use tracing::info;
 
 use super::busy::check_not_busy;
-use super::{Failure, System, describe};
-use crate::act::Code;
+use super::{Code, Failure, System, describe};
 
 pub(super) use activation::disable as disable_activation;
 pub(super) use kernel::{perform, reread_table};

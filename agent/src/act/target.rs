@@ -12,8 +12,7 @@ use probes::block::{Disk, current};
 
 use super::identity::{changed, compare};
 use super::system::Handle;
-use super::{Failure, System, describe};
-use crate::act::Code;
+use super::{Code, Failure, System, describe};
 
 /// The chosen disk, held open.
 #[derive(Debug, Clone)]

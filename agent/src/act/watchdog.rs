@@ -178,20 +178,19 @@ impl Thread {
 /// The thread of a process group that most likely holds it up: one that waits in the kernel, or the first.
 fn thread(machine: &Machine, group: u32) -> Option<Thread> {
     let is_number = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
+    let stat_of = |path: &str| parse_stat(&machine.text(&format!("{path}/stat"))?);
     let mut found: Vec<(String, Thread)> = Vec::new();
     for process in machine.names("proc").into_iter().filter(is_number) {
-        let stat = machine.text(&format!("proc/{process}/stat"));
-        if stat.as_deref().and_then(parse_stat).is_none_or(|stat| stat.group != group) {
+        let Some((of, main)) = stat_of(&format!("proc/{process}")) else { continue };
+        if of != group {
             continue;
         }
         let tasks = format!("proc/{process}/task");
         for task in machine.names(&tasks).into_iter().filter(is_number).take(MAX_THREADS) {
             let path = format!("{tasks}/{task}");
-            let stat = machine.text(&format!("{path}/stat"));
-            let Some(stat) = stat.as_deref().and_then(parse_stat) else { continue };
-            let pid = process.parse().unwrap_or_default();
-            let thread = Thread { pid, name: stat.name, state: stat.state, waits_in: Vec::new() };
-            found.push((path, thread));
+            if let Some((_, thread)) = stat_of(&path) {
+                found.push((path, Thread { pid: main.pid, ..thread }));
+            }
         }
     }
     let rank = |thread: &Thread| match thread.state {
@@ -214,22 +213,17 @@ fn frame(line: &str) -> Option<String> {
     Some(function.split(['+', ' ']).next().unwrap_or_default().to_owned())
 }
 
-/// The fields of `/proc/<pid>/stat`.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    name: String,
-    state: char,
-    group: u32,
-}
-
-/// `1234 (coreos-installe) D 1 1234 …`: the name may contain blanks and parentheses.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let (_, rest) = text.split_once('(')?;
+/// The process group and the thread in `/proc/<pid>/stat`: `1234 (coreos-installe) D 1 1234 …`. The name may contain
+/// blanks and parentheses.
+fn parse_stat(text: &str) -> Option<(u32, Thread)> {
+    let (pid, rest) = text.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
     let group = fields.nth(1)?.parse().ok()?;
-    Some(Stat { name: name.to_owned(), state, group })
+    let thread =
+        Thread { pid: pid.parse().ok()?, name: name.to_owned(), state, waits_in: Vec::new() };
+    Some((group, thread))
 }
 
 /// Takes samples without ever waiting for one.

@@ -26,7 +26,7 @@ use crate::expect;
 use crate::export;
 use crate::http::transport::ProxySettings;
 use crate::http::url::{Url, Zones};
-use crate::http::{Client, TokenHeader, VimSettings};
+use crate::http::{Client, ServerSettings, TokenHeader};
 use crate::job::{self, Collected, Engine, Listener, Node, Survey, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::machine_name::machine_name;
@@ -128,7 +128,7 @@ fn with_engine(
             };
             let infra_env_id = options.assisted.infra_env_id.as_deref().unwrap_or_default();
             let settings = assisted::Settings::new(infra_env_id);
-            let server = VimSettings { token_header: TokenHeader::SecretKey, ..server };
+            let server = ServerSettings { token_header: TokenHeader::SecretKey, ..server };
             run(&mut Assisted::new(settings, server, node, Survey(&mut survey))?)
         }
         Backend::Inspector => {
@@ -292,7 +292,10 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
 }
 
 /// Posts the report as Ironic's inspection data.
-fn send_inspection(settings: &VimSettings, options: &ReportOptions) -> anyhow::Result<ExitStatus> {
+fn send_inspection(
+    settings: &ServerSettings,
+    options: &ReportOptions,
+) -> anyhow::Result<ExitStatus> {
     let clock: Arc<dyn Clock> = Arc::new(RealClock);
     let api = Api::new(settings, &clock, &Stop::default())?;
     let report = super::read(&super::source(&options.source)?, &options.source, Duration::ZERO)?;
@@ -329,8 +332,8 @@ fn proxy(options: &VimOptions) -> Option<ProxySettings> {
     Some(if options.no_proxy.is_empty() { proxy } else { proxy.with_no_proxy(&options.no_proxy) })
 }
 
-fn server_settings(options: &VimOptions) -> VimSettings {
-    VimSettings {
+fn server_settings(options: &VimOptions) -> ServerSettings {
+    ServerSettings {
         proxy: proxy(options),
         url: options.vim.clone(),
         allow_plain_http: options.allow_plain_http,
@@ -339,7 +342,7 @@ fn server_settings(options: &VimOptions) -> VimSettings {
         client_cert_file: options.client_cert_file.clone(),
         client_key_file: options.client_key_file.clone(),
         deadline: options.give_up_after.map(Duration::from_secs),
-        ..VimSettings::without_vim()
+        ..ServerSettings::default()
     }
 }
 

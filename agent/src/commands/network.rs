@@ -12,7 +12,7 @@ use crate::cli::NetworkOptions;
 use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
 use crate::http::transport::ProxySettings;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::live_config::additions::write_profiles;
 use crate::signals::Stop;
 
@@ -26,10 +26,10 @@ const MAX_RESOLV_CONF_BYTES: u64 = 64 << 10;
 
 /// Writes the profiles.
 pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
-    let settings = VimSettings {
+    let settings = ServerSettings {
         allow_plain_http: options.allow_plain_http,
         proxy: ProxySettings::from_env(),
-        ..VimSettings::without_vim()
+        ..ServerSettings::default()
     };
     // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::retry::{Backoff, Failed};
 use super::token::Token;
-use super::transport::{self, Timeouts, VimSettings};
+use super::transport::{self, ServerSettings, Timeouts};
 use super::url::{Url, Zones};
 use crate::clock::Clock;
 use crate::secret;
@@ -25,7 +25,7 @@ pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
 pub enum GaveUp {
     /// The deadline passed; the last failure.
     Deadline(Failed),
-    /// The VIM refused it repeatedly; the last failure.
+    /// The server refused it repeatedly; the last failure.
     Refused(Failed),
     /// A signal ended the agent.
     Stopped,
@@ -34,16 +34,14 @@ pub enum GaveUp {
 impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Deadline(failed) => {
-                write!(f, "{}; the time limit has passed", failed.message)
-            }
+            Self::Deadline(failed) => write!(f, "{}; the time limit has passed", failed.message),
             Self::Refused(failed) => f.write_str(&failed.message),
             Self::Stopped => f.write_str("interrupted by a signal"),
         }
     }
 }
 
-/// A client of one VIM, or of none: then it only fetches files.
+/// A client of one server, or of none: then it only fetches files.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) base: Option<Url>,
@@ -64,21 +62,24 @@ impl Client {
     ///
     /// # Errors
     /// The address is malformed, plain HTTP is not allowed, or a file cannot be read.
-    pub fn new(settings: &VimSettings, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Self> {
+    pub fn new(
+        settings: &ServerSettings,
+        clock: Arc<dyn Clock>,
+        stop: Stop,
+    ) -> anyhow::Result<Self> {
         let zones = Zones::default();
         let base = settings.url.as_deref().map(|url| Url::parse(url, &zones)).transpose()?;
         if let Some(base) = &base {
             ensure!(
                 base.is_https() || settings.allow_plain_http,
-                "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
+                "the server's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
                  --allow-plain-http",
                 base.shown()
             );
         }
         let (agent, token) = transport::agent(settings, &zones)?;
-        let started = clock.now();
         Ok(Self {
-            started,
+            started: clock.now(),
             base,
             zones,
             agent,
@@ -92,14 +93,14 @@ impl Client {
     }
 
     /// Returns the time left of `--give-up-after`; `None` without a limit. One clock runs over the whole job, so that a
-    /// VIM that answers now and then does not restart it.
+    /// server that answers now and then does not restart it.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let spent = self.clock.now().saturating_duration_since(self.started);
         self.deadline.map(|deadline| deadline.saturating_sub(spent))
     }
 
-    /// The finding of a clock that differs from the VIM's, by its last response.
+    /// The finding of a clock that differs from the server's, by its last response.
     #[must_use]
     pub fn clock_skew(&self) -> Option<Finding> {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -127,7 +128,7 @@ impl Client {
         let started = self.clock.now();
         let mut backoff = Backoff::default();
         loop {
-            // After a signal one attempt is still made, so that the VIM learns how the job ended.
+            // After a signal one attempt is still made, so that the server learns how the job ended.
             let failed = match attempt() {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,

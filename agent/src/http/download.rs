@@ -3,7 +3,6 @@
 //! A resumed request asks for the rest with `Range` and `If-Range` (RFC 9110, §13.1.5 and §14): the server sends the
 //! rest only if the file is still the same. Without that certainty the download ends, and the caller starts again.
 
-use std::fmt;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
@@ -53,12 +52,6 @@ pub struct Broken {
     pub is_transient: bool,
 }
 
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
 /// The headers of a download and its body, which is still to be read.
 pub(super) struct Started {
     pub(super) status: u16,
@@ -71,7 +64,7 @@ pub(super) struct Started {
 }
 
 /// A file that is being downloaded.
-pub struct Download<'a> {
+pub(crate) struct Download<'a> {
     client: &'a Client,
     url: Url,
     /// True if the whole file is verified at its end, so that it may be resumed without `If-Range`.
@@ -85,13 +78,6 @@ pub struct Download<'a> {
     pace: Pace,
     /// Position of the last broken connection, how often in a row it broke there, and since when.
     broke: Breaks,
-}
-
-impl fmt::Debug for Download<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, n_bytes, total_bytes, .. } = self;
-        write!(f, "Download({url:?}, {n_bytes} of {total_bytes:?})")
-    }
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +94,7 @@ impl Client {
     ///
     /// # Errors
     /// The address is wrong, or the server does not respond for some minutes.
-    pub fn download<'a>(
+    pub(crate) fn download<'a>(
         &'a self,
         address: &str,
         is_verified: bool,
@@ -180,8 +166,7 @@ impl Client {
 
 impl Download<'_> {
     /// Size of the whole file in bytes, if the server announced it.
-    #[must_use]
-    pub fn total_bytes(&self) -> Option<u64> {
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
 
@@ -189,7 +174,7 @@ impl Download<'_> {
     ///
     /// # Errors
     /// [`Broken`]: it could not be resumed.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
         loop {
             self.check_not_stopped()?;
             let Some(body) = &mut self.body else {
@@ -207,11 +192,7 @@ impl Download<'_> {
                 Ok(n) => {
                     self.n_bytes += n as u64;
                     if self.total_bytes.is_some_and(|total| self.n_bytes > total) {
-                        return Err(self.broken(
-                            Cause::Changed,
-                            "it is longer than announced",
-                            true,
-                        ));
+                        return Err(self.broken(Cause::Changed, "it is longer than announced"));
                     }
                     if let Err(message) = self.pace.count(n) {
                         self.break_off(Cause::Stalled, &message)?;
@@ -246,7 +227,7 @@ impl Download<'_> {
         if cause == Cause::Truncated {
             self.broke.n_early_ends += 1;
             if self.broke.n_early_ends >= MAX_EARLY_ENDS {
-                return Err(self.broken(cause, message, true));
+                return Err(self.broken(cause, message));
             }
         }
         self.wait(&Failed::network(message.to_owned()), cause)
@@ -259,7 +240,7 @@ impl Download<'_> {
         let since = *self.broke.since.get_or_insert(now);
         let wait = self.broke.backoff.wait(failed, client.clock.as_ref());
         if now.saturating_duration_since(since) + wait > FETCH_LIMIT {
-            return Err(self.broken(cause, &failed.message, true));
+            return Err(self.broken(cause, &failed.message));
         }
         warn!(
             at_byte = self.n_bytes,
@@ -293,7 +274,7 @@ impl Download<'_> {
                 };
             let cause = failed.status.map_or(Cause::Unreachable, Cause::Status);
             if failed.status == Some(416) {
-                return Err(self.broken(Cause::Truncated, "the server has no more of it", true));
+                return Err(self.broken(Cause::Truncated, "the server has no more of it"));
             }
             if failed.why == Why::Refused {
                 n_refused += 1;
@@ -312,24 +293,16 @@ impl Download<'_> {
         if !is_first {
             if started.status != 206 {
                 let message = "the connection broke, and the server does not resume downloads or has another file";
-                return Err(self.broken(
-                    self.broke.cause.unwrap_or(Cause::Unreachable),
-                    message,
-                    true,
-                ));
+                return Err(self.broken(self.broke.cause.unwrap_or(Cause::Unreachable), message));
             }
             let is_other = started.validator.is_some() && started.validator != self.validator;
             let is_same_length = started.total_bytes == self.total_bytes;
             if started.first_byte != Some(self.n_bytes) || is_other || !is_same_length {
-                return Err(self.broken(
-                    Cause::Changed,
-                    "the file on the server was changed",
-                    true,
-                ));
+                return Err(self.broken(Cause::Changed, "the file on the server was changed"));
             }
             if self.validator.is_none() && !self.is_verified {
                 let message = "the connection broke, and the server does not say whether it still has the same file";
-                return Err(self.broken(Cause::Unreachable, message, true));
+                return Err(self.broken(Cause::Unreachable, message));
             }
         }
         self.total_bytes = started.total_bytes;
@@ -339,11 +312,11 @@ impl Download<'_> {
         Ok(())
     }
 
-    fn broken(&self, cause: Cause, message: &str, is_transient: bool) -> Broken {
+    fn broken(&self, cause: Cause, message: &str) -> Broken {
         let of = self.total_bytes.map(|total| format!(" of {total}")).unwrap_or_default();
         let message =
             format!("reading {}: {message}, after {}{of} bytes", self.url.shown(), self.n_bytes);
-        Broken { cause, message, is_transient }
+        Broken { cause, message, is_transient: true }
     }
 }
 

@@ -14,7 +14,7 @@ use formats::time::parse_http_date;
 use super::IGNITION_MEDIA_TYPE;
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
 use super::clock_skew::clock_skew;
-use super::refusal::refusal;
+use super::refusal::{CHECK_ADDRESS, refusal};
 use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
 use super::token::{Token, TokenHeader};
@@ -52,10 +52,21 @@ impl Client {
         self.base.as_ref()
     }
 
-    /// The address of `path` at the server, for messages and downloads.
+    /// The address of `path` at the server.
+    ///
+    /// # Errors
+    /// There is no server.
+    pub(crate) fn url_of(&self, path: &str) -> Result<Url, Failed> {
+        self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
+            why: Why::Refused,
+            ..Failed::network("no server is configured".into())
+        })
+    }
+
+    /// The same as text, for messages and downloads.
     #[must_use]
     pub fn address_of(&self, path: &str) -> Option<String> {
-        self.base.as_ref().map(|base| base.join(path).to_string())
+        self.url_of(path).ok().map(|url| url.to_string())
     }
 
     /// Sends one request to `path` at the server, without retrying. The response has at most 1 MiB.
@@ -63,10 +74,7 @@ impl Client {
     /// # Errors
     /// There was no response, or it is larger.
     pub fn exchange(&self, path: &str, request: &Request) -> Result<Response, Failed> {
-        let url = self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
-            why: Why::Refused,
-            ..Failed::network("no server is configured".into())
-        })?;
+        let url = self.url_of(path)?;
         let response = self.send(&url, request, MAX_ANSWER_BYTES)?;
         if response.is_cut {
             let message = format!(
@@ -99,9 +107,10 @@ impl Client {
         let stopped_limit = if request.is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
         // The server may have received it by then.
         let lost = |text| Failed { may_have_arrived: true, ..Failed::network(text) };
-        let raw = loop {
+        loop {
             match answer.recv_timeout(POLL) {
-                Ok(Ok(raw)) => break raw,
+                Ok(Ok(Ok(raw))) => return Ok(self.reply(raw, url, sent_at)),
+                Ok(Ok(Err(broken))) => return Err(self.broken(url, &broken)),
                 Ok(Err(panic)) => return Err(lost(format!("a bug ended the request: {panic}"))),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(lost("the request ended without a result".into()));
@@ -117,11 +126,13 @@ impl Client {
                 let text = "the server sends its response too slowly";
                 return Err(lost(format!("reading {}: {text}", url.shown())));
             }
-        };
-        match raw {
-            Ok(raw) => Ok(self.reply(raw, url, sent_at)),
-            Err(Broken::NoResponse(error)) => Err(self.no_response(url, &error)),
-            Err(Broken::InBody(error)) => Err(self.broken_off(url, &error)),
+        }
+    }
+
+    fn broken(&self, url: &Url, broken: &Broken) -> Failed {
+        match broken {
+            Broken::NoResponse(error) => self.no_response(url, error),
+            Broken::InBody(error) => self.broken_off(url, error),
         }
     }
 
@@ -170,18 +181,17 @@ impl Client {
     pub(super) fn refused(&self, url: &Url, response: http::Response<ureq::Body>) -> Failed {
         let sent_at = self.clock.time_of_day();
         match read_all(response, Some(self.timeouts.body), 64 * 1024) {
-            Ok(raw) => refusal(&self.reply(raw, url, sent_at), url),
-            Err(Broken::NoResponse(error)) => self.no_response(url, &error),
-            Err(Broken::InBody(error)) => self.broken_off(url, &error),
+            Ok(raw) => refusal(&self.reply(raw, url, sent_at), url, CHECK_ADDRESS),
+            Err(broken) => self.broken(url, &broken),
         }
     }
 
-    /// The token, but only for requests to the VIM itself.
+    /// The token, but only for requests to the server itself.
     pub(super) fn token_for(&self, url: &Url) -> Option<&Token> {
-        self.token.as_ref().filter(|_| self.is_vim(url))
+        self.token.as_ref().filter(|_| self.is_own(url))
     }
 
-    fn is_vim(&self, url: &Url) -> bool {
+    fn is_own(&self, url: &Url) -> bool {
         self.base.as_ref().is_some_and(|base| url.is_same_origin(base))
     }
 
@@ -189,7 +199,7 @@ impl Client {
         let header = |name: &str| header(&raw.head, name).map(str::to_owned);
         let date = header("date").as_deref().and_then(parse_http_date);
         // A cache may answer for a server of images, with an old date.
-        if let Some(date) = date.filter(|_| self.is_vim(url)) {
+        if let Some(date) = date.filter(|_| self.is_own(url)) {
             self.note_skew(sent_at, date);
         }
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());

@@ -20,7 +20,7 @@ pub mod url;
 pub use client::Client;
 pub use request::{Request, Response};
 pub use token::TokenHeader;
-pub use transport::VimSettings;
+pub use transport::ServerSettings;
 
 /// Media type of every other body.
 pub const JSON_MEDIA_TYPE: &str = "application/json";

@@ -17,8 +17,12 @@ pub struct Problem {
     pub message: String,
 }
 
-/// The failure of a request with an error status, with advice.
-pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {
+/// Advice on an address at which nothing is.
+pub(super) const CHECK_ADDRESS: &str = "check the address";
+
+/// The failure of a request with an error status, with advice; `not_there` is the one if the server does not know what
+/// was asked for.
+pub(crate) fn refusal(reply: &Response, url: &Url, not_there: &str) -> Failed {
     let status = reply.status;
     let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
     let mut message = format!("{} responded {status}", url.shown());
@@ -28,15 +32,17 @@ pub(crate) fn refusal(reply: &Response, url: &Url) -> Failed {
         message.extend([" ", &code, ": ", &text]);
     }
     let advice = match status {
-        300..=399 => "; configure the address that it redirects to",
+        300..=399 => "configure the address that it redirects to",
         401 | 403 => {
-            "; give the agent a token (--token-file) or client certificate that the VIM accepts"
+            "give the agent a token (--token-file) or client certificate that the server accepts"
         }
-        404 | 405 | 501 => "; check that this is the address of a VIM with API v1",
-        400..=499 if why == Why::Refused => "; the VIM or the agent needs to be corrected",
+        404 | 405 | 501 => not_there,
+        400..=499 if why == Why::Refused => "the server or the agent needs to be corrected",
         _ => "",
     };
-    message.push_str(advice);
+    if !advice.is_empty() {
+        message.extend(["; ", advice]);
+    }
     let retry_after = reply.retry_after;
     Failed { why, retry_after, status: Some(status), ..Failed::network(message) }
 }
@@ -51,8 +57,8 @@ mod tests {
         let url = Url::parse("http://vim.example/v1/reports", &Zones::default()).unwrap();
         for status in [404, 405, 501] {
             let reply = Response { status, ..Response::default() };
-            let message = refusal(&reply, &url).message;
-            assert!(message.contains("check that this is the address of a VIM"), "{message}");
+            let message = refusal(&reply, &url, CHECK_ADDRESS).message;
+            assert!(message.ends_with("; check the address"), "{message}");
         }
     }
 }

@@ -16,9 +16,10 @@ const DATE_SPREAD: Duration = Duration::from_secs(10);
 const MIN_WAIT: Duration = Duration::from_millis(250);
 
 /// Why an attempt failed, as far as the next one depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Why {
     /// The server could not be reached, or the connection broke.
+    #[default]
     Network,
     /// The server cannot respond now, see [`is_transient`].
     Unavailable,
@@ -45,7 +46,7 @@ pub fn is_transient(status: u16) -> bool {
 }
 
 /// A failed attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failed {
     /// The kind of failure.
     pub why: Why,
@@ -69,13 +70,7 @@ impl Failed {
     /// A failure below HTTP.
     #[must_use]
     pub fn network(message: String) -> Self {
-        Self {
-            why: Why::Network,
-            message,
-            retry_after: None,
-            status: None,
-            may_have_arrived: false,
-        }
+        Self { message, ..Self::default() }
     }
 }
 

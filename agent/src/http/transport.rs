@@ -33,11 +33,10 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 /// Largest PEM file, in bytes.
 const MAX_PEM_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Connection settings of the VIM.
-#[derive(Debug, Clone)]
-pub struct VimSettings {
-    /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`; `None` for an install without
-    /// a VIM, which only fetches files.
+/// Connection settings of a server.
+#[derive(Debug, Clone, Default)]
+pub struct ServerSettings {
+    /// Address of the server, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`; `None` to fetch files only.
     pub url: Option<String>,
     /// True if `http` addresses are allowed.
     pub allow_plain_http: bool,
@@ -53,34 +52,17 @@ pub struct VimSettings {
     pub client_key_file: Option<PathBuf>,
     /// Address of the proxy, and the hosts that are reached without it.
     pub proxy: Option<ProxySettings>,
-    /// Time for which to retry while the VIM does not respond; `None` for no limit.
+    /// Time for which to retry while the server does not respond; `None` for no limit.
     pub deadline: Option<Duration>,
     /// Time limits of one request.
     pub timeouts: Timeouts,
 }
 
-impl VimSettings {
+impl ServerSettings {
     /// Settings with only an address.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: Some(url.into()), ..Self::without_vim() }
-    }
-
-    /// Settings of an install without a VIM.
-    #[must_use]
-    pub fn without_vim() -> Self {
-        Self {
-            url: None,
-            allow_plain_http: false,
-            token_file: None,
-            token_header: TokenHeader::default(),
-            ca_file: None,
-            client_cert_file: None,
-            client_key_file: None,
-            proxy: None,
-            deadline: None,
-            timeouts: Timeouts::default(),
-        }
+        Self { url: Some(url.into()), ..Self::default() }
     }
 }
 
@@ -208,7 +190,7 @@ impl Default for Timeouts {
 /// # Errors
 /// A file of the settings cannot be read or has unexpected content.
 pub(super) fn agent(
-    settings: &VimSettings,
+    settings: &ServerSettings,
     zones: &Zones,
 ) -> anyhow::Result<(ureq::Agent, Option<Token>)> {
     let token = settings.token_file.as_deref().map(Secret::from_file).transpose();
@@ -439,12 +421,12 @@ mod tests {
     #[test]
     fn error_of_a_file_names_the_option_that_names_the_file() {
         let certificate = rcgen::generate_simple_self_signed(["vim.example".to_owned()]).unwrap();
-        let path = std::env::temp_dir().join(format!("rci-cert-{}.pem", std::process::id()));
-        std::fs::write(&path, certificate.cert.pem()).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, certificate.cert.pem()).unwrap();
         let absent = Some(PathBuf::from("/nonexistent/x"));
-        let there = Some(path.clone());
-        let error = |change: &dyn Fn(&mut VimSettings)| {
-            let mut settings = VimSettings::new("https://vim.example");
+        let there = Some(file.path().to_owned());
+        let error = |change: &dyn Fn(&mut ServerSettings)| {
+            let mut settings = ServerSettings::new("https://vim.example");
             settings.allow_plain_http = true;
             change(&mut settings);
             format!("{:#}", agent(&settings, &Zones::default()).unwrap_err())
@@ -456,17 +438,17 @@ mod tests {
             settings.client_cert_file.clone_from(&there);
             settings.client_key_file.clone_from(&there);
         });
-        std::fs::write(&path, "nothing\n").unwrap();
+        std::fs::write(&file, "nothing\n").unwrap();
         let empty = error(&|settings| settings.ca_file.clone_from(&there));
-        std::fs::remove_file(&path).unwrap();
         assert!(empty.contains("contains no PEM certificate"), "{empty}");
-        assert!(token.starts_with("reading --token-file: opening /nonexistent/x: "), "{token}");
-        assert!(ca.starts_with("reading --ca-file: opening /nonexistent/x: "), "{ca}");
-        assert!(cert.starts_with("reading --client-cert-file: opening /nonexistent/x: "), "{cert}");
+        for (option, error) in [("token", token), ("ca", ca), ("client-cert", cert)] {
+            let expected = format!("reading --{option}-file: opening /nonexistent/x: ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
         let expected = format!(
             "reading --client-key-file: {} contains only a certificate, expected a private key that \
              is not encrypted",
-            path.display()
+            file.path().display()
         );
         assert_eq!(key, expected);
     }

@@ -2,8 +2,10 @@
 //!
 //! ureq returns a failed TLS handshake as `Error::Io` around an `io::Error` around a `rustls::Error`, and an error of
 //! its own that passed through `Read` as `io::Error` around `ureq::Error`. [`explain`] looks through all of these. No
-//! text of either library reaches the message; `--log-level debug` shows it.
+//! text of either library reaches the message; `--log-level debug` shows it. Sentences that need no more than the name
+//! of the error are in `unreachable.tsv`.
 
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -18,6 +20,9 @@ use formats::time::rfc3339;
 use super::client::Client;
 use super::retry::{Failed, Why};
 use super::url::Url;
+
+/// Sentences by the library's own name of an error.
+const EXPLANATIONS: &str = include_str!("unreachable.tsv");
 
 /// Facts of the request for the explanation.
 #[derive(Debug, Clone, Copy)]
@@ -85,31 +90,45 @@ fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
     }
     let text = match error {
         ureq::Error::Io(error) => return io_error(error, request),
-        ureq::Error::Timeout(timeout) => timed_out(*timeout).to_owned(),
         ureq::Error::HostNotFound => name_not_found(request.host),
-        ureq::Error::ConnectProxyFailed(_) => {
-            "the proxy does not connect to the server; check its rules, or list the host in no_proxy"
-                .to_owned()
-        }
-        ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => {
-            "the server redirects too often; give the final address".to_owned()
-        }
-        ureq::Error::Protocol(_) | ureq::Error::Http(_) if request.is_https => {
-            "the server's response is not valid HTTP; check the address and the port".to_owned()
+        ureq::Error::Timeout(limit) => {
+            request.explained("timeout", limit, "the server did not respond in time")
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
-            "the server's response is not valid HTTP; if this port speaks TLS, use https://".to_owned()
+            let tls = "if this port speaks TLS, use https://";
+            let advice = if request.is_https { "check the address and the port" } else { tls };
+            format!("the server's response is not valid HTTP; {advice}")
         }
-        ureq::Error::LargeResponseHeader(..) => {
-            "the header of the server's response is too large; check that this is the address of a VIM".to_owned()
+        other => {
+            let unknown = "the request failed; --log-level debug shows the details";
+            request.explained("request", other, unknown)
         }
-        ureq::Error::Tls(_) => {
-            format!("\"{}\" is not a host name that a certificate can name", request.host)
-        }
-        ureq::Error::BodyStalled => "the server stopped sending".to_owned(),
-        _ => "the request failed; --log-level debug shows the details".to_owned(),
     };
     (Why::Network, text)
+}
+
+impl Request<'_> {
+    /// The sentence for an error of this kind; `otherwise` if the table has none.
+    fn explained(self, kind: &str, error: &impl fmt::Debug, otherwise: &str) -> String {
+        let text = explanation(kind, error).unwrap_or(otherwise);
+        text.replace("{host}", self.host)
+    }
+}
+
+fn explanation(kind: &str, error: &impl fmt::Debug) -> Option<&'static str> {
+    let error = format!("{error:?}");
+    let name = error.split(|c: char| !c.is_ascii_alphanumeric()).next();
+    rows().find_map(|(of, names, text)| {
+        (of == kind && names.split(' ').any(|known| Some(known) == name)).then_some(text)
+    })
+}
+
+/// The rows of the table: kind, names, sentence.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    EXPLANATIONS.lines().filter_map(|row| {
+        let (kind, rest) = row.split_once('\t')?;
+        rest.split_once('\t').map(|(names, text)| (kind, names, text))
+    })
 }
 
 /// True if a request that got no response may have arrived: not if there never was a connection.
@@ -180,35 +199,14 @@ fn name_not_found(host: &str) -> String {
     )
 }
 
-fn timed_out(timeout: ureq::Timeout) -> &'static str {
-    use ureq::Timeout as T;
-    match timeout {
-        T::Resolve => "looking up the name took too long; check this machine's DNS",
-        T::Connect => "no connection in time; check the address, the port and firewalls on the way",
-        T::SendRequest | T::SendBody | T::PerWrite => "the server accepts the request too slowly",
-        T::RecvBody | T::PerRead => "the server sends its response too slowly",
-        _ => "the server did not respond in time",
-    }
-}
-
 fn io_error(error: &io::Error, request: Request<'_>) -> Explanation {
     use io::ErrorKind as K;
-    let text = match error.kind() {
-        K::ConnectionRefused => {
-            "connection refused; check that the server runs and that the port is right".to_owned()
-        }
-        K::NetworkUnreachable | K::HostUnreachable | K::NetworkDown => {
-            "no route to the server; check this machine's network".to_owned()
-        }
-        K::TimedOut | K::WouldBlock => "the server did not respond in time".to_owned(),
-        K::AddrNotAvailable => match error.get_ref() {
-            // Our own resolver: the zone of an IPv6 address names no interface.
-            Some(ours) => ours.to_string(),
-            None => "this machine has no address of that kind (IPv4 or IPv6)".to_owned(),
-        },
+    let text = match (error.kind(), error.get_ref()) {
+        // Our own resolver: the zone of an IPv6 address names no interface.
+        (K::AddrNotAvailable, Some(ours)) => ours.to_string(),
         // A server that wants a client certificate may drop the connection after the handshake, and with TLS 1.3 the
         // reset then overtakes the alert that says so.
-        K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe | K::UnexpectedEof => {
+        (K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe | K::UnexpectedEof, _) => {
             let hint = match (request.is_https, request.has_client_cert) {
                 (false, _) => "",
                 (true, true) => "; it may not accept this machine's client certificate",
@@ -219,10 +217,11 @@ fn io_error(error: &io::Error, request: Request<'_>) -> Explanation {
             };
             format!("the server closed the connection before it responded{hint}")
         }
-        _ => match error.raw_os_error() {
-            Some(code) => nix::errno::Errno::from_raw(code).desc().to_lowercase(),
-            None if is_lookup_failure(error) => name_not_found(request.host),
-            None => "the connection failed; --log-level debug shows the details".to_owned(),
+        (kind, _) => match (explanation("io", &kind), error.raw_os_error()) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(code)) => nix::errno::Errno::from_raw(code).desc().to_lowercase(),
+            (None, None) if is_lookup_failure(error) => name_not_found(request.host),
+            (None, None) => "the connection failed; --log-level debug shows the details".to_owned(),
         },
     };
     (Why::Network, text)
@@ -236,37 +235,20 @@ fn is_lookup_failure(error: &io::Error) -> bool {
 fn tls(error: &rustls::Error, request: Request<'_>) -> Explanation {
     use rustls::Error as E;
     let text = match error {
-        E::InvalidCertificate(cause) => return (Why::Refused, certificate(cause, request.host)),
-        E::AlertReceived(alert) => return (Why::Refused, alert_received(*alert, request)),
-        E::InvalidMessage(_) => {
-            "the server does not speak TLS on this port; use the port of its HTTPS, or http:// with \
-             --allow-plain-http on a closed network"
+        E::InvalidCertificate(cause) => certificate(cause, request),
+        E::AlertReceived(alert) => alert_received(*alert, request),
+        other => {
+            let unknown = "the TLS handshake failed; check the server's log (--log-level debug shows details)";
+            request.explained("tls", other, unknown)
         }
-        E::PeerIncompatible(_) => {
-            "the server and this program share no TLS version or cipher; enable TLS 1.2 or 1.3 on \
-             the server"
-        }
-        E::NoCertificatesPresented => {
-            "the server presents no certificate; give the server a certificate and its key"
-        }
-        E::FailedToGetCurrentTime => {
-            "certificates cannot be checked because this machine's clock shows a date before 1970; \
-             set the clock"
-        }
-        _ => "the TLS handshake failed; check the server's log (--log-level debug shows details)",
     };
-    (Why::Refused, text.to_owned())
+    (Why::Refused, text)
 }
 
 /// A certificate of the server that cannot be trusted.
-fn certificate(cause: &CertificateError, host: &str) -> String {
+fn certificate(cause: &CertificateError, request: Request<'_>) -> String {
     use CertificateError as E;
     match cause {
-        E::UnknownIssuer => {
-            "the server's certificate is signed by a CA that this machine does not trust; give that \
-             CA's certificate with --ca-file"
-                .to_owned()
-        }
         E::ExpiredContext { time, not_after } => format!(
             "the server's certificate expired at {}, and this machine's clock shows {}; if the clock \
              is right, renew the certificate, otherwise set the clock",
@@ -279,30 +261,18 @@ fn certificate(cause: &CertificateError, host: &str) -> String {
             date(*not_before),
             date(*time)
         ),
-        E::Expired => "the server's certificate has expired; renew it".to_owned(),
-        E::NotValidYet => {
-            "the server's certificate is not valid yet; set this machine's clock".to_owned()
-        }
-        E::NotValidForNameContext { presented, .. } => wrong_name(presented, host),
-        E::NotValidForName => wrong_name(&[], host),
-        E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
-            "the server's certificate is not meant for servers; it needs the extended key usage \
-             serverAuth"
-                .to_owned()
-        }
-        E::Revoked => "the server's certificate is revoked; replace it".to_owned(),
-        E::BadSignature => {
-            "the server's certificate carries a wrong signature; another CA of the same name may \
-             have signed it: compare --ca-file with the server's CA"
-                .to_owned()
-        }
-        E::BadEncoding => "the server's certificate is malformed; replace it".to_owned(),
+        E::NotValidForNameContext { presented, .. } => wrong_name(presented, request.host),
+        E::NotValidForName => wrong_name(&[], request.host),
         E::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
             "the server presents the certificate of a CA as its own; sign a server certificate with \
              that CA"
                 .to_owned()
         }
-        _ => "the server's certificate cannot be verified; check it with openssl verify".to_owned(),
+        other => {
+            let unknown =
+                "the server's certificate cannot be verified; check it with openssl verify";
+            request.explained("certificate", other, unknown)
+        }
     }
 }
 
@@ -329,52 +299,13 @@ fn wrong_name(presented: &[String], host: &str) -> String {
 
 /// The server ended the handshake and said why.
 fn alert_received(alert: AlertDescription, request: Request<'_>) -> String {
-    use AlertDescription as A;
-    let rejected = |because: &str| {
-        format!(
-            "the server rejected this machine's client certificate{because}; use one that its CA \
-             signed (--client-cert-file, --client-key-file)"
-        )
-    };
-    match alert {
-        A::CertificateExpired if request.has_client_cert => rejected(" as expired"),
-        A::CertificateRevoked if request.has_client_cert => rejected(" as revoked"),
-        A::UnknownCA if request.has_client_cert => rejected(", whose CA it does not trust"),
-        A::BadCertificate
-        | A::UnsupportedCertificate
-        | A::CertificateUnknown
-        | A::DecryptError
-        | A::AccessDenied
-            if request.has_client_cert =>
-        {
-            rejected("")
-        }
-        // TLS 1.2 has no alert of its own for a missing client certificate.
-        A::CertificateRequired
-        | A::NoCertificate
-        | A::BadCertificate
-        | A::CertificateUnknown
-        | A::AccessDenied => WANTS_CLIENT_CERT.to_owned(),
-        A::HandshakeFailure | A::InsufficientSecurity if !request.has_client_cert => {
-            "the server ended the TLS handshake: it shares no cipher with this program, or it requires \
-             a client certificate (--client-cert-file)"
-                .to_owned()
-        }
-        A::ProtocolVersion | A::HandshakeFailure | A::InsufficientSecurity => {
-            "the server and this program share no TLS version or cipher; enable TLS 1.2 or 1.3 on the \
-             server"
-                .to_owned()
-        }
-        A::UnrecognisedName => format!(
-            "the server serves no host called {}; use the name that its certificate carries",
-            request.host
-        ),
-        _ => "the server ended the TLS handshake; its log says why".to_owned(),
+    let unknown = "the server ended the TLS handshake; its log says why";
+    let of_certificate = explanation("alert-with-certificate", &alert);
+    match of_certificate.filter(|_| request.has_client_cert) {
+        Some(text) => text.to_owned(),
+        None => request.explained("alert", &alert, unknown),
     }
 }
-
-const WANTS_CLIENT_CERT: &str = "the server requires a client certificate; give one that its CA signed with \
-                                 --client-cert-file and --client-key-file";
 
 fn date(time: UnixTime) -> String {
     rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs()))
@@ -433,7 +364,7 @@ mod tests {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let cause =
             CertificateError::NotValidYetContext { time: at(0), not_before: at(1_795_168_800) };
-        let text = certificate(&cause, "vim.example");
+        let text = certificate(&cause, REQUEST);
         assert!(text.contains("valid from 2026-11-20T10:00:00Z"), "{text}");
         assert!(text.contains("clock shows 1970-01-01T00:00:00Z"), "{text}");
     }
@@ -452,8 +383,63 @@ mod tests {
     fn an_alert_about_certificates_depends_on_whether_one_was_sent() {
         let with = Request { has_client_cert: true, ..REQUEST };
         for alert in [AlertDescription::BadCertificate, AlertDescription::CertificateUnknown] {
-            assert_eq!(alert_received(alert, REQUEST), WANTS_CLIENT_CERT);
+            assert!(alert_received(alert, REQUEST).contains("requires a client certificate"));
             assert!(alert_received(alert, with).contains("rejected this machine's client cert"));
+        }
+    }
+
+    #[test]
+    fn every_row_is_for_an_error_that_the_libraries_have() {
+        use CertificateError as C;
+        use rustls::{Error as E, InvalidMessage, PeerIncompatible};
+        use ureq::{Error as U, Timeout as T};
+        let name = |kind: &str, error: &dyn fmt::Debug| format!("{kind} {error:?}");
+        let ios = (1..134).map(|n| name("io", &io::Error::from_raw_os_error(n).kind()));
+        let alerts = (0..=255_u8).map(AlertDescription::from);
+        let alerts = alerts
+            .flat_map(|alert| ["alert", "alert-with-certificate"].map(|kind| name(kind, &alert)));
+        let times = [
+            T::Resolve,
+            T::Connect,
+            T::SendRequest,
+            T::SendBody,
+            T::RecvBody,
+            T::PerRead,
+            T::PerWrite,
+        ];
+        let proxy = U::ConnectProxyFailed(String::new());
+        let header = U::LargeResponseHeader(0, 0);
+        let requests =
+            [proxy, header, U::TooManyRedirects, U::RedirectFailed, U::Tls(""), U::BodyStalled];
+        let message = E::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+        let peer = E::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon);
+        let tls = [message, peer, E::NoCertificatesPresented, E::FailedToGetCurrentTime];
+        let required = rustls::ExtendedKeyPurpose::ServerAuth;
+        let purpose = C::InvalidPurposeContext { required, presented: vec![] };
+        let certificates = [
+            purpose,
+            C::UnknownIssuer,
+            C::Expired,
+            C::NotValidYet,
+            C::InvalidPurpose,
+            C::Revoked,
+            C::BadSignature,
+            C::BadEncoding,
+        ];
+        let known: Vec<String> = ios
+            .chain(alerts)
+            .chain(times.iter().map(|error| name("timeout", error)))
+            .chain(requests.iter().map(|error| name("request", error)))
+            .chain(tls.iter().map(|error| name("tls", error)))
+            .chain(certificates.iter().map(|error| name("certificate", error)))
+            .collect();
+        assert!(rows().count() > 30);
+        for (kind, names, _) in rows() {
+            for row in names.split(' ').map(|name| format!("{kind} {name}")) {
+                let is_it =
+                    |known: &String| known.split(['(', '{', ' ']).take(2).eq(row.split(' '));
+                assert!(known.iter().any(is_it), "{row}");
+            }
         }
     }
 

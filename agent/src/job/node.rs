@@ -252,7 +252,7 @@ impl Node {
     pub(crate) fn log_failure(&mut self, outcome: &Outcome, words: Words) -> String {
         let Some(failure) = &outcome.failure else { return String::new() };
         let said = format!("{}: {}", failure.code, failure.message.in_words(words));
-        error!("{} failed with {said}", outcome.stage.as_str());
+        error!("{} failed with {said}", outcome.stage);
         let disk = match outcome.state {
             DiskState::Untouched if !outcome.taken_down.is_empty() => {
                 "the disk was not written, but what was active on it was taken down"

@@ -1,43 +1,17 @@
 //! Tests which disk is written, and which never is.
 
-use probes::block::{ContentAbove, Filesystem, Partition, UnlistedPartition};
+use probes::block::{ContentAbove, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
-
-fn disk(name: &str, size_bytes: u64) -> Disk {
-    Disk {
-        name: name.into(),
-        device: format!("/dev/{name}"),
-        size_bytes: Some(size_bytes),
-        serial: Some(format!("SERIAL-{name}")),
-        wwn: Some(format!("0x5000c500a1b2{:04x}", name.bytes().map(u32::from).sum::<u32>())),
-        by_id: vec![format!("/dev/disk/by-id/ata-{name}")],
-        by_path: Some(format!("/dev/disk/by-path/pci-{name}")),
-        eligible: true,
-        ..Disk::default()
-    }
-}
+use crate::act::testing::{disk, filesystem, partition};
+use crate::engines::vim::order::tests::of as order_of;
 
 fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
     disk.obstacles.push(kind.because(text));
     disk.not_eligible_because.push(text.into());
     disk.eligible = false;
     disk
-}
-
-fn partition(disk: &str, number: u32, label: &str, kind: &str) -> Partition {
-    Partition {
-        name: format!("{disk}{number}"),
-        number: Some(number),
-        label: Some(label.into()),
-        filesystem: (!kind.is_empty()).then(|| filesystem(kind, None)),
-        ..Partition::default()
-    }
-}
-
-fn filesystem(kind: &str, label: Option<&str>) -> Filesystem {
-    Filesystem { kind: kind.into(), label: label.map(str::to_owned), ..Filesystem::default() }
 }
 
 /// A disk with an LVM physical volume.
@@ -75,9 +49,8 @@ fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
     decided(disks, order).map_err(|failure| failure.code)
 }
 
-fn decided(disks: &[Disk], mut order: Value) -> Result<String, Failure> {
-    order["ignition"] = json!({"inline": "{}"});
-    let order = crate::engines::vim::order::tests::of(&order);
+fn decided(disks: &[Disk], order: impl Into<Value>) -> Result<String, Failure> {
+    let order = order_of(&order.into());
     decide(disks, &Wanted::of(&order, &[], None), &|_| None)
         .map(|decision| decision.disk.name.clone())
         .map_err(|undecided| undecided.failure)
@@ -226,9 +199,7 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     let lvm = || lvm("sda", 9);
     let resolve = |_: &str| Some("/dev/sda".to_owned());
     let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
-        let mut order = json!({"ignition": {"inline": "{}"}, "disk": choice});
-        order["existing_data"] = json!(policy);
-        let order = crate::engines::vim::order::tests::of(&order);
+        let order = order_of(&json!({"disk": choice, "existing_data": policy}));
         let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&order, &[], None), &resolve)
             .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)

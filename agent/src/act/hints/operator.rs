@@ -1,25 +1,10 @@
 //! The operators of hints, as `oslo.utils` `specs_matcher` has them.
 
-/// Every operator, those that begin with another one before it.
-const OPERATORS: [&str; 17] = [
-    "<all-in>",
-    "<range-in>",
-    "<or>",
-    "<in>",
-    "s==",
-    "s!=",
-    "s<=",
-    "s<",
-    "s>=",
-    "s>",
-    "==",
-    "=",
-    "!=",
-    "<=",
-    "<",
-    ">=",
-    ">",
-];
+/// Operators of several texts or numbers.
+const WORDS: [&str; 4] = ["<all-in>", "<range-in>", "<or>", "<in>"];
+/// The other operators, of texts and of numbers; those that begin with another one before it.
+const SIGNS: [&str; 13] =
+    ["s==", "s!=", "s<=", "s<", "s>=", "s>", "==", "=", "!=", "<=", "<", ">=", ">"];
 
 /// The comparison of a value with the wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,29 +33,17 @@ impl Relation {
 /// The operator at the beginning of a hint and what follows it; no operator: empty. As in Ironic, no blank is needed
 /// between the two: `>=200` is an operator too.
 pub(super) fn split_operator(text: &str) -> (&str, &str) {
-    let found =
-        OPERATORS.iter().find_map(|operator| Some((*operator, text.strip_prefix(operator)?)));
+    let mut operators = WORDS.iter().chain(&SIGNS);
+    let found = operators.find_map(|operator| Some((*operator, text.strip_prefix(operator)?)));
     found.map_or(("", text), |(operator, rest)| (operator, rest.trim()))
 }
 
-pub(super) fn text_order(operator: &str) -> Option<Relation> {
-    Some(match operator {
-        "s==" => Relation::Equal,
-        "s!=" => Relation::NotEqual,
-        "s>=" => Relation::AtLeast,
-        "s>" => Relation::MoreThan,
-        "s<=" => Relation::AtMost,
-        "s<" => Relation::LessThan,
-        _ => return None,
-    })
-}
-
-/// Orders of numbers; a single `=` means "at least", as it always has in Ironic.
-pub(super) fn number_order(operator: &str) -> Option<Relation> {
+/// The relation that an operator of numbers means, or one of texts without its first letter.
+pub(super) fn relation(operator: &str) -> Option<Relation> {
     Some(match operator {
         "==" => Relation::Equal,
         "!=" => Relation::NotEqual,
-        "=" | ">=" => Relation::AtLeast,
+        ">=" => Relation::AtLeast,
         ">" => Relation::MoreThan,
         "<=" => Relation::AtMost,
         "<" => Relation::LessThan,

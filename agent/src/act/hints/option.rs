@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::clean::quoted;
 use crate::strict_json;
 
 /// Combines the hints from all values of the option.
@@ -14,15 +15,13 @@ use crate::strict_json;
 pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {
-        let more = if text.trim_start().starts_with('{') { object(text)? } else { pairs(text)? };
+        let is_json = text.trim_start().starts_with('{');
+        let more = if is_json { object(text)?.into_iter().collect() } else { pairs(text)? };
         for (key, value) in more {
-            if hints.contains_key(&key) {
-                return Err(format!(
-                    "--hints contains {key} twice",
-                    key = crate::clean::quoted(&key, 100)
-                ));
+            let shown = quoted(&key, 100);
+            if hints.insert(key, value).is_some() {
+                return Err(format!("--hints contains {shown} twice"));
             }
-            hints.insert(key, value);
         }
     }
     Ok(hints)
@@ -37,46 +36,33 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
     };
     Err(format!(
         "--hints {text} {complaint}; expected e.g. {{\"serial\": \"S1\", \"size\": \">= 200\"}}, or serial=S1",
-        text = crate::clean::quoted(text, 100)
+        text = quoted(text, 100)
     ))
 }
 
-fn pairs(text: &str) -> Result<Map<String, Value>, String> {
+fn pairs(text: &str) -> Result<Vec<(String, Value)>, String> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for part in text.split(',') {
         match (part.split_once('=').filter(|(key, _)| is_key(key)), pairs.last_mut()) {
             (Some((key, value)), _) => pairs.push((key.trim().to_owned(), value.to_owned())),
             // A comma belongs to the value before it, but a hint's name alone is a hint without its value.
-            (None, Some(_)) if super::KEYS.contains(&part.trim()) => {
-                return Err(format!(
-                    "--hints {text}: {key} has no value, expected {key}=VALUE",
-                    text = crate::clean::quoted(text, 100),
-                    key = part.trim()
-                ));
+            (None, Some(_)) if super::attribute(part.trim()).is_some() => {
+                let (text, key) = (quoted(text, 100), part.trim());
+                return Err(format!("--hints {text}: {key} has no value, expected {key}=VALUE"));
             }
             (None, Some((_, value))) => {
                 value.push(',');
                 value.push_str(part);
             }
             (None, None) => {
+                let text = quoted(text, 100);
                 return Err(format!(
-                    "--hints {text}: expected KEY=VALUE or a JSON object, e.g. serial=S1",
-                    text = crate::clean::quoted(text, 100)
+                    "--hints {text}: expected KEY=VALUE or a JSON object, e.g. serial=S1"
                 ));
             }
         }
     }
-    let mut hints = Map::new();
-    for (key, value) in pairs {
-        if hints.contains_key(&key) {
-            return Err(format!(
-                "--hints contains {key} twice",
-                key = crate::clean::quoted(&key, 100)
-            ));
-        }
-        hints.insert(key, Value::String(value));
-    }
-    Ok(hints)
+    Ok(pairs.into_iter().map(|(key, value)| (key, Value::String(value))).collect())
 }
 
 fn is_key(text: &str) -> bool {
@@ -89,8 +75,8 @@ mod tests {
     use super::*;
 
     fn of(texts: &[&str]) -> Result<String, String> {
-        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        from_option(&texts).map(|hints| serde_json::to_string(&hints).unwrap())
+        from_option(&crate::act::testing::texts(texts))
+            .map(|hints| serde_json::to_string(&hints).unwrap())
     }
 
     #[test]

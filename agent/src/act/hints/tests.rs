@@ -23,8 +23,8 @@ fn disk() -> Disk {
 }
 
 fn fits(hints: &Value) -> Result<bool, String> {
-    let hints = Hints::parse(hints.as_object().unwrap()).map_err(|said| said.to_string())?;
-    Ok(hints.matches(&disk()))
+    let hints = Hints::parse(hints.as_object().unwrap()).map_err(|said| said.to_string());
+    hints.map(|hints| hints.matches(&disk()))
 }
 
 fn parsed(hints: &Value) -> Hints {
@@ -115,19 +115,15 @@ fn unknown_hint_leads_to_the_nearest_known_one() {
     assert!(refused("minsizegigabyte").ends_with("did you mean \"minSizeGigabytes\"?"));
     let of_none = refused("colour_of_the_lid");
     assert!(of_none.contains("expected one of model, vendor, serial"), "{of_none}");
-    for key in KEYS {
-        let outcome = fits(&json!({key: "1"}));
-        assert!(
-            outcome.as_ref().err().is_none_or(|error| !error.contains("unknown")),
-            "{outcome:?}"
-        );
+    for (key, _) in KEYS {
+        let error = fits(&json!({key: "1"})).err().unwrap_or_default();
+        assert!(!error.contains("unknown"), "{error}");
     }
 }
 
 #[test]
 fn a_disk_without_the_attribute_never_matches() {
-    let hints = json!({"serial": "s!= X"});
-    let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
+    let hints = parsed(&json!({"serial": "s!= X"}));
     assert!(hints.matches(&disk()));
     assert!(!hints.matches(&Disk::default()));
 }

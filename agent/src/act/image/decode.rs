@@ -35,14 +35,11 @@ impl Format {
     /// The format of an image that begins with `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        if bytes.starts_with(&[0x1f, 0x8b]) {
-            Self::Gzip
-        } else if bytes.starts_with(b"\xfd7zXZ\0") {
-            Self::Xz
-        } else if bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            Self::Zstd
-        } else {
-            Self::Raw
+        match bytes {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            _ => Self::Raw,
         }
     }
 

@@ -9,9 +9,9 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::{major, minor};
 use probes::block::Disk;
 
-use super::super::{Failure, System};
 use super::head::Head;
-use crate::act::Code;
+use crate::act::{Code, Failure, System};
+use crate::bounded;
 use crate::http::fetch::IMAGE_HEAD_BYTES;
 
 /// Opens an image for reading; returns its size in bytes.
@@ -41,15 +41,14 @@ pub(super) fn head(path: &Path, disk: &Disk, system: &System) -> Result<Head, Fa
         Failure::new(Code::ImageFetch, format!("checking the image {}: {what}", path.display()))
             .advise("give the path of an image on the live system that can be read")
     };
-    let (file, size_bytes) = open(path).map_err(|error| refuse(error.to_string()))?;
-    let metadata = file.metadata().map_err(|error| refuse(error.to_string()))?;
+    let unread = |error: io::Error| refuse(error.to_string());
+    let (file, size_bytes) = open(path).map_err(unread)?;
+    let metadata = file.metadata().map_err(unread)?;
     if is_on(&metadata, disk, system).map_err(refuse)? {
         return Err(refuse(format!("it is on {}, which is to be written", disk.device)));
     }
     let mut bytes = Vec::new();
-    file.take(IMAGE_HEAD_BYTES)
-        .read_to_end(&mut bytes)
-        .map_err(|error| refuse(error.to_string()))?;
+    file.take(IMAGE_HEAD_BYTES).read_to_end(&mut bytes).map_err(unread)?;
     Ok(Head::new(bytes, Some(size_bytes)))
 }
 
@@ -68,12 +67,10 @@ fn is_on(metadata: &Metadata, disk: &Disk, system: &System) -> Result<bool, Stri
 /// # Errors
 /// A message if it cannot be read or is larger than `max_bytes`.
 pub(super) fn if_present(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
-    match path.try_exists() {
-        Ok(false) => Ok(None),
-        _ => crate::bounded::read_file(path, max_bytes)
-            .map(Some)
-            .map_err(|error| format!("{error:#}")),
+    if matches!(path.try_exists(), Ok(false)) {
+        return Ok(None);
     }
+    bounded::read_file(path, max_bytes).map(Some).map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(test)]
@@ -85,9 +82,8 @@ mod tests {
         for path in ["/dev/null", "/dev", "/nonexistent"] {
             assert!(open(Path::new(path)).is_err(), "{path}");
         }
-        let path = std::env::temp_dir().join(format!("rci-file-{}", std::process::id()));
-        std::fs::write(&path, "image").unwrap();
-        assert_eq!(open(&path).unwrap().1, 5);
-        std::fs::remove_file(path).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "image").unwrap();
+        assert_eq!(open(file.path()).unwrap().1, 5);
     }
 }

@@ -1,13 +1,10 @@
 //! `CoreOS` stream metadata: a JSON document that lists the images of a release with their digests
 //! (github.com/coreos/stream-metadata-go, `stream/stream.go`).
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::super::Failure;
-use super::super::advice::advice;
-use crate::act::{Code, StreamSource};
+use crate::act::{Code, Failure, StreamSource};
 use crate::http::Client;
 
 /// The largest document, in bytes; Fedora's has 50 KiB.
@@ -15,35 +12,13 @@ const MAX_BYTES: u64 = 4 << 20;
 /// The formats of a raw image, without the prefix of those for sectors of 4096 bytes.
 const FORMATS: [&str; 4] = ["raw.xz", "raw.zst", "raw.gz", "raw"];
 
-#[derive(Deserialize)]
-struct Document {
-    architectures: BTreeMap<String, Architecture>,
-}
-
-#[derive(Deserialize)]
-struct Architecture {
-    #[serde(default)]
-    artifacts: BTreeMap<String, Platform>,
-}
-
-#[derive(Deserialize)]
-struct Platform {
-    #[serde(default)]
-    formats: BTreeMap<String, BTreeMap<String, File>>,
-}
-
-#[derive(Deserialize)]
-struct File {
-    location: String,
-    signature: Option<String>,
-    sha256: Option<String>,
-}
-
 /// An image of a stream.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Found {
     pub(super) location: String,
     pub(super) signature: Option<String>,
+    /// Its digest; in the document only the digits of a SHA-256.
+    #[serde(default, rename = "sha256")]
     pub(super) digest: String,
 }
 
@@ -57,8 +32,7 @@ pub(super) fn fetch(
     client: &Client,
 ) -> Result<Found, Failure> {
     let refuse = |what: String| {
-        Failure::new(Code::ImageFetch, format!("reading the stream metadata: {what}"))
-            .advise(advice(Code::ImageFetch))
+        Failure::advised(Code::ImageFetch, format!("reading the stream metadata: {what}"))
     };
     let shown = crate::secret::redact(&stream.url);
     let bytes = client
@@ -73,8 +47,10 @@ pub(super) fn fetch(
 /// # Errors
 /// A message that follows the address.
 fn find(bytes: &[u8], stream: &StreamSource, sector_bytes: Option<u64>) -> Result<Found, String> {
-    let document: Document = serde_json::from_slice(bytes)
-        .map_err(|_| "is not stream metadata, expected JSON with architectures".to_owned())?;
+    let document: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let architectures = document.get("architectures").filter(|found| found.is_object());
+    let other = || "is not stream metadata, expected JSON with architectures".to_owned();
+    let architectures = architectures.ok_or_else(other)?;
     let architecture = stream.architecture.as_deref().unwrap_or(machine_architecture());
     let artifact = stream.artifact.as_deref().unwrap_or("metal");
     let (platform, is_4k) = match artifact.strip_suffix("4k") {
@@ -82,26 +58,22 @@ fn find(bytes: &[u8], stream: &StreamSource, sector_bytes: Option<u64>) -> Resul
         None => (artifact, sector_bytes == Some(4096)),
     };
     let prefix = if is_4k { "4k." } else { "" };
-    let images = document
-        .architectures
+    let artifacts = architectures
         .get(architecture)
-        .ok_or_else(|| format!("has no architecture {architecture:?}"))?
-        .artifacts
+        .ok_or_else(|| format!("has no architecture {architecture:?}"))?;
+    let images = artifacts["artifacts"]
         .get(platform)
         .ok_or_else(|| format!("has no artifact {platform:?} for {architecture}"))?;
     let file = FORMATS
         .iter()
-        .find_map(|format| images.formats.get(&format!("{prefix}{format}"))?.get("disk"))
+        .find_map(|format| images["formats"].get(format!("{prefix}{format}"))?.get("disk"))
         .ok_or_else(|| {
             format!("has no image {prefix}raw of the artifact {platform:?} for {architecture}")
         })?;
-    let digest = file.sha256.as_ref().map(|hex| format!("sha256-{hex}"));
-    let digest = digest.filter(|digest| formats::digest::Algorithm::of(digest).is_some());
-    Ok(Found {
-        location: file.location.clone(),
-        signature: file.signature.clone(),
-        digest: digest.ok_or_else(|| format!("has no valid sha256 for {platform:?}"))?,
-    })
+    let mut found = Found::deserialize(file).map_err(|_| other())?;
+    found.digest.insert_str(0, "sha256-");
+    let is_valid = formats::digest::Algorithm::of(&found.digest).is_some();
+    is_valid.then_some(found).ok_or_else(|| format!("has no valid sha256 for {platform:?}"))
 }
 
 /// The machine's architecture as stream metadata spells it.

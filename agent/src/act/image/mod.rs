@@ -9,11 +9,8 @@ use std::path::PathBuf;
 
 use probes::block::Disk;
 
-use super::advice::advice;
-use super::{Failure, System, describe};
-use crate::act::say::{Say, Term, say};
-use crate::act::stream_facts::StreamFacts;
-use crate::act::{Code, ImageSource, WrittenImage};
+use super::stream_facts::StreamFacts;
+use super::{Code, Failure, ImageSource, Say, System, Term, WrittenImage, describe, say};
 use crate::clean;
 use crate::http::Client;
 use crate::secret::redact;
@@ -79,13 +76,6 @@ impl Image {
     }
 }
 
-/// An image and where its signature is, before anything was fetched.
-struct Location {
-    source: Source,
-    signature: Source,
-    digests: Vec<String>,
-}
-
 /// Checks that the image exists, is signed (unless `insecure`), and fits the disk.
 ///
 /// # Errors
@@ -97,11 +87,11 @@ pub fn check(
     system: &System,
     warnings: &mut Vec<String>,
 ) -> Result<Image, Failure> {
-    let Location { source, signature, digests } = locate(wanted, disk, client)?;
+    let (source, signature, digests) = locate(wanted, disk, client)?;
     let head = match &source {
         Source::Url(url) => {
             let head = client.fetch_image_head(url).map_err(|message| unreachable(&message))?;
-            Head::new(head.bytes, head.total_bytes)
+            Head::new(head.body, head.total_bytes)
         }
         Source::File(path) => file::head(path, disk, system)?,
     };
@@ -117,33 +107,27 @@ pub fn check(
 }
 
 fn unreachable(message: &str) -> Failure {
-    Failure::new(Code::ImageFetch, format!("checking the image: {message}"))
-        .advise(advice(Code::ImageFetch))
+    Failure::advised(Code::ImageFetch, format!("checking the image: {message}"))
 }
 
 /// Finds out where the image and its signature are, and which digests it must have.
-fn locate(wanted: &ImageSource, disk: &Disk, client: &Client) -> Result<Location, Failure> {
-    let mut location = match (&wanted.url, &wanted.file, &wanted.stream) {
-        (Some(url), None, None) => Location {
-            source: Source::Url(url.clone()),
-            signature: Source::Url(signature_address(url)),
-            digests: Vec::new(),
-        },
-        (None, Some(file), None) => Location {
-            source: Source::File(file.into()),
-            signature: Source::File(format!("{file}.sig").into()),
-            digests: Vec::new(),
-        },
+fn locate(
+    wanted: &ImageSource,
+    disk: &Disk,
+    client: &Client,
+) -> Result<(Source, Source, Vec<String>), Failure> {
+    let (source, signature, mut digests) = match (&wanted.url, &wanted.file, &wanted.stream) {
+        (Some(url), None, None) => {
+            (Source::Url(url.clone()), Source::Url(signature_address(url)), Vec::new())
+        }
+        (None, Some(file), None) => {
+            (Source::File(file.into()), Source::File(format!("{file}.sig").into()), Vec::new())
+        }
         (None, None, Some(stream)) => {
             let sector_bytes = wanted.sector_bytes.or(disk.logical_block_bytes.map(u64::from));
             let found = metadata::fetch(stream, sector_bytes, client)?;
-            Location {
-                signature: Source::Url(
-                    found.signature.unwrap_or_else(|| signature_address(&found.location)),
-                ),
-                source: Source::Url(found.location),
-                digests: vec![found.digest],
-            }
+            let signature = found.signature.unwrap_or_else(|| signature_address(&found.location));
+            (Source::Url(found.location), Source::Url(signature), vec![found.digest])
         }
         _ => {
             let message = say![Term::Image, " needs exactly one of url, file and stream"];
@@ -152,16 +136,16 @@ fn locate(wanted: &ImageSource, disk: &Disk, client: &Client) -> Result<Location
     };
     if let Some(digest) = &wanted.hash {
         if formats::digest::Algorithm::of(digest).is_none() {
-            let found = clean::quoted(digest, 100).clone();
+            let found = clean::quoted(digest, 100);
             let message =
                 say![Term::ImageHashKey, " is ", found, ", expected sha256-… or sha512-…"];
             return Err(Failure::new(Code::ImageHash, message));
         }
-        if !location.digests.iter().any(|other| other.eq_ignore_ascii_case(digest)) {
-            location.digests.push(digest.clone());
+        if !digests.iter().any(|other| other.eq_ignore_ascii_case(digest)) {
+            digests.push(digest.clone());
         }
     }
-    Ok(location)
+    Ok((source, signature, digests))
 }
 
 /// The address of the signature: next to the path, as coreos-installer looks for it, and not after the query.
@@ -181,28 +165,17 @@ fn check_fit(
     if let (Some(least), Some(found)) = (head.least_bytes(), head.total_bytes)
         && found < least
     {
-        let message =
+        let what =
             format!("the image has {found} bytes, but its partition table is for {least} bytes");
-        return Err(
-            Failure::new(Code::ImageTruncated, message).advise(advice(Code::ImageTruncated))
-        );
+        return Err(Failure::advised(Code::ImageTruncated, what));
     }
-    let size_bytes = wanted.uncompressed_bytes.max(head.size_bytes);
-    if let Some(size_bytes) = size_bytes
-        && disk.size_bytes.is_none_or(|found| size_bytes > found)
-    {
-        return Err(Failure::new(
-            Code::DiskTooSmall,
-            format!("{} is smaller than the image of {size_bytes} bytes", describe(disk)),
-        )
-        .advise(advice(Code::NoSpace)));
-    }
-    if size_bytes.is_none() {
-        warnings.push(
+    match wanted.uncompressed_bytes.max(head.size_bytes) {
+        Some(size_bytes) => check_size(disk, size_bytes, "the image")?,
+        None => warnings.push(
             "the size of the image is unknown, so it was not compared with the disk; give \
              uncompressed_bytes"
                 .into(),
-        );
+        ),
     }
     for (sector_bytes, who) in
         [(wanted.sector_bytes, Term::Order.into()), (head.sector_bytes, Say::from("the image"))]
@@ -210,17 +183,20 @@ fn check_fit(
         if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes.map(u64::from))
             && wanted != found
         {
-            return Err(Failure::new(
-                Code::SectorSize,
-                say![
-                    who,
-                    format!(" is for sectors of {wanted} bytes, {} has {found}", disk.device)
-                ],
-            )
-            .advise(advice(Code::SectorSize)));
+            let what = format!(" is for sectors of {wanted} bytes, {} has {found}", disk.device);
+            return Err(Failure::advised(Code::SectorSize, say![who, what]));
         }
     }
     Ok(())
+}
+
+/// Checks that an image of this size fits on the disk.
+pub(super) fn check_size(disk: &Disk, size_bytes: u64, image: &str) -> Result<(), Failure> {
+    if disk.size_bytes.is_some_and(|found| size_bytes <= found) {
+        return Ok(());
+    }
+    let what = format!("{} is smaller than {image} of {size_bytes} bytes", describe(disk));
+    Err(Failure::advised(Code::DiskTooSmall, what))
 }
 
 /// The signature; without one the image is refused, unless it may be insecure.
@@ -238,11 +214,10 @@ fn signature(
     match found {
         Ok(Some(bytes)) if !bytes.is_empty() => Ok(Some(bytes)),
         _ if is_insecure => Ok(None),
-        Ok(_) => Err(Failure::new(
-            Code::Signature,
-            format!("the image has no signature at {}", source.shown()),
-        )
-        .advise(advice(Code::Signature))),
+        Ok(_) => {
+            let what = format!("the image has no signature at {}", source.shown());
+            Err(Failure::advised(Code::Signature, what))
+        }
         Err(message) => Err(unreachable(&message)),
     }
 }

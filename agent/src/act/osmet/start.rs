@@ -11,8 +11,8 @@ use std::path::Path;
 use probes::block::Disk;
 use sha2::{Digest as _, Sha256};
 
-use super::super::image::decoder;
 use super::{Facts, MAX_BYTES, Source, files, header};
+use crate::act::image::decoder;
 use crate::act::stream_facts::{Sample, StreamFacts};
 
 /// Maximum length that is unpacked; the boot file system of `CoreOS` begins at 129 MiB.
@@ -84,16 +84,15 @@ mod tests {
 
     #[test]
     fn only_one_file_for_the_disks_sectors_is_certain() {
-        let dir = std::env::temp_dir().join(format!("rci-osmet-start-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
         let disk = |bytes| Disk { logical_block_bytes: Some(bytes), ..Disk::default() };
         std::fs::write(dir.join("a.osmet"), osmet(PACKED)).unwrap();
-        assert!(known(&dir, &disk(512)).is_some());
-        assert!(known(&dir, &disk(4096)).is_none());
+        assert!(known(dir, &disk(512)).is_some());
+        assert!(known(dir, &disk(4096)).is_none());
         std::fs::write(dir.join("b.osmet"), osmet(PACKED)).unwrap();
-        assert!(known(&dir, &disk(512)).is_none());
-        std::fs::remove_dir_all(&dir).unwrap();
-        assert!(known(&dir, &disk(512)).is_none());
+        assert!(known(dir, &disk(512)).is_none());
+        assert!(known(&dir.join("none"), &disk(512)).is_none());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Tests the refusals before the disk is touched.
 
 use super::*;
+use crate::engines::vim::order::tests::of;
 
 fn install(text: &str) -> Order {
-    let json = format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#);
-    crate::engines::vim::order::tests::of(&serde_json::from_str(&json).unwrap())
+    of(&serde_json::from_str(&format!("{{{}}}", text.trim_start_matches(','))).unwrap())
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use formats::command_line::{arguments, last_value};
 
 use super::boot::Entry;
+use super::check;
 use crate::act::{Check, CheckName, Order};
 
 /// The entries read from the boot file system.
@@ -58,16 +59,11 @@ pub(super) fn kernel_arguments(order: &Order, found: &Entries<'_>) -> Check {
     expected.extend(order.console.iter().map(|console| format!("+console={console}")));
     expected.extend(order.delete_kargs.iter().map(|argument| format!("-{argument}")));
     let options = found.options();
-    Check {
-        name: CheckName::KernelArguments,
-        ok: wrong.is_empty(),
-        fatal: true,
-        expected: (!expected.is_empty()).then(|| expected.join(" ")),
-        found: Some(match &wrong[..] {
-            [] => options,
-            _ => format!("{}; found {options:?}", wrong.join(", ")),
-        }),
-    }
+    let outcome = match &wrong[..] {
+        [] => Ok(options),
+        _ => Err(format!("{}; found {options:?}", wrong.join(", "))),
+    };
+    check(CheckName::KernelArguments, &expected.join(" "), outcome)
 }
 
 fn wrong_arguments(order: &Order, asked: &[&str], options: &str) -> Vec<String> {
@@ -118,25 +114,20 @@ pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
         // Without a platform the installed Ignition does nothing at all.
         (None, _) => vec!["no ignition.platform.id".into()],
     });
-    Check {
-        name: CheckName::Platform,
-        ok: wrong.is_empty(),
-        fatal: true,
-        expected: order.platform.clone(),
-        found: Some(match &wrong[..] {
-            [] => of(&found.options()).unwrap_or_default(),
-            _ => wrong.join(", "),
-        }),
-    }
+    let outcome = match &wrong[..] {
+        [] => Ok(of(&found.options()).unwrap_or_default()),
+        _ => Err(wrong.join(", ")),
+    };
+    check(CheckName::Platform, order.platform.as_deref().unwrap_or_default(), outcome)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::vim::order::tests::of;
 
     fn install(text: &str) -> Order {
-        let json = format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#);
-        crate::engines::vim::order::tests::of(&serde_json::from_str(&json).unwrap())
+        of(&serde_json::from_str(&format!("{{{}}}", text.trim_start_matches(','))).unwrap())
     }
 
     fn entries(options: &[Option<&str>]) -> Vec<Entry> {

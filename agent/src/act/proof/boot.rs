@@ -2,7 +2,7 @@
 //!
 //! Entries follow the Boot Loader Specification, `/loader/entries/*.conf`.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use super::disk::Window;
 use super::fat::Fat;
@@ -36,63 +36,47 @@ impl BootFiles {
         }
     }
 
-    /// Reads a file that must not be larger than `max_bytes`.
-    pub(super) fn read(&self, path: &str, max_bytes: u64) -> Result<Vec<u8>, String> {
+    /// Asks a question to an open file.
+    fn ask<T: Send + 'static>(
+        &self,
+        path: &str,
+        question: impl FnOnce(&mut dyn ReadSeek) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, String> {
         match self {
             Self::Ext4(ext4) => {
-                let size = ext4.metadata(path).map_err(|error| error.to_string())?.len();
-                if size > max_bytes {
-                    return Err(format!("{size} bytes, expected at most {max_bytes}"));
-                }
-                ext4.read(path).map_err(|error| error.to_string())
+                let mut file = ext4.open(path).map_err(|error| error.to_string())?;
+                question(&mut file).map_err(|error| error.to_string())
             }
             Self::Fat(fat) => {
                 let path = relative(path);
-                let bytes = fat.ask(move |root| {
-                    let mut bytes = Vec::new();
-                    root.open_file(&path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
-                    Ok(bytes)
-                })?;
-                if bytes.len() as u64 > max_bytes {
-                    return Err(format!("more than {max_bytes} bytes"));
-                }
-                Ok(bytes)
+                fat.ask(move |root| question(&mut root.open_file(&path)?))
             }
         }
     }
 
+    /// Reads a file that must not be larger than `max_bytes`.
+    pub(super) fn read(&self, path: &str, max_bytes: u64) -> Result<Vec<u8>, String> {
+        let size = self.size(path)?;
+        if size > max_bytes {
+            return Err(format!("{size} bytes, expected at most {max_bytes}"));
+        }
+        self.read_part(path, 0, size)
+    }
+
     /// The size of a file in bytes.
     pub(super) fn size(&self, path: &str) -> Result<u64, String> {
-        match self {
-            Self::Ext4(ext4) => {
-                ext4.metadata(path).map(|found| found.len()).map_err(|error| error.to_string())
-            }
-            Self::Fat(fat) => {
-                let path = relative(path);
-                fat.ask(move |root| root.open_file(&path)?.seek(SeekFrom::End(0)))
-            }
-        }
+        self.ask(path, |file| file.seek(SeekFrom::End(0)))
     }
 
     /// Reads a part of a file.
     pub(super) fn read_part(&self, path: &str, at: u64, n_bytes: u64) -> Result<Vec<u8>, String> {
         let n_bytes = usize::try_from(n_bytes).map_err(|error| error.to_string())?;
-        let read = move |file: &mut dyn ReadSeek| {
+        self.ask(path, move |file| {
             let mut bytes = vec![0; n_bytes];
             file.seek(SeekFrom::Start(at))?;
             file.read_exact(&mut bytes)?;
             Ok(bytes)
-        };
-        match self {
-            Self::Ext4(ext4) => {
-                let mut file = ext4.open(path).map_err(|error| error.to_string())?;
-                read(&mut file).map_err(|error: std::io::Error| error.to_string())
-            }
-            Self::Fat(fat) => {
-                let path = relative(path);
-                fat.ask(move |root| read(&mut root.open_file(&path)?))
-            }
-        }
+        })
     }
 
     /// The names in a directory.

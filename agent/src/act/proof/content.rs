@@ -80,38 +80,27 @@ pub(super) fn changed(
     changed
 }
 
-/// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ.
-///
-/// # Errors
-/// A message with the blocks that differ, or with the reason why nothing was compared.
+/// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ. Returns what was found,
+/// or the blocks that differ or the reason why nothing was compared; and whether the latter says something against the
+/// disk: a comparison that nobody insisted on and that was not possible does not.
 pub(super) fn blocks(
     disk: &mut Disk,
     facts: Option<&StreamFacts>,
     verify: Verify,
     changed: &[Range<u64>],
-) -> Result<String, NotEqual> {
+) -> (Result<String, String>, bool) {
     let is_full = verify == Verify::Full;
-    let facts = facts.filter(|facts| !facts.samples.is_empty()).ok_or_else(not_compared)?;
+    let Some(facts) = facts.filter(|facts| !facts.samples.is_empty()) else {
+        let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
+        let why = format!("not compared: no digests of the image were taken{why}");
+        return (Err(why), is_full);
+    };
     if is_full && !facts.has_all_samples {
         let why = "digests of a part of the image only, since it could not be unpacked";
-        return Err(NotEqual::NotCompared(why.into()));
+        return (Err(why.into()), true);
     }
-    compare(disk, facts, changed).map_err(NotEqual::Differs)
-}
-
-/// Why the blocks of the disk are not known to be the image's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NotEqual {
-    /// They differ, or cannot be read.
-    Differs(String),
-    /// There was nothing to compare them with.
-    NotCompared(String),
-}
-
-fn not_compared() -> NotEqual {
-    let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
-    NotEqual::NotCompared(format!("not compared: no digests of the image were taken{why}"))
+    (compare(disk, facts, changed), true)
 }
 
 fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {

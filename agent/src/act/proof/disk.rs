@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
-/// Maximum number of bytes read from one disk.
+/// Maximum number of bytes read from one disk; structures that refer to each other in a circle end here.
 const BUDGET_BYTES: u64 = 2 << 30;
-/// Maximum number of reads on one disk; structures that refer to each other in a circle end here.
-const BUDGET_READS: u64 = 2_000_000;
+/// The least that a read costs, however short it is: some two million of them are granted.
+const LEAST_COST_BYTES: u64 = 1 << 10;
 
 /// Length of one read, in bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -30,6 +30,24 @@ pub trait ReadAt {
     /// # Errors
     /// The source is too short, or cannot be read.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), String>;
+
+    /// The next `n_bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// As for [`ReadAt::read_at`].
+    fn bytes_at(&mut self, offset: u64, n_bytes: usize) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0; n_bytes];
+        self.read_at(offset, &mut bytes).map(|()| bytes)
+    }
+}
+
+/// A disk in use by others: its pages come from the page cache, and there is no budget.
+impl ReadAt for &File {
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
+        let n_bytes = buffer.len();
+        self.read_exact_at(buffer, offset)
+            .map_err(|error| format!("reading {n_bytes} bytes at {offset}: {error}"))
+    }
 }
 
 impl ReadAt for &[u8] {
@@ -49,7 +67,6 @@ impl ReadAt for &[u8] {
 pub struct Disk {
     file: Arc<File>,
     bytes_left: Arc<AtomicU64>,
-    reads_left: Arc<AtomicU64>,
     chunks: Arc<Mutex<VecDeque<Chunk>>>,
 }
 
@@ -77,12 +94,7 @@ impl Disk {
     }
 
     fn cached(file: Arc<File>) -> Self {
-        Self {
-            file,
-            bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)),
-            reads_left: Arc::new(AtomicU64::new(BUDGET_READS)),
-            chunks: Arc::default(),
-        }
+        Self { file, bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)), chunks: Arc::default() }
     }
 
     /// The same disk with a budget of its own, for this many bytes more than usual.
@@ -121,11 +133,9 @@ impl Disk {
     }
 
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let n = buffer.len() as u64;
-        let spend = |left: &AtomicU64, n| {
-            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(n))
-        };
-        if spend(&self.bytes_left, n).is_err() || spend(&self.reads_left, 1).is_err() {
+        let cost = LEAST_COST_BYTES.max(buffer.len() as u64);
+        let spend = |left: u64| left.checked_sub(cost);
+        if self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             return Err(io::Error::other(
                 "read limit exceeded: the disk's structures refer to each other in a circle",
             ));
@@ -276,22 +286,19 @@ mod tests {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     /// Three chunks and a bit, in which no two places are alike, opened in both ways.
-    fn disks(name: &str) -> (Vec<u8>, Vec<Disk>) {
-        let path = std::env::temp_dir().join(format!("rci-disk-{name}-{}", std::process::id()));
+    fn disks() -> (Vec<u8>, Vec<Disk>) {
+        let path = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0_u32..50_000).flat_map(u32::to_le_bytes).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let direct =
-            std::fs::OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(&path);
+        let direct = File::options().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(&path);
         // Some file systems do not support it.
         let files = direct.into_iter().chain(File::open(&path));
-        let disks = files.map(|file| Disk::of(Arc::new(file))).collect();
-        std::fs::remove_file(path).unwrap();
-        (bytes, disks)
+        (bytes, files.map(|file| Disk::of(Arc::new(file))).collect())
     }
 
     #[test]
     fn any_part_of_a_disk_is_read_with_and_without_the_page_cache() {
-        let (bytes, disks) = disks("parts");
+        let (bytes, disks) = disks();
         for mut disk in disks {
             assert_eq!(disk.size(), Ok(bytes.len() as u64));
             for (at, n) in [(0, 0), (0, 1), (1, 65_536), (65_535, 2), (100, 199_900), (199_999, 1)]
@@ -308,7 +315,7 @@ mod tests {
 
     #[test]
     fn window_never_leaves_its_part() {
-        let (bytes, disks) = disks("window");
+        let (bytes, disks) = disks();
         for disk in disks {
             let mut window = disk.window(1000, 100).unwrap();
             let mut found = [0; 100];
@@ -321,9 +328,9 @@ mod tests {
 
     #[test]
     fn budget_ends_endless_reads() {
-        let (_, disks) = disks("budget");
+        let (_, disks) = disks();
         for disk in disks {
-            disk.reads_left.store(3, Ordering::Relaxed);
+            disk.bytes_left.store(3 * LEAST_COST_BYTES, Ordering::Relaxed);
             let read = || disk.clone().read_at(0, &mut [0; 8]);
             assert!((0..3).all(|_| read().is_ok()));
             assert!(read().unwrap_err().contains("read limit exceeded"));

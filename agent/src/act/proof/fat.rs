@@ -61,7 +61,7 @@ mod tests {
     const SECTOR: usize = 512;
 
     /// A file system with the directory `EFI` and one file in it, changed by `damage`.
-    fn damaged(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<String>, String> {
+    fn damaged(damage: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<String>, String> {
         let mut bytes = Cursor::new(vec![0; 8 << 20]);
         fatfs::format_volume(&mut bytes, fatfs::FormatVolumeOptions::new()).unwrap();
         {
@@ -71,16 +71,14 @@ mod tests {
         }
         let mut bytes = bytes.into_inner();
         damage(&mut bytes);
-        let path = std::env::temp_dir().join(format!("rci-fat-{name}-{}", std::process::id()));
-        std::fs::write(&path, &bytes).unwrap();
-        let window = Disk::open(&path).unwrap().window(0, bytes.len() as u64).unwrap();
-        let names = Fat::open(window).and_then(|fat| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, &bytes).unwrap();
+        let window = Disk::open(file.path()).unwrap().window(0, bytes.len() as u64).unwrap();
+        Fat::open(window).and_then(|fat| {
             fat.ask(|root| {
                 root.open_dir("EFI")?.iter().map(|entry| Ok(entry?.file_name())).collect()
             })
-        });
-        std::fs::remove_file(path).unwrap();
-        names
+        })
     }
 
     fn u16_at(bytes: &[u8], at: usize) -> usize {
@@ -89,12 +87,12 @@ mod tests {
 
     #[test]
     fn whole_file_system_is_read() {
-        assert_eq!(damaged("whole", |_| ()).unwrap(), [".", "..", "A.EFI"]);
+        assert_eq!(damaged(|_| ()).unwrap(), [".", "..", "A.EFI"]);
     }
 
     #[test]
     fn sizes_that_overflow_in_the_library_are_an_error() {
-        let error = damaged("sizes", |bytes| {
+        let error = damaged(|bytes| {
             // Without BPB_RootEntCnt, BPB_TotSec16 and BPB_FATSz16 it is FAT32, whose BPB_FATSz32 is too large to be multiplied.
             bytes[17..21].fill(0);
             bytes[22..24].fill(0);
@@ -110,7 +108,7 @@ mod tests {
 
     #[test]
     fn directory_that_continues_in_itself_ends_with_the_reads_that_are_granted() {
-        let error = damaged("circle", |bytes| {
+        let error = damaged(|bytes| {
             let fat_at = u16_at(bytes, 14) * SECTOR;
             let fats = usize::from(bytes[16]) * u16_at(bytes, 22) * SECTOR;
             let root_bytes = u16_at(bytes, 17) * 32;

@@ -1,6 +1,6 @@
 //! Reads the GUID partition table of a disk or image; `formats::gpt` checks and parses it.
 
-use formats::gpt::{BLOCK_BYTES, Header, Partition, has_signature};
+use formats::gpt::{BLOCK_BYTES, Damage, Header, Partition, has_signature};
 
 use super::disk::{Disk, ReadAt};
 
@@ -34,22 +34,18 @@ pub fn read_any(disk: &mut Disk, sector_bytes: u64) -> Result<Option<Table>, Str
     if let Ok(backup) = read_at(disk, sector_bytes, last_lba) {
         return Ok(Some(backup));
     }
-    let mut block = [0; BLOCK_BYTES];
-    disk.read_at(sector_bytes, &mut block)?;
+    let block = disk.bytes_at(sector_bytes, BLOCK_BYTES)?;
     if has_signature(&block) { Err(failed) } else { Ok(None) }
 }
 
 fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table, String> {
-    let mut block = [0; BLOCK_BYTES];
+    let damaged = |damage: Damage| damage.to_string();
     let at = lba.checked_mul(sector_bytes).ok_or("a GPT header beyond the end of any disk")?;
-    source.read_at(at, &mut block)?;
-    let header = Header::parse(&block).map_err(|damage| damage.to_string())?;
-    let place = header.entries_place(sector_bytes).map_err(|damage| damage.to_string())?;
-    let (offset, n_bytes) = place;
-    let mut entries = vec![0; n_bytes];
-    source.read_at(offset, &mut entries)?;
-    let partitions = header.partitions(&entries, sector_bytes);
-    Ok(Table { header, partitions: partitions.map_err(|damage| damage.to_string())? })
+    let header = Header::parse(&source.bytes_at(at, BLOCK_BYTES)?).map_err(damaged)?;
+    let (offset, n_bytes) = header.entries_place(sector_bytes).map_err(damaged)?;
+    let entries = source.bytes_at(offset, n_bytes)?;
+    let partitions = header.partitions(&entries, sector_bytes).map_err(damaged)?;
+    Ok(Table { header, partitions })
 }
 
 /// Checks the backup of `table`, and that it lies in block `last_lba` if that is known. Returns where it lies.
@@ -83,53 +79,32 @@ pub fn check_backup(
 
 #[cfg(test)]
 mod tests {
+    use formats::gpt::build::build;
+    use formats::guid::Guid;
+
     use super::*;
 
-    /// CRC-32 bit by bit, so that the images of these tests share nothing with the parser.
-    fn crc32(bytes: &[u8]) -> u32 {
-        !bytes.iter().fold(!0, |crc: u32, byte| {
-            (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-                (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
-            })
-        })
-    }
-
-    /// An image with a partition table: (type GUID in disk order, name, first sector, sectors).
-    fn table(sector: usize, n_sectors: u64, parts: &[([u8; 16], &str, u64, u64)]) -> Vec<u8> {
-        let mut entries = vec![0_u8; 128 * 128];
-        for (at, (kind, name, first, n)) in parts.iter().enumerate() {
-            let entry = &mut entries[at * 128..][..128];
-            entry[..16].copy_from_slice(kind);
-            entry[16..32].fill(0x11);
-            entry[32..40].copy_from_slice(&first.to_le_bytes());
-            entry[40..48].copy_from_slice(&(first + n - 1).to_le_bytes());
-            for (at, unit) in name.encode_utf16().enumerate() {
-                entry[56 + at * 2..][..2].copy_from_slice(&unit.to_le_bytes());
-            }
-        }
-        let mut header = [0_u8; 92];
-        header[..8].copy_from_slice(b"EFI PART");
-        header[8..12].copy_from_slice(&0x1_0000_u32.to_le_bytes());
-        header[12..16].copy_from_slice(&92_u32.to_le_bytes());
-        header[24..32].copy_from_slice(&1_u64.to_le_bytes());
-        header[32..40].copy_from_slice(&(n_sectors - 1).to_le_bytes());
-        header[48..56].copy_from_slice(&(n_sectors - 40).to_le_bytes());
-        header[72..80].copy_from_slice(&2_u64.to_le_bytes());
-        header[80..84].copy_from_slice(&128_u32.to_le_bytes());
-        header[84..88].copy_from_slice(&128_u32.to_le_bytes());
-        header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
-        let crc = crc32(&header);
-        header[16..20].copy_from_slice(&crc.to_le_bytes());
-        let mut image = vec![0; sector * 2 + entries.len()];
-        image[sector..sector + 92].copy_from_slice(&header);
-        image[sector * 2..].copy_from_slice(&entries);
-        image
+    /// An image of 10,000 sectors with a partition of 50 sectors.
+    fn image(sector: usize) -> Vec<u8> {
+        let size = |n_sectors: u64| n_sectors * sector as u64;
+        let part = Partition {
+            number: 1,
+            type_guid: Guid([1; 16]),
+            guid: Guid([0x11; 16]),
+            attributes: 0,
+            name: "boot".into(),
+            first_block: 100,
+            n_blocks: 50,
+            start_bytes: size(100),
+            size_bytes: size(50),
+        };
+        build(&[part], Guid([2; 16]), 10_000, sector).unwrap().start
     }
 
     #[test]
     fn a_table_is_read_with_either_sector_size() {
         for sector in [512, 4096] {
-            let image = table(sector, 10_000, &[([1; 16], "boot", 100, 50)]);
+            let image = image(sector);
             let parts = read(&mut &image[..], sector as u64).unwrap().partitions;
             assert_eq!(parts.len(), 1);
             assert_eq!((parts[0].number, parts[0].name.as_str()), (1, "boot"));
@@ -140,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_damaged_table_is_an_error_and_never_a_panic() {
-        let image = table(512, 10_000, &[([1; 16], "boot", 100, 50)]);
+        let image = image(512);
         for at in [512, 512 + 13, 512 + 16, 512 + 80, 512 + 84, 1024 + 40] {
             let mut damaged = image.clone();
             damaged[at] ^= 0xff;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use formats::bytes::le32;
+use formats::xz::number;
 use lzma_rust2::XzReader;
 
 /// The largest archive in bytes, packed and unpacked.
@@ -63,30 +64,15 @@ pub(super) fn stream_bytes(n_bytes: u64, read: &Read<'_>) -> Result<Option<u64>,
 
 /// The length of all blocks together, from the index of the stream.
 fn blocks_bytes(index: &[u8]) -> Option<u64> {
-    let mut rest = index.strip_prefix(&[0])?;
-    let n_blocks = number(&mut rest)?;
+    let (n_blocks, mut rest) = number(index.strip_prefix(&[0])?)?;
     let mut sum = 0_u64;
     // Each record takes at least two bytes, so a wrong number ends with the index.
     for _ in 0..n_blocks {
-        let unpadded = number(&mut rest)?;
-        number(&mut rest)?;
+        let (unpadded, after) = number(rest)?;
+        (_, rest) = number(after)?;
         sum = sum.checked_add(unpadded.checked_next_multiple_of(4)?)?;
     }
     Some(sum)
-}
-
-/// A number of seven bits a byte, the lowest first.
-fn number(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..63).step_by(7) {
-        let (first, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 /// The regular files of a cpio archive; `None` if it is damaged.

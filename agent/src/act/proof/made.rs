@@ -9,16 +9,10 @@ use crate::act::{Check, CheckName};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Made(Arc<Mutex<State>>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     checks: Vec<Check>,
-    current: CheckName,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self { checks: Vec::new(), current: CheckName::PartitionTable }
-    }
+    current: Option<CheckName>,
 }
 
 impl Made {
@@ -28,7 +22,18 @@ impl Made {
 
     /// A check begins.
     pub(super) fn begin(&self, name: CheckName) {
-        self.lock().current = name;
+        self.lock().current = Some(name);
+    }
+
+    /// Makes a check: `work` returns what it found.
+    pub(super) fn make(
+        &self,
+        name: CheckName,
+        expected: &str,
+        work: impl FnOnce() -> Result<String, String>,
+    ) {
+        self.begin(name);
+        self.push(check(name, expected, work()));
     }
 
     /// A check was made.
@@ -39,7 +44,8 @@ impl Made {
     /// The current check could not be made.
     pub(super) fn fail(&self, why: &str) {
         let mut state = self.lock();
-        let failed = check(state.current, "a disk that can be read", Err(why.to_owned()));
+        let name = state.current.unwrap_or(CheckName::PartitionTable);
+        let failed = check(name, "a disk that can be read", Err(why.to_owned()));
         state.checks.push(failed);
     }
 

@@ -28,14 +28,13 @@ use std::time::Duration;
 
 use formats::gpt::Partition;
 
-use crate::act::stream_facts::StreamFacts;
-use crate::act::{Check, CheckName, Order, Proof, Verify};
+use super::stream_facts::StreamFacts;
+use super::{Check, CheckName, Order, Proof};
 use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 
 use arguments::Entries;
 use before::Before;
-use content::NotEqual;
 use disk::Disk;
 use gpt::Table;
 use made::Made;
@@ -132,28 +131,20 @@ fn look_at(expected: &Expected, checks: &Made) -> Option<Vec<Partition>> {
         }
     };
     look_at_table(expected, &mut disk, &table, checks);
-    let partitions = &table.partitions;
-    checks.begin(CheckName::Signatures);
-    let saved = &expected.before.saved;
-    let foreign = remains::check(&disk, expected.sector_bytes, &table, saved);
-    let wanted = "no metadata of an array or pool";
-    checks.push(check(CheckName::Signatures, wanted, foreign));
+    let (partitions, saved) = (&table.partitions, &expected.before.saved);
+    checks.make(CheckName::Signatures, "no metadata of an array or pool", || {
+        remains::check(&disk, expected.sector_bytes, &table, saved)
+    });
     checks.begin(CheckName::BootFilesystem);
     let found = filesystems::Found::on(&disk, partitions);
     look_at_boot(expected, &disk, &found, checks);
-    checks.begin(CheckName::RootFilesystem);
-    let root = found.root(&disk);
-    checks.push(check(CheckName::RootFilesystem, "one file system labelled root", root));
+    checks.make(CheckName::RootFilesystem, "one file system labelled root", || found.root(&disk));
     checks.begin(CheckName::ImageContent);
     look_at_content(expected, &disk, found.boot_partition(), checks);
     checks.begin(CheckName::EspLoader);
-    let mut loader = check(
-        CheckName::EspLoader,
-        "a boot loader in the EFI system partition",
-        esp::loaders(&disk, partitions).map(|loaders| loaders.join(", ")),
-    );
-    loader.fatal = expected.is_uefi;
-    checks.push(loader);
+    let loaders = esp::loaders(&disk, partitions).map(|loaders| loaders.join(", "));
+    let loader = check(CheckName::EspLoader, "a boot loader in the EFI system partition", loaders);
+    checks.push(Check { fatal: expected.is_uefi, ..loader });
     Some(table.partitions)
 }
 
@@ -162,27 +153,19 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &M
     let partitions = &table.partitions;
     let names: Vec<String> =
         partitions.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
-    checks.push(check(
-        CheckName::PartitionTable,
-        "a GUID partition table with partitions",
-        if names.is_empty() {
-            Err("a table without partitions".into())
-        } else {
-            Ok(names.join(", "))
-        },
-    ));
-    checks.begin(CheckName::BackupTable);
+    let none = || Err("a table without partitions".into());
+    let listed = if names.is_empty() { none() } else { Ok(names.join(", ")) };
+    let wanted = "a GUID partition table with partitions";
+    checks.push(check(CheckName::PartitionTable, wanted, listed));
     let saved = &expected.before.saved;
-    // Only with saved partitions does coreos-installer write a table for the whole disk.
-    let last_lba = match saved[..] {
-        [] => Ok(None),
-        _ => disk.size().map(|size| (size / expected.sector_bytes).checked_sub(1)),
-    };
-    checks.push(check(
-        CheckName::BackupTable,
-        "a backup that lists the same partitions",
-        last_lba.and_then(|last| gpt::check_backup(disk, expected.sector_bytes, table, last)),
-    ));
+    checks.make(CheckName::BackupTable, "a backup that lists the same partitions", || {
+        // Only with saved partitions does coreos-installer write a table for the whole disk.
+        let last_lba = match saved[..] {
+            [] => None,
+            _ => (disk.size()? / expected.sector_bytes).checked_sub(1),
+        };
+        gpt::check_backup(disk, expected.sector_bytes, table, last_lba)
+    });
     let of_image = expected
         .image
         .as_ref()
@@ -191,9 +174,9 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &M
         checks.push(check(CheckName::ImageTable, "the image's partitions", outcome));
     }
     if !saved.is_empty() {
-        checks.begin(CheckName::SavedPartitions);
-        let outcome = saved::check(disk, partitions, saved);
-        checks.push(check(CheckName::SavedPartitions, "the saved partitions as before", outcome));
+        checks.make(CheckName::SavedPartitions, "the saved partitions as before", || {
+            saved::check(disk, partitions, saved)
+        });
     }
 }
 
@@ -204,47 +187,30 @@ fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, c
     let mut disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let verify = expected.order.verify;
-    let outcome = content::blocks(&mut disk, image, verify, &changed);
-    // A comparison that nobody insisted on and that was not possible says nothing against the disk.
-    let is_fatal = verify == Verify::Full || !matches!(outcome, Err(NotEqual::NotCompared(_)));
-    let outcome = outcome.map_err(|(NotEqual::Differs(why) | NotEqual::NotCompared(why))| why);
+    let (outcome, fatal) = content::blocks(&mut disk, image, expected.order.verify, &changed);
     let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
-    checks.push(Check { fatal: is_fatal, ..checked });
+    checks.push(Check { fatal, ..checked });
 }
 
 /// The checks of the file system labelled `boot`.
 fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>, checks: &Made) {
+    let wanted = "one file system labelled boot";
     let (files, description) = match found.boot(disk) {
         Ok(opened) => opened,
-        Err(error) => {
-            let wanted = "one file system labelled boot";
-            checks.push(check(CheckName::BootFilesystem, wanted, Err(error)));
-            return;
-        }
+        Err(error) => return checks.push(check(CheckName::BootFilesystem, wanted, Err(error))),
     };
-    let wanted = "one file system labelled boot";
     checks.push(check(CheckName::BootFilesystem, wanted, Ok(description)));
-    let stamp = files.read(STAMP, boot::MAX_ENTRY_BYTES);
-    checks.push(check(
-        CheckName::FirstbootStamp,
-        STAMP,
-        match &stamp {
-            Ok(_) => Ok(STAMP.to_owned()),
-            Err(error) => Err(format!("{STAMP}: {error}")),
-        },
-    ));
-    let digest = files.read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
-    let digest = digest.map(|bytes| formats::digest::sha512(&bytes));
-    checks.push(check(
-        CheckName::IgnitionDigest,
-        &expected.ignition_digest,
-        match digest {
-            Ok(found) if found == expected.ignition_digest => Ok(found),
-            Ok(found) => Err(found),
-            Err(error) => Err(format!("/ignition/config.ign: {error}")),
-        },
-    ));
+    let read = |path: &str, max_bytes| {
+        files.read(path, max_bytes).map_err(|error| format!("{path}: {error}"))
+    };
+    let stamp = read(STAMP, boot::MAX_ENTRY_BYTES);
+    let found = stamp.as_ref().map(|_| STAMP.to_owned()).map_err(Clone::clone);
+    checks.push(check(CheckName::FirstbootStamp, STAMP, found));
+    let wanted = &expected.ignition_digest;
+    let config = read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
+    let digest = config.map(|bytes| formats::digest::sha512(&bytes));
+    let digest = digest.and_then(|found| if found == *wanted { Ok(found) } else { Err(found) });
+    checks.push(check(CheckName::IgnitionDigest, wanted, digest));
     let stamp = stamp.unwrap_or_default();
     let entries = files.entries();
     let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
@@ -257,10 +223,8 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
         checks.push(check(CheckName::BootFiles, wanted, outcome));
     }
     if let Some(profiles) = &expected.before.profiles {
-        checks.push(check(
-            CheckName::NetworkFiles,
-            &profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
-            network::check(profiles, &files, &entries),
-        ));
+        let wanted = profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let found = network::check(profiles, &files, &entries);
+        checks.push(check(CheckName::NetworkFiles, &wanted, found));
     }
 }

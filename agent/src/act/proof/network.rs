@@ -97,15 +97,15 @@ mod tests {
 
     #[test]
     fn profiles_are_the_files_of_the_directory() {
-        let dir = std::env::temp_dir().join(format!("rci-profiles-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path();
         std::fs::create_dir_all(dir.join("subdirectory")).unwrap();
         std::fs::write(dir.join("a.nmconnection"), "a").unwrap();
         std::os::unix::fs::symlink(dir.join("a.nmconnection"), dir.join("b.nmconnection")).unwrap();
-        let found = profiles(&dir).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
+        let found = profiles(dir).unwrap();
         let expected =
             ["a.nmconnection", "b.nmconnection"].map(|name| (name.to_owned(), sha256(b"a")));
         assert_eq!(found, Profiles::from(expected));
-        assert!(profiles(&dir).is_err());
+        assert!(profiles(&dir.join("none")).is_err());
     }
 }

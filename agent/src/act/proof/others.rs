@@ -1,17 +1,16 @@
 //! File systems labelled `boot` on other disks, which the initramfs may use instead of this disk's, and clones of
 //! this disk, which the firmware may start instead.
 
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use formats::gpt::{ESP_TYPE, Partition};
-use nix::sys::stat::{major, minor};
 
 use super::disk::Disk;
 use super::{gpt, superblock};
-use crate::act::{Check, CheckName};
+use crate::act::system::device_number;
+use crate::act::{Check, CheckName, list};
 use crate::ask::ask_within;
 use crate::signals::Stop;
 
@@ -20,8 +19,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 /// The most other disks that are read.
 const MAX_DISKS: usize = 256;
-/// The most findings that are named.
-const MAX_NAMED: usize = 16;
 
 /// The check of all other disks. It does not prevent the reboot, and it names the disks that cannot be read.
 pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &Stop) -> Check {
@@ -63,29 +60,24 @@ fn boot_labels(
         }
     }
     let is_silent = !silent.is_empty();
-    let list = |mut names: Vec<String>| {
-        names.truncate(MAX_NAMED);
-        names.join(", ")
-    };
     let not_checked: Vec<String> = silent.into_iter().chain(unread).collect();
-    let text = match (found.is_empty(), not_checked.is_empty()) {
-        (false, true) => return Err(list(found)),
-        (false, false) => {
-            return Err(format!("{}; not checked: {}", list(found), list(not_checked)));
-        }
-        (true, true) => "none".to_owned(),
-        (true, false) => format!("none; not checked: {}", list(not_checked)),
+    let rest = if not_checked.is_empty() {
+        String::new()
+    } else {
+        format!("; not checked: {}", list(not_checked, ", "))
     };
+    if !found.is_empty() {
+        return Err(format!("{}{rest}", list(found, ", ")));
+    }
+    let text = format!("none{rest}");
     if is_silent { Err(text) } else { Ok(text) }
 }
 
 /// Opens a disk if its name still leads to it.
 fn open(disk: &probes::block::Disk) -> Option<Disk> {
     let opened = Disk::open(Path::new(&disk.device)).ok()?;
-    let metadata = opened.metadata().ok()?;
-    let found = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
-    let is_other = metadata.file_type().is_block_device()
-        && disk.device_number.as_ref().is_some_and(|number| *number != found);
+    let found = device_number(&opened.metadata().ok()?);
+    let is_other = found.zip(disk.device_number.as_ref()).is_some_and(|(now, then)| now != *then);
     (!is_other).then_some(opened)
 }
 
@@ -149,9 +141,8 @@ mod tests {
 
     #[test]
     fn disk_that_does_not_respond_costs_its_own_check_and_is_named() {
-        let root = std::env::temp_dir().join(format!("rci-others-{}", std::process::id()));
-        std::fs::create_dir_all(&root).unwrap();
-        let (pipe, clone) = (root.join("pipe"), root.join("clone"));
+        let root = tempfile::tempdir().unwrap();
+        let (pipe, clone) = (root.path().join("pipe"), root.path().join("clone"));
         // Nobody writes to the pipe, so opening it never ends.
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
@@ -163,7 +154,6 @@ mod tests {
         let alone = labels(std::slice::from_ref(&hung)).unwrap_err();
         assert!(alone.starts_with("none; not checked: ") && alone.contains("pipe (no answer"));
         let both = labels(&[hung, disk(clone.to_str().unwrap(), Some(1 << 20))]).unwrap_err();
-        std::fs::remove_dir_all(&root).unwrap();
         let words = format!("{}; not checked: ", clone.display());
         assert!(both.starts_with(&words), "{both}");
     }

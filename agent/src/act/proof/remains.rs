@@ -2,7 +2,7 @@
 
 use probes::block::foreign_content;
 
-use super::disk::{Disk, ReadAt};
+use super::disk::{Disk, ReadAt as _};
 use super::gpt::Table;
 use super::saved::{Saved, is_same};
 use crate::act::array_metadata::{covered, describe, find, gaps};
@@ -20,21 +20,16 @@ pub(super) fn check(
 ) -> Result<String, String> {
     let (mut whole, disk_bytes) = (disk.clone(), disk.size()?);
     let gaps = gaps(disk_bytes, &covered(&table.header, &table.partitions, sector_bytes));
-    let found = find(disk_bytes, &gaps, &mut |at, n| bytes(&mut whole, at, n))?;
+    let found = find(disk_bytes, &gaps, &mut |at, n| whole.bytes_at(at, n))?;
     let mut wrong: Vec<String> = found.iter().map(describe).collect();
     // Not its end, which was searched above; a partition that was kept may lie there.
-    wrong.extend(foreign_content("the disk", None, &mut |at, n| bytes(&mut whole, at, n).ok()));
+    wrong.extend(foreign_content("the disk", None, &mut |at, n| whole.bytes_at(at, n).ok()));
     let is_kept = |part| saved.iter().any(|saved| is_same(&saved.partition, part));
     for part in table.partitions.iter().filter(|part| !is_kept(part)) {
         let mut window = disk.window(part.start_bytes, part.size_bytes)?;
         let name = format!("partition {}", part.number);
-        let read = &mut |at, n| bytes(&mut window, at, n).ok();
+        let read = &mut |at, n| window.bytes_at(at, n).ok();
         wrong.extend(foreign_content(&name, Some(part.size_bytes), read));
     }
     if wrong.is_empty() { Ok("none".into()) } else { Err(wrong.join("; ")) }
-}
-
-fn bytes(source: &mut dyn ReadAt, at: u64, n_bytes: usize) -> Result<Vec<u8>, String> {
-    let mut bytes = vec![0; n_bytes];
-    source.read_at(at, &mut bytes).map(|()| bytes)
 }

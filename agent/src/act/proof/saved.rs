@@ -9,7 +9,7 @@ use formats::partition_filter::Filter;
 
 use super::disk::{Disk, ReadAt as _};
 use super::gpt;
-use crate::act::Order;
+use crate::act::{Order, spread};
 
 /// The size of one piece that is compared.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -103,24 +103,15 @@ pub(super) fn is_same(one: &Partition, other: &Partition) -> bool {
 /// Returns the positions of a partition's pieces: all of a small one, otherwise the first, the last, and others at
 /// equal distances.
 fn places(size_bytes: u64, n_pieces: u64) -> Vec<(u64, u64)> {
-    let n_whole = size_bytes.div_ceil(PIECE_BYTES);
-    let n_pieces = n_pieces.min(n_whole);
-    let place = |index: u64| {
-        let last = n_whole.saturating_sub(1);
-        let piece = match n_pieces {
-            0 | 1 => 0,
-            n => u128::from(index) * u128::from(last) / u128::from(n - 1),
-        };
-        let at = u64::try_from(piece).unwrap_or(last) * PIECE_BYTES;
-        (at, PIECE_BYTES.min(size_bytes - at))
-    };
-    (0..n_pieces).map(place).collect()
+    let place =
+        |number: u64| (number * PIECE_BYTES, PIECE_BYTES.min(size_bytes - number * PIECE_BYTES));
+    spread(size_bytes.div_ceil(PIECE_BYTES), n_pieces).map(place).collect()
 }
 
 fn digest_of(disk: &mut Disk, part: &Partition, at: u64, n_bytes: u64) -> Result<Piece, String> {
-    let mut bytes = vec![0; usize::try_from(n_bytes).unwrap_or_default()];
-    disk.window(part.start_bytes, part.size_bytes)?
-        .read_at(at, &mut bytes)
+    let bytes = disk
+        .window(part.start_bytes, part.size_bytes)?
+        .bytes_at(at, usize::try_from(n_bytes).unwrap_or_default())
         .map_err(|error| format!("partition {}: {error}", part.number))?;
     Ok(Piece { at, n_bytes, digest: sha256(&bytes) })
 }

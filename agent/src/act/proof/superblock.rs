@@ -9,16 +9,13 @@ const LUKS: &str = "crypto_LUKS";
 
 /// The superblock at the start of `source`; `None` if there is none of a known kind, or one of nonsense.
 pub fn of(source: &mut dyn ReadAt) -> Option<Superblock> {
-    let mut first = [0; FIRST_BYTES];
-    source.read_at(0, &mut first).ok()?;
+    let first = source.bytes_at(0, FIRST_BYTES).ok()?;
     let kinds = [superblock::xfs, superblock::ext, superblock::luks, superblock::fat];
     let found = kinds.into_iter().find_map(|kind| kind(&first));
     let is_sound = |found: &Superblock| found.size_bytes.is_some() || found.kind == LUKS;
-    found.filter(is_sound).or_else(|| {
-        let mut superblock = [0; BTRFS_BYTES];
-        source.read_at(BTRFS_AT, &mut superblock).ok()?;
-        superblock::btrfs(&superblock)
-    })
+    found
+        .filter(is_sound)
+        .or_else(|| superblock::btrfs(&source.bytes_at(BTRFS_AT, BTRFS_BYTES).ok()?))
 }
 
 /// Checks that the file system fits into its partition and that every copy of its superblock exists: a
@@ -39,9 +36,7 @@ pub fn check(
     }
     for copy in &found.copies {
         for (at, mark) in &found.marks {
-            let mut bytes = vec![0; mark.len()];
-            source.read_at(copy.saturating_add(*at), &mut bytes)?;
-            if bytes != *mark {
+            if source.bytes_at(copy.saturating_add(*at), mark.len())? != *mark {
                 return Err(format!("without the copy of its superblock at {copy}"));
             }
         }

@@ -3,41 +3,29 @@
 use probes::block::Membership;
 
 use super::*;
+use crate::act::testing::{self, partition};
 
 fn membership(whole: &str, n_members: Option<u64>, members: &[&str]) -> Membership {
     Membership {
         name: format!("volume group {whole:?}"),
         whole: Some(whole.into()),
         n_members,
-        members: members.iter().map(|id| (*id).to_owned()).collect(),
+        members: testing::texts(members),
         is_mirror: false,
     }
 }
 
 fn member(kind: &str, uuid: &str, membership: Option<Membership>) -> Filesystem {
-    Filesystem {
-        kind: kind.into(),
-        uuid: Some(uuid.into()),
-        membership: membership.map(Box::new),
-        ..Filesystem::default()
-    }
+    let (uuid, membership) = (Some(uuid.into()), membership.map(Box::new));
+    Filesystem { uuid, membership, ..testing::filesystem(kind, None) }
 }
 
 fn disk(name: &str, content: Vec<Filesystem>) -> Disk {
     let part = |(number, filesystem): (u32, Filesystem)| Partition {
-        name: format!("{name}{number}"),
-        number: Some(number),
         filesystem: Some(filesystem),
-        ..Partition::default()
+        ..partition(name, number, "", "")
     };
-    Disk {
-        name: name.into(),
-        device: format!("/dev/{name}"),
-        serial: Some(format!("SERIAL-{name}")),
-        partition_table: Some("gpt".into()),
-        partitions: (1..).zip(content).map(part).collect(),
-        ..Disk::default()
-    }
+    Disk { partitions: (1..).zip(content).map(part).collect(), ..testing::disk(name, 9) }
 }
 
 fn refusal(disks: &[Disk]) -> Option<String> {

@@ -20,11 +20,11 @@ use probes::guard;
 use tracing::debug;
 
 use self::meter::{Meter, Reading};
+use self::pass::Whole;
 use self::tee::Tee;
-use super::Failure;
 use super::image::Image;
-use crate::act::stream_facts::StreamFacts;
-use crate::act::{Code, Verify};
+use super::stream_facts::StreamFacts;
+use super::{Code, Failure, Verify};
 use crate::http::Client;
 use crate::http::server::accept;
 use crate::uuid;
@@ -66,8 +66,15 @@ struct State {
     socket: Option<TcpStream>,
     fault: Option<Fault>,
     /// Digest and size of the stored bytes, once all were passed on.
-    whole: Option<(String, u64)>,
+    whole: Option<Whole>,
     tee: Option<Tee>,
+}
+
+impl State {
+    /// Forgets the last pass.
+    fn reset(&mut self) {
+        *self = Self { generation: self.generation, is_closed: self.is_closed, ..Self::default() };
+    }
 }
 
 impl Shared {
@@ -78,10 +85,9 @@ impl Shared {
     /// Forgets the last pass; returns the run of coreos-installer that the new one belongs to.
     fn begin_pass(&self, socket: &TcpStream) -> u64 {
         let mut state = self.lock();
-        let (generation, is_closed) = (state.generation, state.is_closed);
-        *state =
-            State { generation, is_closed, socket: socket.try_clone().ok(), ..State::default() };
-        generation
+        state.reset();
+        state.socket = socket.try_clone().ok();
+        state.generation
     }
 
     /// True if the run of coreos-installer is over.
@@ -90,14 +96,14 @@ impl Shared {
         state.is_closed || state.generation != generation
     }
 
-    fn end_pass(&self, generation: u64, outcome: Result<(String, u64), Fault>, tee: Option<Tee>) {
+    fn end_pass(&self, generation: u64, outcome: Result<(Whole, Option<Tee>), Fault>) {
         let mut state = self.lock();
         if state.generation != generation {
             return;
         }
         state.socket = None;
         match outcome {
-            Ok(whole) => (state.whole, state.tee) = (Some(whole), tee),
+            Ok((whole, tee)) => (state.whole, state.tee) = (Some(whole), tee),
             Err(fault) => state.fault = Some(fault),
         }
     }
@@ -158,8 +164,8 @@ impl Stream {
     pub fn begin(&self) {
         let mut state = self.shared.lock();
         Shared::cut(&mut state);
-        let (generation, is_closed) = (state.generation + 1, state.is_closed);
-        *state = State { generation, is_closed, ..State::default() };
+        state.reset();
+        state.generation += 1;
         self.shared.meter.start();
         self.shared.meter.stop();
     }
@@ -241,18 +247,18 @@ mod tests {
     use super::super::image::{Head, Source};
     use super::*;
     use crate::clock::RealClock;
-    use crate::http::VimSettings;
+    use crate::http::ServerSettings;
     use crate::signals::Stop;
 
     #[test]
     fn only_the_unguessable_path_is_served_and_only_for_reading() {
-        let file = std::env::temp_dir().join(format!("rci-stream-{}", std::process::id()));
+        let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, "the image").unwrap();
-        let mut settings = VimSettings::new("http://vim.example");
+        let mut settings = ServerSettings::new("http://vim.example");
         settings.allow_plain_http = true;
         let client = Client::new(&settings, Arc::new(RealClock), Stop::default()).unwrap();
         let image = Image {
-            source: Source::File(file.clone()),
+            source: Source::File(file.path().to_owned()),
             signature: Some(b"signature".to_vec()),
             digests: Vec::new(),
             is_insecure: true,
@@ -287,6 +293,5 @@ mod tests {
         drop(stream);
         std::thread::sleep(Duration::from_millis(500));
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port outlives the stream");
-        std::fs::remove_file(file).unwrap();
     }
 }

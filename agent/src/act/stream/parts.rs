@@ -9,8 +9,8 @@ use std::io::{self, Read};
 use formats::xz::{self, STREAM_HEADER_BYTES};
 use sha2::{Digest as _, Sha256};
 
-use super::super::image::{Format, Head, decoder};
 use super::tee::{Record, fill};
+use crate::act::image::{Format, Head, decoder};
 use crate::act::stream_facts::Sample;
 
 /// Block of a sample, in bytes.

@@ -6,40 +6,20 @@
 
 use formats::digest::{Algorithm, Hasher};
 
-use super::super::image::Image;
 use super::RECORD_LIMIT;
 use super::meter::Meter;
+use super::server::Body;
 use super::source::{Fault, Reader};
 use super::tee::Tee;
 use crate::act::Code;
+use crate::act::image::Image;
 use crate::signals::Stop;
 
 /// Number of bytes passed on at once; as many are held back.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// The destination of the bytes.
-pub(super) trait Sink {
-    /// Passes on more bytes.
-    ///
-    /// # Errors
-    /// The receiver is gone.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone>;
-}
-
-/// The receiver has closed the connection: coreos-installer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gone;
-
-/// The outcome of a pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// All bytes were passed on and are the right ones; the digest of all of them.
-    Whole { digest: String, n_bytes: u64 },
-    /// The last block was not passed on.
-    Broken(Fault),
-    /// The receiver did not wait for the end.
-    Gone,
-}
+/// Digest and size of an image.
+pub(super) type Whole = (String, u64);
 
 /// One pass.
 pub(super) struct Pass<'a> {
@@ -63,35 +43,38 @@ impl<'a> Pass<'a> {
         Self { image, meter, tee, n_bytes: 0, hashers }
     }
 
-    /// Passes the image on. `reader` was just opened, and the size that it reports was passed on already.
-    pub(super) fn run(&mut self, reader: &mut Reader<'_>, sink: &mut dyn Sink) -> Ended {
+    /// Passes the image on; `None` if the receiver did not wait for its end. `reader` was just opened, and the size that it
+    /// reports was passed on already.
+    ///
+    /// # Errors
+    /// Something is wrong with the image; its last block was not passed on.
+    pub(super) fn run(
+        &mut self,
+        reader: &mut Reader<'_>,
+        body: &mut Body<'_>,
+    ) -> Result<Option<Whole>, Fault> {
         let mut held = Vec::with_capacity(BLOCK_BYTES);
         let mut block = vec![0; BLOCK_BYTES];
         loop {
-            let n = match self.read_block(reader, &mut block) {
-                Ok(n) => n,
-                Err(fault) => return Ended::Broken(fault),
-            };
+            let n = self.read_block(reader, &mut block)?;
             if n == 0 {
                 break;
             }
-            if sink.write(&held).is_err() {
-                return Ended::Gone;
+            if body.write(&held).is_err() {
+                return Ok(None);
             }
             held.clear();
             held.extend_from_slice(&block[..n]);
         }
         self.meter.stop();
-        match self.check_end() {
-            Ok(_) if sink.write(&held).is_err() => Ended::Gone,
-            Ok(digest) => {
-                if let Some(tee) = &mut self.tee {
-                    tee.end();
-                }
-                Ended::Whole { digest, n_bytes: self.n_bytes }
-            }
-            Err(fault) => Ended::Broken(fault),
+        let digest = self.check_end()?;
+        if body.write(&held).is_err() {
+            return Ok(None);
         }
+        if let Some(tee) = &mut self.tee {
+            tee.end();
+        }
+        Ok(Some((digest, self.n_bytes)))
     }
 
     /// Reads a block, full unless the image ends, and records it.
@@ -139,23 +122,21 @@ impl<'a> Pass<'a> {
         if let Some(least) = self.image.head.least_bytes()
             && self.n_bytes < least
         {
-            let n_bytes = self.n_bytes;
+            let (shown, n_bytes) = (self.shown(), self.n_bytes);
             let message = format!(
-                "{} ended after {n_bytes} bytes, but its partition table is for {least} bytes",
-                self.shown()
+                "{shown} ended after {n_bytes} bytes, but its partition table is for {least} bytes"
             );
             return Err(Fault::new(Code::ImageTruncated, message));
         }
         let mut digest = String::new();
         for (hasher, expected) in std::mem::take(&mut self.hashers) {
             let found = hasher.finish();
-            if let Some(expected) =
-                expected.filter(|expected| !found.eq_ignore_ascii_case(expected))
+            if let Some(expected) = expected
+                && !found.eq_ignore_ascii_case(expected)
             {
+                let (shown, n_bytes) = (self.shown(), self.n_bytes);
                 let message = format!(
-                    "the digest of {} is {found} after {} bytes, expected {expected}",
-                    self.shown(),
-                    self.n_bytes
+                    "the digest of {shown} is {found} after {n_bytes} bytes, expected {expected}"
                 );
                 return Err(Fault::new(Code::ImageHash, message));
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 
 use super::Shared;
-use super::pass::{Ended, Gone, Pass, Sink};
+use super::pass::{Pass, Whole};
 use super::source::{Fault, Reader};
 use super::tee::Tee;
 use crate::act::Code;
@@ -58,91 +58,90 @@ fn pass_on(socket: TcpStream, shared: &Shared) {
     let generation = shared.begin_pass(&socket);
     let is_cancelled = || shared.is_over(generation);
     shared.meter.start();
-    let image = &shared.image;
-    let opened = Reader::open(&image.source, &shared.client, image.is_verified(), &is_cancelled);
-    let mut reader = match opened {
-        Ok(reader) => reader,
-        Err(fault) => return shared.end_pass(generation, Err(fault), None),
-    };
+    let mut body = Body { socket, is_chunked: false, is_cancelled: &is_cancelled };
+    let passed = pass(&mut body, shared);
+    shared.meter.stop();
+    match passed {
+        Ok(Some(whole)) => {
+            shared.end_pass(generation, Ok(whole));
+            // Without the last chunk coreos-installer would take the image for truncated.
+            body.finish().unwrap_or_else(|_| debug!("the writer did not read the end"));
+        }
+        Ok(None) => debug!("the writer closed the connection before the end of the image"),
+        Err(fault) => {
+            shared.end_pass(generation, Err(fault));
+            body.socket.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+/// Passes the image on; `None` if the writer did not wait for its end.
+fn pass(body: &mut Body<'_>, shared: &Shared) -> Result<Option<(Whole, Option<Tee>)>, Fault> {
+    let (image, is_cancelled) = (&shared.image, body.is_cancelled);
+    let is_verified = image.is_verified();
+    let mut reader = Reader::open(&image.source, &shared.client, is_verified, is_cancelled)?;
     let total_bytes = reader.total_bytes();
     if let (Some(seen), Some(found)) = (image.head.total_bytes, total_bytes)
         && seen != found
     {
-        let message =
-            format!("{} has {found} bytes, but {seen} when it was checked", image.source.shown());
-        return shared.end_pass(generation, Err(Fault::new(Code::ImageChanged, message)), None);
+        let shown = image.source.shown();
+        let message = format!("{shown} has {found} bytes, but {seen} when it was checked");
+        return Err(Fault::new(Code::ImageChanged, message));
     }
     shared.meter.set_total(total_bytes);
     let tee = Tee::start(shared.verify, &image.head);
     let mut pass = Pass::new(image, &shared.meter, tee);
-    let mut body = Body { socket, is_chunked: total_bytes.is_none(), is_cancelled: &is_cancelled };
-    let ended = match body.start(total_bytes) {
-        Ok(()) => pass.run(&mut reader, &mut body),
-        Err(Gone) => Ended::Gone,
-    };
-    shared.meter.stop();
-    match ended {
-        Ended::Whole { digest, n_bytes } => {
-            shared.end_pass(generation, Ok((digest, n_bytes)), pass.tee.take());
-            // Without the last chunk coreos-installer would take the image for truncated.
-            body.finish().unwrap_or_else(|Gone| debug!("the writer did not read the end"));
-        }
-        Ended::Broken(fault) => {
-            shared.end_pass(generation, Err(fault), None);
-            body.socket.shutdown(Shutdown::Both).ok();
-        }
-        Ended::Gone => debug!("the writer closed the connection before the end of the image"),
+    if body.start(total_bytes).is_err() {
+        return Ok(None);
     }
+    let whole = pass.run(&mut reader, body)?;
+    Ok(whole.map(|whole| (whole, pass.tee)))
 }
 
 /// The body of the response with the image.
-struct Body<'a> {
+pub(super) struct Body<'a> {
     socket: TcpStream,
     is_chunked: bool,
     is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl Body<'_> {
-    fn start(&mut self, total_bytes: Option<u64>) -> Result<(), Gone> {
+    fn start(&mut self, total_bytes: Option<u64>) -> io::Result<()> {
+        self.is_chunked = total_bytes.is_none();
         let mut head = Vec::new();
-        send_head(&mut head, 200, BINARY, total_bytes).map_err(|_| Gone)?;
+        send_head(&mut head, 200, BINARY, total_bytes)?;
         self.send(&head)
     }
 
-    fn finish(&mut self) -> Result<(), Gone> {
+    fn finish(&mut self) -> io::Result<()> {
         if self.is_chunked {
             self.send(b"0\r\n\r\n")?;
         }
-        self.socket.shutdown(Shutdown::Write).map_err(|_| Gone)
+        self.socket.shutdown(Shutdown::Write)
     }
 
     /// Sends everything, however slow coreos-installer is, until the run ends.
-    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         use io::ErrorKind as K;
         while !bytes.is_empty() {
             match self.socket.write(bytes) {
-                Ok(0) => return Err(Gone),
+                Ok(0) => return Err(K::WriteZero.into()),
                 Ok(n) => bytes = &bytes[n..],
                 Err(error)
-                    if matches!(error.kind(), K::WouldBlock | K::TimedOut | K::Interrupted) =>
-                {
-                    if (self.is_cancelled)() {
-                        return Err(Gone);
-                    }
-                }
-                Err(_) => return Err(Gone),
+                    if matches!(error.kind(), K::WouldBlock | K::TimedOut | K::Interrupted)
+                        && !(self.is_cancelled)() => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
-}
 
-impl Sink for Body<'_> {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if !self.is_chunked {
+    /// Passes on more bytes of the image.
+    ///
+    /// # Errors
+    /// The receiver has closed the connection: coreos-installer ended.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() || !self.is_chunked {
             return self.send(bytes);
         }
         self.send(format!("{:x}\r\n", bytes.len()).as_bytes())?;

@@ -3,11 +3,8 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use super::super::Failure;
-use super::super::advice::advice;
-use super::super::image::{self, Source};
-use super::super::say::Say;
-use crate::act::Code;
+use crate::act::image::{self, Source};
+use crate::act::{Code, Failure, Say};
 use crate::http::Client;
 use crate::http::download::{Broken, Cause, Download};
 
@@ -22,7 +19,7 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(code: Code, message: impl Into<Say>) -> Self {
-        let failure = Failure::new(code, message).advise(advice(code));
+        let failure = Failure::advised(code, message);
         Self { failure, is_transient: false }
     }
 }

@@ -14,10 +14,10 @@ use probes::guard;
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 
-use super::super::image::{Format, Head, decoder};
 use super::parts::{self, SAMPLE_BYTES};
-use crate::act::Verify;
+use crate::act::image::{Format, Head, decoder};
 use crate::act::stream_facts::Sample;
+use crate::act::{Verify, spread};
 use crate::ask::receive_within;
 use crate::signals::Stop;
 
@@ -63,13 +63,8 @@ impl Plan {
             None => Wanted::Every(UNKNOWN_STRIDE_BYTES / block),
             Some(size_bytes) => {
                 let n_blocks = size_bytes.div_ceil(block).max(1);
-                let spread = (0..N_SAMPLES).map(|at| {
-                    let number =
-                        u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_SAMPLES - 1);
-                    u64::try_from(number).unwrap_or(u64::MAX)
-                });
                 let starts = head.partitions().into_iter().map(|part| part.start_bytes / block);
-                Wanted::These(spread.chain(starts).collect())
+                Wanted::These(spread(n_blocks, N_SAMPLES).chain(starts).collect())
             }
         };
         Self { block_bytes: SAMPLE_BYTES, wanted }
@@ -120,16 +115,13 @@ impl Tee {
         let (pieces, queue) = sync_channel(QUEUE);
         let work = move || record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
         match guard::ask("image-check", STACK_BYTES, work) {
-            Ok(record) => Some(Self {
-                pieces: Some(pieces),
-                record,
-                waits: verify == Verify::Full,
-                kept: None,
-            }),
+            Ok(record) => {
+                let waits = verify == Verify::Full;
+                Some(Self { pieces: Some(pieces), record, waits, kept: None })
+            }
             Err(error) => {
-                warn!(
-                    "the image cannot be recorded for the proof: no thread could be started: {error}"
-                );
+                let why = format!("no thread could be started: {error}");
+                warn!("the image cannot be recorded for the proof: {why}");
                 None
             }
         }
@@ -144,13 +136,11 @@ impl Tee {
             pieces.send(piece).ok();
             return;
         }
-        match pieces.try_send(piece) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
+        if let Err(error) = pieces.try_send(piece) {
+            if matches!(error, TrySendError::Full(_)) {
                 debug!("decompressing the image for the proof is too slow; the sample ends here");
-                self.pieces = None;
             }
-            Err(TrySendError::Disconnected(_)) => self.pieces = None,
+            self.pieces = None;
         }
     }
 

@@ -43,13 +43,10 @@ pub(in crate::act) fn disable() -> io::Result<Duration> {
 
 fn replace(rules: &Path) -> io::Result<()> {
     fs::create_dir_all(rules)?;
-    for name in NAMES {
-        match symlink("/dev/null", rules.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
+    NAMES.into_iter().try_for_each(|name| match symlink("/dev/null", rules.join(name)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    })
 }
 
 #[cfg(test)]
@@ -58,13 +55,12 @@ mod tests {
 
     #[test]
     fn rules_that_start_arrays_and_groups_are_replaced_by_empty_ones() {
-        let rules = std::env::temp_dir().join(format!("rci-rules-{}", std::process::id()));
+        let rules = tempfile::tempdir().unwrap();
         for _ in 0..2 {
-            replace(&rules).unwrap();
+            replace(rules.path()).unwrap();
         }
         for name in NAMES {
-            assert_eq!(fs::read(rules.join(name)).unwrap(), b"", "{name}");
+            assert_eq!(fs::read(rules.path().join(name)).unwrap(), b"", "{name}");
         }
-        fs::remove_dir_all(rules).unwrap();
     }
 }

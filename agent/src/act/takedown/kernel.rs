@@ -5,14 +5,14 @@ use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
-use nix::sys::stat::{major, minor};
 
 use super::Step;
+use crate::act::system::device_number;
 
 /// `struct dm_ioctl`: its size, and where its members are.
 const DM_BYTES: usize = 312;
@@ -56,15 +56,13 @@ pub(in crate::act) fn perform(step: &Step) -> io::Result<()> {
 fn open(path: &str, number: &str) -> io::Result<File> {
     let flags = OFlag::O_CLOEXEC.bits();
     let device = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = device.metadata()?;
-    if !metadata.file_type().is_block_device() {
-        return Err(io::Error::other(format!("{path} is not a block device")));
+    match device_number(&device.metadata()?) {
+        Some(found) if found == number => Ok(device),
+        Some(found) => {
+            Err(io::Error::other(format!("{path} is device {found}, expected {number}")))
+        }
+        None => Err(io::Error::other(format!("{path} is not a block device"))),
     }
-    let found = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
-    if found != number {
-        return Err(io::Error::other(format!("{path} is device {found}, expected {number}")));
-    }
-    Ok(device)
 }
 
 /// The request that removes a mapping, named by its UUID or else by its number: names are not unique over time.
@@ -152,7 +150,7 @@ mod tests {
         // Any block device of the host that can be opened, with the number of another.
         let nodes = std::fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
         let is_device = |path: &std::path::PathBuf| {
-            std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+            std::fs::metadata(path).is_ok_and(|found| device_number(&found).is_some())
         };
         let mut devices = nodes.filter(is_device).filter(|path| File::open(path).is_ok());
         if let Some(device) = devices.next() {

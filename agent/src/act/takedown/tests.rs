@@ -9,6 +9,7 @@ use probes::machine::Source;
 
 use super::*;
 use crate::act::system::{Handle, Kernel};
+use crate::act::testing::partition;
 use crate::signals::Stop;
 
 /// A kernel whose files lie in a folder, where each step removes what it takes down.
@@ -93,6 +94,7 @@ struct Setup {
     kernel: Arc<Folder>,
     system: System,
     disk: Disk,
+    _dir: tempfile::TempDir,
 }
 
 impl Setup {
@@ -101,8 +103,8 @@ impl Setup {
     }
 
     fn with(name: &str, fails_after: usize, hangs_after: usize, delay: Duration) -> Self {
-        let root = std::env::temp_dir().join(format!("rci-down-{name}-{}", std::process::id()));
-        std::fs::remove_dir_all(&root).ok();
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
         link(&root, "sys/dev/block/8:0", "../../devices/sda");
         let md = "sys/devices/virtual/block/md0";
         let dm = "sys/devices/virtual/block/dm-0";
@@ -141,7 +143,7 @@ impl Setup {
             is_replaced: name == "replaced",
         });
         let system = System::of(Arc::clone(&kernel) as Arc<dyn Kernel>, root);
-        Self { kernel, system, disk }
+        Self { kernel, system, disk, _dir: dir }
     }
 
     fn take_down(&self) -> Result<(), Failure> {
@@ -150,12 +152,6 @@ impl Setup {
 
     fn n_steps(&self) -> usize {
         self.kernel.steps.lock().unwrap().len()
-    }
-}
-
-impl Drop for Setup {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.kernel.root).ok();
     }
 }
 
@@ -267,16 +263,8 @@ fn device_of_an_unknown_kind_is_never_taken_down() {
 #[test]
 fn udev_is_kept_from_inactive_members_and_left_alone_on_other_disks() {
     let setup = Setup::new("inactive");
-    let with = |kind: &str| Disk {
-        partitions: vec![probes::block::Partition {
-            filesystem: Some(probes::block::Filesystem {
-                kind: kind.into(),
-                ..probes::block::Filesystem::default()
-            }),
-            ..probes::block::Partition::default()
-        }],
-        ..Disk::default()
-    };
+    let with =
+        |kind: &str| Disk { partitions: vec![partition("sda", 1, "", kind)], ..Disk::default() };
     for (kind, n_kept) in [("xfs", 0), ("linux_raid_member", 1), ("LVM2_member", 2)] {
         keep_inactive(&with(kind), &setup.system).unwrap();
         assert_eq!(*setup.kernel.n_kept.lock().unwrap(), n_kept, "{kind}");

@@ -15,7 +15,7 @@ use crate::engines::vim::ResultFile;
 use crate::engines::vim::result::result;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::job::node::refused;
 use crate::job::{Collected, Next, Prepare, Task};
 use crate::signals::Stop;
@@ -57,7 +57,7 @@ impl Assisted<'_> {
         install::pin(&mut request.order, &self.session.surveyed.collected.disks)?;
         let interrupt = Stop::default();
         // Images come from anywhere; the token is for the service only.
-        let server = VimSettings { url: None, token_file: None, ..self.server.clone() };
+        let server = ServerSettings { url: None, token_file: None, ..self.server.clone() };
         let client = Client::new(&server, Arc::clone(&self.node.clock), interrupt.clone());
         let client = client.map_err(|error| Failure::new(Code::AgentBug, format!("{error:#}")))?;
         info!("the service asks for an install");

@@ -40,7 +40,7 @@ use self::session::Session;
 use crate::act::say::Words;
 use crate::act::{DiskState, Outcome};
 use crate::exit_status::ExitStatus;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey};
 use crate::report::Report;
 
@@ -115,7 +115,7 @@ fn name_host(inventory: &mut Value) {
 #[derive(Debug)]
 pub struct Assisted<'a> {
     settings: Settings,
-    server: VimSettings,
+    server: ServerSettings,
     node: Node,
     survey: Survey<'a, anyhow::Result<Surveyed>>,
     session: Session,
@@ -130,7 +130,7 @@ impl<'a> Assisted<'a> {
     /// The settings of the server are wrong, or one of its files cannot be read.
     pub fn new(
         settings: Settings,
-        server: VimSettings,
+        server: ServerSettings,
         node: Node,
         survey: Survey<'a, anyhow::Result<Surveyed>>,
     ) -> anyhow::Result<Self> {

@@ -23,7 +23,7 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
-use crate::http::{Client, Request, Response, VimSettings};
+use crate::http::{Client, Request, Response, ServerSettings};
 use crate::job::{AfterCrash, Crash, Engine, Event, Next, Node, Survey};
 use crate::signals::Stop;
 
@@ -52,7 +52,7 @@ impl<'a> Inspector<'a> {
     /// # Errors
     /// It is a dry run, a setting of the server is wrong, or one of its files cannot be read.
     pub fn new(
-        server: &VimSettings,
+        server: &ServerSettings,
         node: Node,
         survey: Survey<'a, Value>,
     ) -> anyhow::Result<Self> {
@@ -110,14 +110,14 @@ impl Engine for Inspector<'_> {
 /// # Errors
 /// The address is missing or malformed, plain HTTP is not allowed, or a file cannot be read.
 pub fn client(
-    settings: &VimSettings,
+    settings: &ServerSettings,
     clock: &Arc<dyn Clock>,
     stop: &Stop,
 ) -> anyhow::Result<Client> {
     let address = settings.url.as_deref().context("the address of ironic-inspector is missing")?;
     let address = address.trim_end_matches('/');
     let base = [PATH, "/v1"].iter().fold(address, |url, end| url.strip_suffix(end).unwrap_or(url));
-    let settings = VimSettings { url: Some(base.to_owned()), ..settings.clone() };
+    let settings = ServerSettings { url: Some(base.to_owned()), ..settings.clone() };
     Client::new(&settings, Arc::clone(clock), stop.clone())
         .context("the address of ironic-inspector")
 }
@@ -238,7 +238,7 @@ fn refusal(response: &Response, document: &Value, earlier: Option<&str>) -> Stri
 ///
 /// # Errors
 /// As [`client`].
-pub fn send(settings: &VimSettings, document: &Value) -> anyhow::Result<ExitStatus> {
+pub fn send(settings: &ServerSettings, document: &Value) -> anyhow::Result<ExitStatus> {
     let clock: Arc<dyn Clock> = Arc::new(crate::clock::RealClock);
     Ok(match inspect(&client(settings, &clock, &Stop::default())?, document) {
         Ok(uuid) => {

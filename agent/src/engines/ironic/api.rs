@@ -13,7 +13,7 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::http::retry::{Failed, Why, is_transient};
 use crate::http::url::Url;
-use crate::http::{Client, Request, Response, VimSettings};
+use crate::http::{Client, Request, Response, ServerSettings};
 use crate::signals::Stop;
 
 /// The longest text of Ironic that is repeated, in characters.
@@ -35,7 +35,7 @@ impl Api {
     /// # Errors
     /// An address is malformed, plain HTTP is not allowed, or a file cannot be read.
     pub fn new(
-        settings: &VimSettings,
+        settings: &ServerSettings,
         clock: &Arc<dyn Clock>,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
@@ -43,7 +43,7 @@ impl Api {
         let client = |address: &str| {
             // The token is that of the agent, which goes into the body of heartbeats.
             let url = Some(without_suffix(address.trim()).to_owned());
-            let settings = VimSettings { url, token_file: None, ..settings.clone() };
+            let settings = ServerSettings { url, token_file: None, ..settings.clone() };
             Client::new(&settings, Arc::clone(clock), stop.clone())
         };
         let servers: anyhow::Result<Vec<Client>> = addresses.split(',').map(client).collect();

@@ -12,7 +12,7 @@ use super::steps::{ERASE, INSTALL, Kind, StepOrder};
 use super::{ANSWER_TIME, Agent, Settings, Surveyed, erase, instance, steps};
 use crate::act::{Code, Failure, Site};
 use crate::exit_status::ExitStatus;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::job::{Next, Node, Task};
 
 /// Interval at which the main thread checks for a signal.
@@ -137,7 +137,7 @@ impl Desk<'_> {
         self.node.make_known();
         info!("order {INSTALL} asks for install: as Ironic asks");
         // Only files are fetched, and an image has its own time limits.
-        let server = VimSettings {
+        let server = ServerSettings {
             url: None,
             token_file: None,
             deadline: None,

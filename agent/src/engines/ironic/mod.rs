@@ -51,7 +51,7 @@ use crate::act::{Code, Outcome, settle};
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
-use crate::http::VimSettings;
+use crate::http::ServerSettings;
 use crate::job::{
     AfterCrash, Collected, Crash, Engine, Event, Next, Node, Settings as Common, Survey,
 };
@@ -69,7 +69,7 @@ pub const PORT: u16 = 9999;
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Connection settings of Ironic; the address may be a list, separated by commas.
-    pub ironic: VimSettings,
+    pub ironic: ServerSettings,
     /// True to stay after the inspection as the node's agent.
     pub is_agent: bool,
     /// The token that the configuration gives, for virtual media that carry one.
@@ -93,7 +93,7 @@ pub struct Settings {
 impl Settings {
     /// The settings of a live image.
     #[must_use]
-    pub fn new(ironic: VimSettings) -> Self {
+    pub fn new(ironic: ServerSettings) -> Self {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         Self {
             ironic,

@@ -18,7 +18,7 @@ use crate::act::{Order, Outcome, Stage};
 use crate::api::Action;
 use crate::cli::After;
 use crate::exit_status::ExitStatus;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::job::node::unread;
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
 use crate::uuid;
@@ -53,7 +53,7 @@ impl<'a> Offline<'a> {
     /// The settings of the server are wrong, or one of its files cannot be read.
     pub fn new(
         settings: Settings,
-        server: &VimSettings,
+        server: &ServerSettings,
         node: Node,
         collect: Survey<'a, anyhow::Result<Collected>>,
     ) -> anyhow::Result<Self> {

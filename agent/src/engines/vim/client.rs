@@ -23,6 +23,9 @@ use crate::uuid;
 /// The header by which the VIM recognises a request that is repeated.
 pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
+/// Advice on a server that does not know a path of the API.
+const NO_VIM: &str = "check that this is the address of a VIM with API v1";
+
 /// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -44,20 +47,12 @@ pub enum Answer {
 }
 
 impl Client {
-    /// The address of `path` at the VIM.
-    pub(super) fn api(&self, path: &str) -> Result<Url, Failed> {
-        self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
-            why: Why::Refused,
-            ..Failed::network("no VIM is configured".into())
-        })
-    }
-
     /// Posts the report, which is JSON, and returns the response.
     ///
     /// # Errors
     /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
-        let url = self.api("/v1/reports").map_err(GaveUp::Refused)?;
+        let url = self.url_of("/v1/reports").map_err(GaveUp::Refused)?;
         let request = report_request(report);
         let attempt = || self.try_report(&url, &request);
         self.until_success("posting the report", self.time_left(), attempt)
@@ -75,13 +70,13 @@ impl Client {
         let url = match location {
             Some(location) => location.clone(),
             None => {
-                self.api(&format!("/v1/nodes/{node_id}/instruction")).map_err(GaveUp::Refused)?
+                self.url_of(&format!("/v1/nodes/{node_id}/instruction")).map_err(GaveUp::Refused)?
             }
         };
         self.until_success("asking for the instruction", self.time_left(), || {
             let reply = self.send(&url, &Request::get(), MAX_IGNITION_BYTES)?;
             match reply.status {
-                404 => Ok(Answer::NotKnown(refusal(&reply, &url))),
+                404 => Ok(Answer::NotKnown(refusal(&reply, &url, NO_VIM))),
                 _ => self.answer(reply, &url),
             }
         })
@@ -92,7 +87,7 @@ impl Client {
     /// # Errors
     /// The VIM did not accept them.
     pub fn put_neighbours(&self, node_id: &str, neighbours: &Neighbours) -> Result<(), Failed> {
-        let url = self.api(&format!("/v1/nodes/{node_id}/neighbours"))?;
+        let url = self.url_of(&format!("/v1/nodes/{node_id}/neighbours"))?;
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
         self.deliver(&url, &Request::put(json(&report, "the neighbours")?))
@@ -103,7 +98,7 @@ impl Client {
     /// # Errors
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
-        let url = self.api(&format!("/v1/nodes/{node_id}/events"))?;
+        let url = self.url_of(&format!("/v1/nodes/{node_id}/events"))?;
         self.deliver(&url, &Request::post(json(events, "the events")?))
     }
 
@@ -152,7 +147,7 @@ impl Client {
                         .and_then(|(location, base)| base.at_location(&location)),
                 })
             }
-            _ => Err(refusal(&reply, url)),
+            _ => Err(refusal(&reply, url, NO_VIM)),
         }
     }
 }
@@ -183,7 +178,7 @@ fn check_accepted(reply: &Response, url: &Url) -> Result<(), Failed> {
             Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
         }
         200..=299 => Ok(()),
-        _ => Err(refusal(reply, url)),
+        _ => Err(refusal(reply, url, NO_VIM)),
     }
 }
 

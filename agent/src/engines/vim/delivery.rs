@@ -67,7 +67,7 @@ impl Client {
     ) -> Result<(), Failed> {
         if let Some(report) = delivery.report.filter(|_| is_forgotten) {
             info!("the VIM does not know this node; posting the report before the result");
-            let url = self.api("/v1/reports")?;
+            let url = self.url_of("/v1/reports")?;
             // The job is over: an instruction in this response is not for now.
             if let Answer::NotYet { node_id: Some(id), .. } =
                 self.try_report(&url, &report_request(report))?
@@ -76,7 +76,7 @@ impl Client {
             }
         }
         let node_id = new_id.as_deref().unwrap_or(delivery.node_id);
-        let url = self.api(&format!("/v1/nodes/{node_id}/result"))?;
+        let url = self.url_of(&format!("/v1/nodes/{node_id}/result"))?;
         let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
         let request = Request::post(json(&result, "the result")?).farewell();
         self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key))

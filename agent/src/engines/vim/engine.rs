@@ -18,7 +18,7 @@ use crate::act::{Order, Outcome};
 use crate::api::{JobResult, OnRefusal};
 use crate::exit_status::ExitStatus;
 use crate::http::retry::Backoff;
-use crate::http::{Client, VimSettings};
+use crate::http::{Client, ServerSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
 use crate::uuid;
 
@@ -31,7 +31,7 @@ const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Connection settings of the VIM.
-    pub server: VimSettings,
+    pub server: ServerSettings,
     /// The action after a refusal if the instruction does not say.
     pub on_refusal: OnRefusal,
 }

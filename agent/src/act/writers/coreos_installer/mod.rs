@@ -6,19 +6,19 @@ mod options;
 mod output;
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
+
+use tempfile::TempPath;
 
 use self::options::{Options, Places};
 pub use self::options::{Version, parse_version, version};
 use self::output::{meaning, summary};
 use super::{End, Ran, Writer};
-use crate::act::Failure;
-use crate::act::advice::advice;
 use crate::act::child::{Process as _, end, spawn};
 use crate::act::follow::{Cut, Ended, Follower, Progress};
 use crate::act::progress::Tail;
@@ -26,44 +26,38 @@ use crate::act::run::interrupted;
 use crate::act::stream::Stream;
 use crate::act::target::Target;
 use crate::act::watchdog::{Patience, Sampler};
-use crate::act::{Code, DiskState, Order};
+use crate::act::{Code, DiskState, Failure, Order};
 use crate::signals::Stop;
 
 /// The name of the program.
 pub const NAME: &str = "coreos-installer";
 
 /// coreos-installer, and the content that it writes.
-pub struct CoreosInstaller<'a> {
+pub(crate) struct CoreosInstaller<'a> {
     /// The program.
-    pub program: &'a Path,
+    pub(crate) program: &'a Path,
     /// Its version.
-    pub version: Version,
+    pub(crate) version: Version,
     /// Directory for files that only root reads.
-    pub run_dir: &'a Path,
+    pub(crate) run_dir: &'a Path,
     /// Directory with `NetworkManager` profiles.
-    pub network_dir: &'a Path,
+    pub(crate) network_dir: &'a Path,
     /// The disk.
-    pub target: &'a Target,
+    pub(crate) target: &'a Target,
     /// The order.
-    pub order: &'a Order,
+    pub(crate) order: &'a Order,
     /// The Ignition config.
-    pub ignition: &'a [u8],
+    pub(crate) ignition: &'a [u8],
     /// Serves the image; `None` for the live image's own.
-    pub stream: Option<&'a Stream>,
+    pub(crate) stream: Option<&'a Stream>,
     /// The time limit for one run.
-    pub limit: Duration,
+    pub(crate) limit: Duration,
     /// Time limits for the steps of a stall.
-    pub patience: Patience,
+    pub(crate) patience: Patience,
     /// Set if the agent is to end.
-    pub stop: &'a Stop,
+    pub(crate) stop: &'a Stop,
     /// Callback for each line, with its percentage if it has one.
-    pub progress: &'a mut dyn FnMut(Option<u8>, &str),
-}
-
-impl std::fmt::Debug for CoreosInstaller<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CoreosInstaller").field("program", &self.program).finish_non_exhaustive()
-    }
+    pub(crate) progress: &'a mut dyn FnMut(Option<u8>, &str),
 }
 
 impl Writer for CoreosInstaller<'_> {
@@ -72,13 +66,11 @@ impl Writer for CoreosInstaller<'_> {
     }
 
     fn run(&mut self, device: &str) -> Ran {
-        let files = match self.write_files(device) {
-            Ok(files) => files,
-            Err(failure) => return not_started(failure),
-        };
-        let ran = self.attempt(&files.args);
-        files.remove();
-        ran
+        match self.write_files(device) {
+            // The files exist until the run has ended.
+            Ok((args, _files)) => self.attempt(&args),
+            Err(failure) => not_started(failure),
+        }
     }
 }
 
@@ -87,9 +79,9 @@ fn not_started(failure: Failure) -> Ran {
 }
 
 impl CoreosInstaller<'_> {
-    fn write_files(&self, device: &str) -> Result<Files, Failure> {
-        let ignition = self.run_dir.join("config.ign");
-        let config = self.run_dir.join("install.yaml");
+    /// Writes the files that a run needs, and returns its arguments.
+    fn write_files(&self, device: &str) -> Result<(Vec<String>, [TempPath; 2]), Failure> {
+        let [ignition, config] = ["config.ign", "install.yaml"].map(|name| self.run_dir.join(name));
         let image_url = self.stream.map(Stream::url);
         let places = Places {
             device,
@@ -104,26 +96,23 @@ impl CoreosInstaller<'_> {
         } else {
             options.to_args()
         };
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(self.run_dir)
-            .and_then(|()| write_private(&ignition, self.ignition))
-            .and_then(|()| write_private(&config, options.to_file().as_bytes()))
-            .map_err(|error| {
-                Failure::new(
-                    Code::NoSpace,
-                    format!("writing to {}: {error}", self.run_dir.display()),
-                )
+        let write = || {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(self.run_dir)?;
+            let config = private(&config, options.to_file().as_bytes())?;
+            Ok([private(&ignition, self.ignition)?, config])
+        };
+        let files = write().map_err(|error: io::Error| {
+            let what = format!("writing to {}: {error}", self.run_dir.display());
+            Failure::new(Code::NoSpace, what)
                 .advise("the live system has no space left, or its /run is not writable")
-            })?;
-        Ok(Files { ignition, config, args })
+        })?;
+        Ok((args, files))
     }
 
     fn attempt(&mut self, args: &[String]) -> Ran {
         let failed = |code, error| {
             let what = format!("running {}: {error}", self.program.display());
-            Failure::new(code, what).advise(advice(code))
+            Failure::advised(code, what)
         };
         if let Some(stream) = self.stream {
             stream.begin();
@@ -167,7 +156,7 @@ impl CoreosInstaller<'_> {
     /// Returns the result of an ended run, and whether another run can help.
     fn outcome(&self, ended: &Ended, lines: &[String]) -> (Result<(), Failure>, bool) {
         let hung = |what: String| {
-            let failure = Failure::new(Code::TargetHung, what).advise(advice(Code::TargetHung));
+            let failure = Failure::advised(Code::TargetHung, what);
             (Err(failure), false)
         };
         let status = match (ended.status, &ended.cut) {
@@ -201,32 +190,19 @@ impl CoreosInstaller<'_> {
         let found = meaning(lines, status.code());
         let (device, last) = (&self.target.disk().device, summary(lines));
         let what = format!("coreos-installer on {device}: {}: {last}", words(status));
-        (Err(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
+        (Err(Failure::advised(found.code, what)), found.is_transient)
     }
 }
 
-/// The files that a run needs, and its arguments.
-struct Files {
-    ignition: PathBuf,
-    config: PathBuf,
-    args: Vec<String>,
-}
-
-impl Files {
-    fn remove(&self) {
-        fs::remove_file(&self.ignition).ok();
-        fs::remove_file(&self.config).ok();
-    }
-}
-
-/// Writes a new file that only its owner reads.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a new file that only its owner reads, and that is deleted when it is dropped.
+fn private(path: &Path, bytes: &[u8]) -> io::Result<TempPath> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
+    file.write_all(bytes)?;
+    TempPath::try_from_path(path)
 }
 
 fn words(status: ExitStatus) -> String {

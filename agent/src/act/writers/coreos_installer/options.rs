@@ -4,17 +4,17 @@
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
 //! options on the command line.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::act::Failure;
-use crate::act::child::{end, read_on};
-use crate::act::{Code, Order};
+use crate::act::child::end;
+use crate::act::{Code, Failure, Order};
+use crate::ask::ask_within;
 use crate::signals::Stop;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
@@ -25,10 +25,8 @@ const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
 /// Time limit for `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// Time for which its output is still read once it has ended.
-const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
-/// The most output that is read.
-const MAX_VERSION_BYTES: usize = 4096;
+/// The most output that is read, in bytes.
+const MAX_VERSION_BYTES: u64 = 4096;
 
 /// Version of coreos-installer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,79 +53,49 @@ pub fn parse_version(text: &str) -> Option<Version> {
 /// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
 pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
     let missing = |what: String| {
-        Failure::new(
-            Code::InstallerMissing,
-            format!("running {} --version: {what}", program.display()),
-        )
-        .advise("use a live image that contains coreos-installer")
+        let what = format!("running {} --version: {what}", program.display());
+        Failure::new(Code::InstallerMissing, what)
+            .advise("use a live image that contains coreos-installer")
     };
-    let bytes = output_of_version(program, stop).map_err(missing)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = output_of_version(program, stop).map_err(missing)?;
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
     if version < OLDEST {
-        return Err(Failure::new(
-            Code::InstallerTooOld,
-            format!("coreos-installer is {version}, expected at least {OLDEST}"),
-        )
-        .advise("use a newer live image"));
+        let what = format!("coreos-installer is {version}, expected at least {OLDEST}");
+        return Err(Failure::new(Code::InstallerTooOld, what).advise("use a newer live image"));
     }
     Ok(version)
 }
 
-/// Returns the first output of `--version`. The program may hang, print without end, or leave something running that
-/// keeps its output open; none of these blocks the agent.
-fn output_of_version(program: &Path, stop: &Stop) -> Result<Vec<u8>, String> {
-    let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
-    let output = read_on(pipe).map_err(|error| error.to_string())?;
-    let mut child = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let started = Instant::now();
-    let mut bytes = Vec::new();
-    let mut ended: Option<Instant> = None;
-    loop {
-        match output.recv_timeout(Duration::from_millis(20)) {
-            Ok(more) => bytes.extend(more),
-            Err(RecvTimeoutError::Timeout) => {}
-            // Closed: all is read, and nothing is left to wait for but its end.
-            Err(RecvTimeoutError::Disconnected) if ended.is_some() => return Ok(bytes),
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(5)),
+/// Returns the output of `--version` up to the line with the version. The program may hang, print without end, or leave
+/// something running that keeps its output open; none of these blocks the agent.
+fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
+    let started = || {
+        let (pipe, stdout) = std::io::pipe()?;
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
+        Ok((command.process_group(0).spawn()?, pipe))
+    };
+    let (mut child, pipe) = started().map_err(|error: std::io::Error| error.to_string())?;
+    let read = move || {
+        let (mut output, mut bytes) = (BufReader::new(pipe.take(MAX_VERSION_BYTES)), Vec::new());
+        loop {
+            let is_end = !matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0);
+            let text = String::from_utf8_lossy(&bytes);
+            if is_end || parse_version(&text).is_some() {
+                return text.into_owned();
+            }
         }
-        if ended.is_none() && matches!(child.try_wait(), Ok(Some(_))) {
-            ended = Some(Instant::now());
-        }
-        let is_left_open = ended.is_some_and(|at| at.elapsed() > LEFT_OPEN_LIMIT);
-        if is_left_open || bytes.len() >= MAX_VERSION_BYTES {
-            break;
-        }
-        if started.elapsed() > VERSION_LIMIT || stop.is_stopped() {
-            end(&mut child);
-            return Err("it did not finish".into());
-        }
-    }
+    };
+    let text = ask_within("version", VERSION_LIMIT, stop, read);
     end(&mut child);
-    bytes.truncate(MAX_VERSION_BYTES);
-    Ok(bytes)
-}
-
-/// One option of `coreos-installer install`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Setting {
-    Flag,
-    One(String),
-    Many(Vec<String>),
+    text.map_err(|_| "it did not finish".to_owned())
 }
 
 /// The options of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
-    settings: Vec<(&'static str, Setting)>,
+    settings: Map<String, Value>,
     firstboot_args: Option<String>,
 }
 
@@ -148,25 +116,25 @@ impl Options {
     /// Translates an order.
     #[must_use]
     pub(super) fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
-        let mut settings = vec![
-            ("dest-device", Setting::One(places.device.into())),
-            ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
-            ("ignition-hash", Setting::One(digest.into())),
-        ];
+        let mut settings = Map::new();
+        let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
+        set("dest-device", json!(places.device));
+        set("ignition-file", json!(places.ignition_file.display().to_string()));
+        set("ignition-hash", json!(digest));
         match places.image_url {
             // Without retries: the agent itself retries the source, and its own server responds at once.
-            Some(url) => settings.push(("image-url", Setting::One(url.into()))),
-            None => settings.push(("offline", Setting::Flag)),
+            Some(url) => set("image-url", json!(url)),
+            None => set("offline", json!(true)),
         }
         if order.image.as_ref().is_some_and(|image| image.insecure) {
-            settings.push(("insecure", Setting::Flag));
+            set("insecure", json!(true));
         }
         if let Some(platform) = &order.platform {
-            settings.push(("platform", Setting::One(platform.clone())));
+            set("platform", json!(platform));
         }
         if order.copy_network {
-            settings.push(("copy-network", Setting::Flag));
-            settings.push(("network-dir", Setting::One(places.network_dir.display().to_string())));
+            set("copy-network", json!(true));
+            set("network-dir", json!(places.network_dir.display().to_string()));
         }
         for (key, values) in [
             ("console", &order.console),
@@ -176,7 +144,7 @@ impl Options {
             ("save-partindex", &order.save_partindex),
         ] {
             if !values.is_empty() {
-                settings.push((key, Setting::Many(values.clone())));
+                set(key, json!(values));
             }
         }
         Self { settings, firstboot_args: order.firstboot_args.clone() }
@@ -192,19 +160,7 @@ impl Options {
     /// The config file: JSON, which is YAML too.
     #[must_use]
     pub(super) fn to_file(&self) -> String {
-        let map: Map<String, Value> = self
-            .settings
-            .iter()
-            .map(|(key, setting)| {
-                let value = match setting {
-                    Setting::Flag => json!(true),
-                    Setting::One(value) => json!(value),
-                    Setting::Many(values) => json!(values),
-                };
-                ((*key).to_owned(), value)
-            })
-            .collect();
-        format!("{:#}\n", Value::Object(map))
+        format!("{:#}\n", Value::Object(self.settings.clone()))
     }
 
     /// The arguments in addition to a config file.
@@ -221,14 +177,15 @@ impl Options {
         let mut args = vec!["install".to_owned()];
         args.extend(self.firstboot_arg());
         let mut device = None;
-        for (key, setting) in &self.settings {
-            match setting {
-                Setting::One(value) if *key == "dest-device" => device = Some(value.clone()),
-                Setting::Flag => args.push(format!("--{key}")),
-                Setting::One(value) => args.push(format!("--{key}={value}")),
-                Setting::Many(values) => {
-                    args.extend(values.iter().map(|value| format!("--{key}={value}")));
+        for (key, value) in &self.settings {
+            match value {
+                Value::String(value) if key == "dest-device" => device = Some(value.clone()),
+                Value::String(value) => args.push(format!("--{key}={value}")),
+                Value::Array(values) => {
+                    let values = values.iter().filter_map(Value::as_str);
+                    args.extend(values.map(|value| format!("--{key}={value}")));
                 }
+                _ => args.push(format!("--{key}")),
             }
         }
         args.push("--".into());
@@ -257,30 +214,27 @@ mod tests {
     }
 
     /// Returns the version read from a program with this content.
-    fn version_of(name: &str, body: &str) -> Result<Version, Code> {
-        let dir = std::env::temp_dir().join(format!("rci-version-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let (source, program) = (dir.join("source"), dir.join("program"));
+    fn version_of(body: &str) -> Result<Version, Code> {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, program) = (dir.path().join("source"), dir.path().join("program"));
         std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
         // By another process, see tests/job/machine.rs.
         let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
         assert!(order.unwrap().success());
-        let found = version(&program, &Stop::default()).map_err(|failure| failure.code);
-        std::fs::remove_dir_all(dir).unwrap();
-        found
+        version(&program, &Stop::default()).map_err(|failure| failure.code)
     }
 
     #[test]
     fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
-        let started = Instant::now();
+        let started = std::time::Instant::now();
         let good = "echo coreos-installer 0.27.0";
-        assert_eq!(version_of("good", good), Ok(Version(0, 27, 0)));
         // Longer than the limit below, and short enough not to outlive the tests for long.
-        let left_open = format!("{good}; sleep 30 &");
-        assert_eq!(version_of("open", &left_open), Ok(Version(0, 27, 0)));
-        let endless = format!("{good}; exec yes");
-        assert_eq!(version_of("endless", &endless), Ok(Version(0, 27, 0)));
-        assert_eq!(version_of("silent", "exit 0"), Err(Code::InstallerMissing));
+        for rest in ["", "; sleep 30 &", "; exec yes"] {
+            assert_eq!(version_of(&format!("{good}{rest}")), Ok(Version(0, 27, 0)), "{rest}");
+        }
+        for bad in ["exit 0", "exec yes"] {
+            assert_eq!(version_of(bad), Err(Code::InstallerMissing), "{bad}");
+        }
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 

@@ -149,137 +149,43 @@ mod tests {
     use crate::act::advice::advice;
 
     fn of(text: &str) -> Meaning {
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        meaning(&lines, Some(1))
+        meaning(&lines(text), Some(1))
     }
 
-    const TEXTS: &[(&str, Code, bool)] = &[
-        (
-            "Partitions in use on /dev/vda:\n    /dev/vda3 mounted on /tmp/m\nError: checking for exclusive access to /dev/vda\n\nCaused by:\n    found busy partitions",
-            Code::DiskBusy,
-            false,
-        ),
-        (
-            "Read disk 1 GiB (100%)\nError: syncing data to disk\n\nCaused by:\n    Input/output error (os error 5)\nResetting partition table\nError: install failed",
-            Code::TargetIo,
-            false,
-        ),
-        (
-            "Error: fetching image URL\n\nCaused by:\n   0: fetching 'http://h/i'\n   1: HTTP status client error (404 File not found) for url (http://h/i)",
-            Code::Http(404),
-            false,
-        ),
-        (
-            "Error: HTTP status server error (503 Service Unavailable) for url (http://h/i)",
-            Code::Http(503),
-            true,
-        ),
-        (
-            "Error: getting sector size of /dev/x\nCaused by:\n    \"/dev/x\" is not a block device",
-            Code::TargetIo,
-            false,
-        ),
-        ("Error: --insecure not specified and signature not found", Code::Signature, false),
-        ("Error: GPG signature verification failure", Code::Signature, false),
-        (
-            "Error: source has sector size 512 but destination has sector size 4096",
-            Code::SectorSize,
-            false,
-        ),
-        (
-            "Error: decoding and writing image\n\nCaused by:\n    No space left on device (os error 28)",
-            Code::NoSpace,
-            false,
-        ),
-        (
-            "Error: decoding and writing image\nCaused by: reading osmet: Input/output error (os error 5)",
-            Code::MediumLost,
-            false,
-        ),
-        (
-            "Writing Ignition config\nError: failed to validate Ignition configuration digest",
-            Code::IgnitionHash,
-            false,
-        ),
-        (
-            "Error: refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition",
-            Code::IgnitionFetch,
-            false,
-        ),
-        (
-            "Error: specified file is not a valid Ignition JSON config or Butane YAML config",
-            Code::IgnitionInvalid,
-            false,
-        ),
-        ("Error: modifying kernel arguments", Code::Kargs, false),
-        ("Error: configuring platform\nCaused by: couldn't locate platform ID", Code::Kargs, false),
-        ("Error: reading directory /etc/NetworkManager/system-connections/", Code::Network, false),
-        (
-            "Error: decoding and writing image\nCaused by: error decoding response body",
-            Code::ImageFetch,
-            true,
-        ),
-        (
-            "Partitions in use on /dev/vda:\nError: checking for exclusive access",
-            Code::DiskBusy,
-            false,
-        ),
-        ("Error: opening /dev/vda\nCaused by: device is in use", Code::DiskBusy, false),
-        (
-            "Error: fetching signature URL\nCaused by: error sending request for url",
-            Code::Signature,
-            true,
-        ),
-        ("Error: signature verification failed", Code::Signature, false),
-        ("Error: writing /run/x: (os error 28)", Code::NoSpace, false),
-        ("Error: osmet: metadata missing for this image", Code::MediumLost, false),
-        ("Error: unpacking osmet image\nCaused by: I/O error", Code::MediumLost, false),
-        (
-            "Error: opening /sysroot/x\nCaused by: Input/output error (os error 5)",
-            Code::MediumLost,
-            false,
-        ),
-        ("Error: reading image\nCaused by: Stale file handle", Code::MediumLost, false),
-        ("Error: downloading source Ignition config http://h/c.ign", Code::IgnitionFetch, true),
-        ("Error: reading /dev/vda (os error 5)", Code::TargetIo, false),
-        ("Error: opening /dev/vda: No such device or address", Code::TargetIo, false),
-        ("Error: writing /dev/vda: Remote I/O error", Code::TargetIo, false),
-        ("Error: appending kargs", Code::Kargs, false),
-        ("Error: couldn't locate platform ID", Code::Kargs, false),
-        ("Error: configuring platform", Code::Kargs, false),
-        ("Error: configuring GRUB", Code::Kargs, false),
-        ("Error: writing grub.cfg", Code::Kargs, false),
-        ("Error: copying network config", Code::Network, false),
-        ("Error: fetching image URL", Code::ImageFetch, true),
-        ("Error: error sending request for url (http://h/i)", Code::ImageFetch, true),
-        ("Error: request or response body error: operation timed out", Code::ImageFetch, true),
-        ("Error: reading: Connection reset by peer", Code::ImageFetch, true),
-        ("Error: connection closed before message completed", Code::ImageFetch, true),
-        ("Error: copying the image: Broken pipe (os error 32)", Code::ImageFetch, true),
-        ("Error: operation timed out", Code::ImageFetch, true),
-        ("Error: decoding: unexpected end of file", Code::ImageFetch, true),
-        ("Error: decoding: unexpected EOF during chunk", Code::ImageFetch, true),
-        ("Error: decoding: premature EOF", Code::ImageFetch, true),
-        ("Error: xz: corrupt input stream", Code::ImageFetch, true),
-        ("Error: something new", Code::InstallerFailed, false),
-        ("", Code::InstallerFailed, false),
-    ];
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Code, `yes` if another try can help, and text of each failure.
+    fn failures() -> impl Iterator<Item = (&'static str, bool, String)> {
+        let rows =
+            include_str!("testdata/failures.tsv").lines().filter(|row| !row.starts_with('#'));
+        rows.map(|row| {
+            let mut fields = row.splitn(3, '\t');
+            let mut next = || fields.next().unwrap();
+            (next(), next() == "yes", next().replace("\\n", "\n"))
+        })
+    }
 
     #[test]
     fn each_known_text_has_its_code() {
-        for (text, code, is_transient) in TEXTS {
-            assert_eq!(of(text), Meaning { code: *code, is_transient: *is_transient }, "{text}");
+        for (code, is_transient, text) in failures() {
+            let found = of(&text);
+            assert_eq!(
+                (found.code.to_string(), found.is_transient),
+                (code.into(), is_transient),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn every_row_of_the_table_is_reached_and_every_class_has_its_own_advice() {
-        let row = |text: &str| {
-            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            let text = error_text(&lines);
+        let row = |text: String| {
+            let text = error_text(&lines(&text));
             KNOWN.iter().position(|(words, ..)| words.iter().all(|word| text.contains(word)))
         };
-        let reached: Vec<usize> = TEXTS.iter().filter_map(|(text, ..)| row(text)).collect();
+        let reached: Vec<usize> = failures().filter_map(|(.., text)| row(text)).collect();
         for (number, (words, code, _)) in KNOWN.iter().enumerate() {
             assert!(reached.contains(&number), "{words:?}");
             // The config is fetched and checked by the agent, so these two come from a changed program only.
@@ -303,8 +209,7 @@ mod tests {
             ("killed", "killed"),
             ("", "it printed nothing"),
         ] {
-            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            assert_eq!(summary(&lines), expected);
+            assert_eq!(summary(&lines(text)), expected);
         }
     }
 
