@@ -73,6 +73,7 @@ pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
 pub use existing::found as existing_data;
 pub use probes::findings::Finding;
 pub use system::System;
+use system::device_number;
 
 /// The disk as results name it.
 #[must_use]

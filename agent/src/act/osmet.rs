@@ -222,43 +222,17 @@ impl<R: Read> Source<R> {
 mod tests {
     use super::*;
 
-    fn number(out: &mut Vec<u8>, number: u64) {
-        match u8::try_from(number) {
-            Ok(small) if small <= 250 => out.push(small),
-            _ => {
-                out.push(253);
-                out.extend(number.to_le_bytes());
-            }
-        }
-    }
-
-    fn text(out: &mut Vec<u8>, text: &str) {
-        number(out, text.len() as u64);
-        out.extend(text.as_bytes());
-    }
-
     /// An osmet file of two partitions, one of them with two extents.
-    fn osmet(version: u64, sector_bytes: u64, size_bytes: u64) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        number(&mut out, version);
-        text(&mut out, "0.27.0");
-        number(&mut out, sector_bytes);
-        text(&mut out, "Fedora CoreOS 44");
-        text(&mut out, "x86_64");
-        number(&mut out, 2);
-        for n_extents in [0, 2] {
-            number(&mut out, 1 << 20);
-            number(&mut out, 1 << 30);
-            number(&mut out, n_extents);
-            for at in 0..n_extents {
-                number(&mut out, 0);
-                number(&mut out, at << 40);
-                number(&mut out, 300);
-                out.extend([3; 32]);
-            }
-        }
+    fn osmet(version: u8, sector_bytes: u64, size_bytes: u64) -> Vec<u8> {
+        let number = |number: u64| [&[253][..], &number.to_le_bytes()].concat();
+        let extent = |at: u64| [&[0][..], &number(at), &number(300), &[3; 32]].concat();
+        let partition = [number(1 << 20), number(1 << 30)].concat();
+        let mut out = [&MAGIC[..], &[version], b"\x060.27.0"].concat();
+        out.extend(number(sector_bytes));
+        out.extend(b"\x10Fedora CoreOS 44\x06x86_64\x02");
+        out.extend([&partition[..], &[0], &partition, &[2], &extent(0), &extent(1 << 40)].concat());
         out.extend([7; 32]);
-        number(&mut out, size_bytes);
+        out.extend(number(size_bytes));
         out.extend(b"\xfd7zXZ and so on");
         out
     }

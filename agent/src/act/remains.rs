@@ -4,17 +4,17 @@
 //! coreos-installer has written the disk they are erased, through the held descriptor and after another check of its
 //! identity; nothing is written if there are none.
 
+use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
+use formats::gpt::{BLOCK_BYTES, Header};
 use probes::block::Partition;
 
-use super::array_metadata::{Found, covered, describe, find, gaps};
-use super::proof::disk::ReadAt as _;
-use super::proof::gpt;
 use super::target::Target;
 use super::{Failure, System};
+use crate::act::array_metadata::{Found, covered, describe, find, gaps};
 use crate::ask::ask_within;
 
 /// Time limit for reading or erasing 2 MiB.
@@ -30,9 +30,8 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
     };
     let partitions: Vec<Range<u64>> = disk.partitions.iter().filter_map(span).collect();
     let (Ok(file), Some(disk_bytes)) = (target.file(), disk.size_bytes) else { return Vec::new() };
-    let search = move || {
-        find(disk_bytes, &gaps(disk_bytes, &partitions), &mut |at, n| (&file).bytes_at(at, n))
-    };
+    let search =
+        move || find(disk_bytes, &gaps(disk_bytes, &partitions), &mut |at, n| read(&file, at, n));
     ask(target.system(), search).unwrap_or_else(|why| {
         tracing::warn!("metadata at the end of {} was not looked for: {why}", disk.device);
         Vec::new()
@@ -52,10 +51,9 @@ pub fn erase(target: &Target) -> Result<Vec<String>, String> {
     let file = target.file().map_err(message)?;
     let search = move || {
         // Without a table it is unknown what must stay, and the proof fails.
-        let Ok(table) = gpt::read(&mut &file, sector_bytes) else { return Ok(Default::default()) };
-        let covered = covered(&table.header, &table.partitions, sector_bytes);
+        let Some(covered) = covered_on(&file, sector_bytes) else { return Ok(Default::default()) };
         let gaps = gaps(disk_bytes, &covered);
-        let found = find(disk_bytes, &gaps, &mut |at, n| (&file).bytes_at(at, n))?;
+        let found = find(disk_bytes, &gaps, &mut |at, n| read(&file, at, n))?;
         Ok((found, gaps))
     };
     let (found, gaps): (Vec<Found>, Vec<Range<u64>>) = ask(target.system(), search)?;
@@ -74,6 +72,20 @@ pub fn erase(target: &Target) -> Result<Vec<String>, String> {
     };
     ask(target.system(), write)?;
     Ok(found.iter().map(describe).collect())
+}
+
+/// Returns the areas that the table on the disk covers; `None` if it has none.
+fn covered_on(file: &File, sector_bytes: u64) -> Option<Vec<Range<u64>>> {
+    let header = Header::parse(&read(file, sector_bytes, BLOCK_BYTES).ok()?).ok()?;
+    let (at, n_bytes) = header.entries_place(sector_bytes).ok()?;
+    let partitions = header.partitions(&read(file, at, n_bytes).ok()?, sector_bytes).ok()?;
+    Some(covered(&header, &partitions, sector_bytes))
+}
+
+fn read(file: &File, at: u64, n_bytes: usize) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; n_bytes];
+    let read = file.read_exact_at(&mut bytes, at);
+    read.map_err(|error| format!("reading {n_bytes} bytes at {at}: {error}")).map(|()| bytes)
 }
 
 fn ask<T: Send + 'static>(

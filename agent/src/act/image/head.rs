@@ -3,7 +3,6 @@
 use formats::gpt::{Header, Partition};
 
 use super::decode::{Format, first_bytes};
-use crate::act::proof::gpt;
 
 /// The sector sizes that disks have, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
@@ -68,9 +67,17 @@ impl Head {
     /// The partitions of the image; none if its table cannot be read.
     #[must_use]
     pub fn partitions(&self) -> Vec<Partition> {
-        let table =
-            self.sector_bytes.and_then(|size| gpt::read(&mut &self.unpacked[..], size).ok());
-        table.map(|table| table.partitions).unwrap_or_default()
+        self.read_partitions().unwrap_or_default()
+    }
+
+    fn read_partitions(&self) -> Option<Vec<Partition>> {
+        let sector_bytes = self.sector_bytes?;
+        let header =
+            Header::parse(self.unpacked.get(usize::try_from(sector_bytes).ok()?..)?).ok()?;
+        let (offset, n_bytes) = header.entries_place(sector_bytes).ok()?;
+        let start = usize::try_from(offset).ok()?;
+        let entries = self.unpacked.get(start..start.checked_add(n_bytes)?)?;
+        header.partitions(entries, sector_bytes).ok()
     }
 }
 

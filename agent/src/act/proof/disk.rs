@@ -41,15 +41,6 @@ pub trait ReadAt {
     }
 }
 
-/// A disk in use by others: its pages come from the page cache, and there is no budget.
-impl ReadAt for &File {
-    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
-        let n_bytes = buffer.len();
-        self.read_exact_at(buffer, offset)
-            .map_err(|error| format!("reading {n_bytes} bytes at {offset}: {error}"))
-    }
-}
-
 impl ReadAt for &[u8] {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -9,8 +9,7 @@ use formats::gpt::{ESP_TYPE, Partition};
 
 use super::disk::Disk;
 use super::{gpt, superblock};
-use crate::act::system::device_number;
-use crate::act::{Check, CheckName, list};
+use crate::act::{Check, CheckName, device_number, list};
 use crate::ask::ask_within;
 use crate::signals::Stop;
 

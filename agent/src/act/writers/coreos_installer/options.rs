@@ -7,8 +7,8 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -25,6 +25,8 @@ const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
 /// Time limit for `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit for its end once its version was read.
+const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
 /// The most output that is read, in bytes.
 const MAX_VERSION_BYTES: u64 = 4096;
 
@@ -88,6 +90,12 @@ fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
         }
     };
     let text = ask_within("version", VERSION_LIMIT, stop, read);
+    // What follows its version is not read, but it may end by itself.
+    let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+    let started = Instant::now();
+    while text.is_ok() && is_running(&mut child) && started.elapsed() < LEFT_OPEN_LIMIT {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     end(&mut child);
     text.map_err(|_| "it did not finish".to_owned())
 }
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let good = "echo coreos-installer 0.27.0";
         // Longer than the limit below, and short enough not to outlive the tests for long.
         for rest in ["", "; sleep 30 &", "; exec yes"] {
