@@ -106,7 +106,7 @@ pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{tree, tree_from, tree_of_bytes};
 
     const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n");
 
@@ -229,9 +229,7 @@ mod tests {
         files.extend(own(2, "part1-mpath-3600508b1001c4d41aabbccddeeff0099"));
         files.extend(own(3, "LVM-abc"));
         files.extend((1..4).map(link));
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
-        let found = current_use(&tree(&files), "253:0").unwrap();
+        let found = current_use(&tree_from(&files), "253:0").unwrap();
         assert_eq!(found.mapped_partitions, ["dm-1"]);
         assert_eq!(found.uses, ["dm-0 is held by dm-2, dm-3"]);
     }

@@ -51,9 +51,9 @@ pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Optio
         eui64: at.attribute(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
         nguid: at.attribute(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
         wwid: wwid.filter(|id| !is_blank(id)),
-        rotation_rpm: vpd::rotation_rpm(&at.pages.kind)
+        rotation_rpm: vpd::rotation_rpm(&at.kind_page)
             .or_else(|| ata?.known_word(217).and_then(vpd::rpm)),
-        form_factor: vpd::form_factor(&at.pages.kind)
+        form_factor: vpd::form_factor(&at.kind_page)
             .or_else(|| vpd::form_factor_name(ata?.known_word(168)?))
             .map(str::to_owned),
         security: ata.map(security::of_ata),
@@ -72,21 +72,15 @@ fn is_number(vendor: &str) -> bool {
 struct Place<'a> {
     machine: &'a Machine,
     device: &'a BlockDevice,
-    pages: Pages,
     /// True if its `device` is a PCI function, as with old RAID drivers: the vendor of that function is not the vendor
     /// of the disk.
     is_pci: bool,
-}
-
-/// The VPD pages that the kernel keeps of a SCSI disk; empty if it keeps none.
-#[derive(Default)]
-struct Pages {
-    /// 80h, the serial number.
-    serial: Vec<u8>,
-    /// 83h, identifiers.
-    ids: Vec<u8>,
-    /// B1h, the kind of medium.
-    kind: Vec<u8>,
+    /// VPD page 80h of a SCSI disk, the serial number; as the other pages empty if the kernel does not keep it.
+    serial_page: Vec<u8>,
+    /// VPD page 83h, identifiers.
+    ids_page: Vec<u8>,
+    /// VPD page B1h, the kind of medium.
+    kind_page: Vec<u8>,
 }
 
 impl<'a> Place<'a> {
@@ -97,11 +91,10 @@ impl<'a> Place<'a> {
             let path = device.at(&format!("device/{name}")).filter(|_| is_scsi);
             path.and_then(|path| machine.bytes(&path)).unwrap_or_default()
         };
-        let pages =
-            Pages { serial: page("vpd_pg80"), ids: page("vpd_pg83"), kind: page("vpd_pgb1") };
+        let [serial_page, ids_page, kind_page] = ["vpd_pg80", "vpd_pg83", "vpd_pgb1"].map(page);
         let subsystem = device.at("device/subsystem").filter(|_| !device.name.starts_with("sd"));
         let is_pci = subsystem.and_then(|path| machine.link_name(&path)).as_deref() == Some("pci");
-        Place { machine, device, pages, is_pci }
+        Place { machine, device, is_pci, serial_page, ids_page, kind_page }
     }
 
     fn ata(&self) -> Option<Identify<'a>> {
@@ -137,7 +130,7 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     let is_usb = transport == Some("usb");
     let of_kernel = [
         at.attribute(&["serial", "device/serial", "device/uid"]),
-        vpd::unit_serial(&at.pages.serial),
+        vpd::unit_serial(&at.serial_page),
         at.ata().and_then(Identify::serial),
         if is_usb { usb_serial(at) } else { None },
         wwid.and_then(wwn::ata_serial),
@@ -146,8 +139,8 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     if of_kernel.is_empty() {
         let model = at.attribute(&["device/model"]).unwrap_or_default();
         let vendor = at.attribute(&["device/vendor"]).unwrap_or_default();
-        let of_vendor = || vpd::vendor_specific_serial(&at.pages.ids, &vendor, &model);
-        of_kernel.extend(vpd::t10_serial(&at.pages.ids, &model).or_else(of_vendor));
+        let of_vendor = || vpd::vendor_specific_serial(&at.ids_page, &vendor, &model);
+        of_kernel.extend(vpd::t10_serial(&at.ids_page, &model).or_else(of_vendor));
     }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
@@ -172,7 +165,7 @@ fn usb_serial(at: &Place) -> Option<String> {
 
 /// Every WWN from any source, the best first.
 fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
-    let page = &at.pages.ids;
+    let page = &at.ids_page;
     [
         wwid.and_then(wwn::of_wwid),
         vpd::naa(page),

@@ -12,14 +12,12 @@ use super::listing::Listing;
 /// identities that several disks share.
 pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     for head in &listing.heads {
-        let is_path = |disk: &&mut Disk| head.paths.contains(&disk.name);
-        for disk in disks.iter_mut().filter(is_path) {
-            disk.multipath = Some(head.device.name.clone());
+        let mut paths = Vec::new();
+        for disk in disks.iter_mut().filter(|disk| head.slaves.contains(&disk.name)) {
+            disk.multipath = Some(head.name.clone());
+            paths.push(disk.clone());
         }
-        let paths: Vec<Disk> =
-            disks.iter().filter(|disk| head.paths.contains(&disk.name)).cloned().collect();
-        let name = &head.device.name;
-        if let Some(disk) = disks.iter_mut().find(|disk| disk.name == *name) {
+        if let Some(disk) = disks.iter_mut().find(|disk| disk.name == head.name) {
             join(machine, disk, &paths, listing);
         }
     }
@@ -42,12 +40,11 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
         );
         for index in indices {
             let disk = &mut disks[index];
-            if is_joined(disk) {
-                continue;
+            let others = names.iter().filter(|name| **name != disk.name).map(String::as_str);
+            let others: Vec<&str> = others.collect();
+            if !is_joined(disk) {
+                disk.identity_issues.push(format!("{SHARED_IDENTITY} {}", others.join(", ")));
             }
-            let others: Vec<&str> =
-                names.iter().filter(|name| **name != disk.name).map(String::as_str).collect();
-            disk.identity_issues.push(format!("{SHARED_IDENTITY} {}", others.join(", ")));
         }
     }
 }
@@ -84,7 +81,6 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
     let listed = listing.disks.iter().find(|device| device.name == path.name);
     DiskPath {
         name: path.name.clone(),
-        controller: None,
         hctl: path.hctl.clone(),
         target: path.target.clone(),
         state: path.state.clone(),
@@ -93,6 +89,7 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
             .filter(|state| state != "unknown"),
         pci_address: path.pci_address.clone(),
         numa_node: path.numa_node,
+        ..DiskPath::default()
     }
 }
 
@@ -145,7 +142,7 @@ pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
 mod tests {
     use super::super::Block;
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{tree, tree_from_bytes};
 
     #[test]
     fn path_left_out_by_multipath_is_not_a_free_disk() {
@@ -248,9 +245,7 @@ mod tests {
         add(&format!("{dm}/dm-0/holders/dm-1/x"), "");
         add(&format!("{dm}/dm-1/slaves/dm-0/x"), "");
         add("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs tmpfs rw\n");
-        let files: Vec<(&str, &[u8])> =
-            files.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
+        let machine = tree_from_bytes(&files);
         let block = super::super::block(&machine);
         assert_eq!(machine.problems(), []);
         block

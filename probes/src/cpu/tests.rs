@@ -1,7 +1,7 @@
 //! Processors of unusual machines, from small trees.
 
 use super::*;
-use crate::testing::tree;
+use crate::testing::{tree, tree_from};
 
 mod siblings;
 
@@ -199,9 +199,7 @@ fn cpus_missing_from_a_truncated_cpuinfo_are_not_counted_as_threads() {
             files.push((at("core_id"), (cpu % 2).to_string()));
         }
         files.push(("proc/cpuinfo".to_owned(), cpuinfo.to_owned()));
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        cpu(&tree(&files)).n_cores
+        cpu(&tree_from(&files)).n_cores
     };
     assert_eq!(cores(&text(4)), Some(4));
     assert_eq!(cores(&text(2)), None);

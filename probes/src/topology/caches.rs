@@ -291,7 +291,7 @@ fn parse_kind(text: &str) -> Result<&'static str, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_from;
 
     /// The files of one cache.
     fn cache(
@@ -318,9 +318,7 @@ mod tests {
         online: &str,
     ) -> (Vec<(u32, Option<u64>, String)>, usize) {
         let files: Vec<(String, String)> = files.concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
-        let machine = tree(&files);
+        let machine = tree_from(&files);
         let caches = caches(&machine, &CpuSet::parse(online).unwrap());
         let caches = caches.into_iter().map(|c| (c.level, c.size_bytes, c.shared_cpus)).collect();
         (caches, machine.problems().len())
@@ -401,9 +399,7 @@ mod tests {
             kind("cpu_atom", "1"),
         ];
         let files: Vec<(String, String)> = files.concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
-        let caches = super::caches(&tree(&files), &CpuSet::parse("0-1").unwrap());
+        let caches = super::caches(&tree_from(&files), &CpuSet::parse("0-1").unwrap());
         let lines: Vec<_> = caches.iter().map(|cache| cache.line_bytes).collect();
         assert_eq!(lines, [Some(64), None]);
     }
@@ -425,9 +421,7 @@ mod tests {
             files
         };
         let files = [of(0, "/type"), of(1, "/level"), of(2, "/ways_of_associativity")].concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let machine = tree(&files);
+        let machine = tree_from(&files);
         let found = caches(&machine, &CpuSet::parse("0-2").unwrap());
         assert_eq!((found.len(), machine.problems().len()), (3, 0));
         let is_whole = |c: &Cache| c.kind.is_some() && c.ways == Some(8) && c.n_sets == Some(1024);

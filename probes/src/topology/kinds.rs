@@ -146,7 +146,7 @@ fn parse_hex(text: &str) -> Result<u64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_from};
     use crate::topology::Access;
 
     fn node(id: u32, has_cpu: bool, bandwidth: Option<u64>) -> Node {
@@ -155,8 +155,11 @@ mod tests {
         Node { id, has_cpu, memory_bytes, access: vec![access], ..Node::default() }
     }
 
-    fn kinds(files: &[(&str, &str)], mut nodes: Vec<Node>) -> Vec<Option<String>> {
-        fill(&tree(files), &mut nodes, &Blocks::new());
+    fn kinds<P: AsRef<str>, C: AsRef<str>>(
+        files: &[(P, C)],
+        mut nodes: Vec<Node>,
+    ) -> Vec<Option<String>> {
+        fill(&tree_from(files), &mut nodes, &Blocks::new());
         nodes.into_iter().map(|node| node.memory_kind).collect()
     }
 
@@ -183,8 +186,6 @@ mod tests {
                 "0-4".to_owned(),
             ),
         ];
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
         let nodes = (0..5).map(|id| node(id, id < 2, None)).collect();
         let expected = [Some("dram"), Some("dram"), Some("pmem"), Some("cxl"), Some("gpu")];
         assert_eq!(kinds(&files, nodes), named(&expected));
@@ -198,11 +199,10 @@ mod tests {
             (format!("{dir}/memory_tier4/nodelist"), "0"),
             (format!("{dir}/memory_tier22/nodelist"), "2"),
         ];
-        let files: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
         let nodes = vec![node(0, true, None), node(1, false, None), node(2, false, None)];
         assert_eq!(kinds(&files, nodes), named(&[Some("dram"), Some("hbm"), None]));
         let nodes = vec![node(0, true, Some(100)), node(1, false, Some(400))];
-        assert_eq!(kinds(&[], nodes), named(&[None, Some("hbm")]));
+        assert_eq!(kinds::<&str, &str>(&[], nodes), named(&[None, Some("hbm")]));
     }
 
     #[test]

@@ -43,13 +43,11 @@ fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table
     let mut block = [0; BLOCK_BYTES];
     let at = lba.checked_mul(sector_bytes).ok_or("a GPT header beyond the end of any disk")?;
     source.read_at(at, &mut block)?;
-    let header = Header::parse(&block).map_err(|damage| damage.to_string())?;
-    let place = header.entries_place(sector_bytes).map_err(|damage| damage.to_string())?;
-    let (offset, n_bytes) = place;
+    let header = Header::parse(&block)?;
+    let (offset, n_bytes) = header.entries_place(sector_bytes)?;
     let mut entries = vec![0; n_bytes];
     source.read_at(offset, &mut entries)?;
-    let partitions = header.partitions(&entries, sector_bytes);
-    Ok(Table { header, partitions: partitions.map_err(|damage| damage.to_string())? })
+    Ok(Table { header, partitions: header.partitions(&entries, sector_bytes)? })
 }
 
 /// Checks the backup of `table`, and that it lies in block `last_lba` if that is known. Returns where it lies.
