@@ -226,7 +226,7 @@ mod tests {
     use crate::testing::{tree_from_bytes, tree_of_bytes};
 
     /// A disk of 1 MiB with these files below its directory, and answers for all that is asked.
-    fn machine(bytes: &[u8], files: &[(String, &[u8])], errors: &str) -> Machine {
+    fn machine(bytes: &[u8], files: &[(String, String)], errors: &str) -> Machine {
         assert_eq!(bytes.len(), 1 << 20);
         let mut all: Vec<(String, &[u8])> = vec![
             ("sys/block/sda/size".to_owned(), b"2048\n"),
@@ -234,7 +234,8 @@ mod tests {
             ("proc/swaps".to_owned(), b"Filename\n"),
             ("kernel/errors".to_owned(), errors.as_bytes()),
         ];
-        all.extend(files.iter().map(|(path, text)| (format!("sys/block/sda/{path}"), *text)));
+        let files = files.iter();
+        all.extend(files.map(|(path, text)| (format!("sys/block/sda/{path}"), text.as_bytes())));
         let places = (0..bytes.len()).step_by(4096);
         let places = places.flat_map(|at| [(at, 4096), (at, 8192), (at, 12_288)]);
         for (at, n) in places.chain([(2047 * 512, 512), (2015 * 512, 16_384)]) {
@@ -249,17 +250,15 @@ mod tests {
         crate::block::block(machine).disks.remove(0)
     }
 
-    fn partition(number: usize, start: usize, n_sectors: usize) -> Vec<(String, Vec<u8>)> {
-        let at = |name: &str| format!("sda{number}/{name}");
-        vec![
-            (at("partition"), format!("{number}\n").into_bytes()),
-            (at("start"), format!("{start}\n").into_bytes()),
-            (at("size"), format!("{n_sectors}\n").into_bytes()),
-        ]
+    fn partition(number: usize, start: usize, n_sectors: usize) -> [(String, String); 3] {
+        let values = [("partition", number), ("start", start), ("size", n_sectors)];
+        values.map(|(name, value)| (format!("sda{number}/{name}"), format!("{value}\n")))
     }
 
-    fn borrowed(files: &[(String, Vec<u8>)]) -> Vec<(String, &[u8])> {
-        files.iter().map(|(path, text)| (path.clone(), text.as_slice())).collect()
+    /// Adds the label of an LVM member at sector 64.
+    fn add_member(bytes: &mut [u8]) {
+        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
+        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
     }
 
     /// A disk whose backup table alone is left: one partition from sector 64 on, an LVM member.
@@ -275,8 +274,7 @@ mod tests {
         let table = build(&[partition], Guid([1; 16]), 2048, 512).unwrap();
         let mut bytes = vec![0; (1 << 20) - table.end.len()];
         bytes.extend(table.end);
-        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
-        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        add_member(&mut bytes);
         bytes
     }
 
@@ -322,7 +320,7 @@ mod tests {
     fn unreadable_partition_or_end_does_not_count_as_empty() {
         let files = partition(1, 64, 64);
         let reasons = |errors: &str| {
-            let machine = machine(&vec![0; 1 << 20], &borrowed(&files), errors);
+            let machine = machine(&vec![0; 1 << 20], &files, errors);
             let disk = disk(&machine);
             assert_eq!(machine.problems().len(), 1, "{:?}", machine.problems());
             disk.not_eligible_because.join("; ")
@@ -358,8 +356,7 @@ mod tests {
         let mut bytes = vec![0; 1 << 20];
         (bytes[510], bytes[511]) = (0x55, 0xaa);
         (bytes[446 + 4], bytes[446 + 8], bytes[446 + 12]) = (kind, 64, 64);
-        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
-        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        add_member(&mut bytes);
         bytes
     }
 
@@ -377,7 +374,7 @@ mod tests {
     fn partition_is_read_even_if_an_extended_one_elsewhere_has_its_number() {
         let mut bytes = with_member(5);
         bytes[446 + 8] = 128;
-        let disk = disk(&machine(&bytes, &borrowed(&partition(1, 64, 64)), ""));
+        let disk = disk(&machine(&bytes, &partition(1, 64, 64), ""));
         let filesystem = disk.partitions[0].filesystem.as_ref();
         assert_eq!(filesystem.map(|found| found.kind.as_str()), Some("LVM2_member"));
         assert!(!disk.eligible);
@@ -387,7 +384,7 @@ mod tests {
     fn more_partitions_than_the_limit_make_the_disk_ineligible() {
         let files: Vec<_> =
             (1..=40).flat_map(|number| partition(number, 32 * number, 16)).collect();
-        let machine = machine(&vec![0; 1 << 20], &borrowed(&files), "");
+        let machine = machine(&vec![0; 1 << 20], &files, "");
         let disk = disk(&machine);
         assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were read"]);
         assert_eq!(machine.problems()[0].found, "40 partitions");
@@ -402,9 +399,9 @@ mod tests {
         }
         // What an older file system left there.
         bytes[16 * 4096 + 4086..17 * 4096].copy_from_slice(b"SWAPSPACE2");
-        let mut files = partition(1, 128, 8);
-        files.push(("queue/logical_block_size".to_owned(), b"4096\n".to_vec()));
-        let disk = disk(&machine(&bytes, &borrowed(&files), ""));
+        let mut files = partition(1, 128, 8).to_vec();
+        files.push(("queue/logical_block_size".to_owned(), "4096\n".to_owned()));
+        let disk = disk(&machine(&bytes, &files, ""));
         assert_eq!(disk.partition_table.as_deref(), Some("dos"));
         assert_eq!(disk.partitions[0].filesystem, None);
     }
