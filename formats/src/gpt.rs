@@ -2,7 +2,6 @@
 //!
 //! A header lies in block 1 and its backup in the last block. Both point to an array of entries.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::bytes::{array, le32, le64};
@@ -21,70 +20,14 @@ const MAX_ENTRIES: u32 = 1024;
 /// The size of one entry; tools write 128.
 const ENTRY_BYTES: RangeInclusive<u32> = 128..=4096;
 
+/// The damage of a table whose entries are not as many bytes as its header states, or cannot be read.
+pub const UNREADABLE_ENTRIES: &str = "a GPT with entries that cannot be read";
+
 const SIGNATURE: &[u8; 8] = b"EFI PART";
 /// Type of the EFI system partition, `c12a7328-f81f-11d2-ba4b-00a0c93ec93b`.
 pub const ESP_TYPE: Guid = Guid([
     0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b,
 ]);
-
-/// Damage to a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Damage {
-    /// The block does not begin with `EFI PART`.
-    NoSignature,
-    /// The header states a length outside 92 to 512 bytes, or the block ends before.
-    HeaderLength(u32),
-    /// The header's checksum differs.
-    HeaderChecksum {
-        /// The checksum of the bytes read.
-        found: u32,
-        /// The checksum that the header states.
-        stated: u32,
-    },
-    /// Too many entries, or entries of a size that no tool writes.
-    EntriesShape {
-        /// Number of entries.
-        n: u32,
-        /// Size of an entry.
-        bytes: u32,
-    },
-    /// The entries lie beyond the end of any disk.
-    EntriesPlace(u64),
-    /// The entries' bytes are not as many as the header states.
-    EntriesLength,
-    /// The entries' checksum differs.
-    EntriesChecksum {
-        /// The checksum of the bytes read.
-        found: u32,
-        /// The checksum that the header states.
-        stated: u32,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSignature => write!(f, "no GPT signature"),
-            Self::HeaderLength(n) => {
-                write!(f, "a GPT header of a wrong size ({n} bytes, expected 92 to 512)")
-            }
-            Self::HeaderChecksum { found, stated } => {
-                write!(f, "a GPT header with a wrong checksum ({found:08x}, expected {stated:08x})")
-            }
-            Self::EntriesShape { n, bytes } => {
-                write!(f, "a GPT with entries of an unlikely number or size ({n} of {bytes} bytes)")
-            }
-            Self::EntriesPlace(lba) => {
-                write!(f, "a GPT with entries beyond the end of the disk (LBA {lba})")
-            }
-            Self::EntriesLength => write!(f, "a GPT with entries that cannot be read"),
-            Self::EntriesChecksum { found, stated } => write!(
-                f,
-                "a GPT with entries that have a wrong checksum ({found:08x}, expected {stated:08x})"
-            ),
-        }
-    }
-}
 
 /// A header whose checksum was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,13 +50,14 @@ impl Header {
     /// Reads the header at the start of `block`.
     ///
     /// # Errors
-    /// The [`Damage`]: no signature, an odd length or a wrong checksum.
-    pub fn parse(block: &[u8]) -> Result<Header, Damage> {
+    /// The damage: no signature, an odd length or a wrong checksum.
+    pub fn parse(block: &[u8]) -> Result<Header, String> {
         let header = Header::unverified(block)?;
         let bytes = block.get(..header.length).unwrap_or_default();
         let (found, stated) = (header_crc32(bytes), le32(bytes, 16));
         if found != stated {
-            return Err(Damage::HeaderChecksum { found, stated });
+            let sums = format!("{found:08x}, expected {stated:08x}");
+            return Err(format!("a GPT header with a wrong checksum ({sums})"));
         }
         Ok(header)
     }
@@ -121,15 +65,17 @@ impl Header {
     /// Reads the header at the start of `block` without its checksum: a damaged header reveals as much.
     ///
     /// # Errors
-    /// The [`Damage`]: no signature or an odd length.
-    pub fn unverified(block: &[u8]) -> Result<Header, Damage> {
+    /// The damage: no signature or an odd length.
+    pub fn unverified(block: &[u8]) -> Result<Header, String> {
         if !has_signature(block) {
-            return Err(Damage::NoSignature);
+            return Err("no GPT signature".to_owned());
         }
         let n_bytes = le32(block, 12);
         let length = usize::try_from(n_bytes).ok().filter(|_| HEADER_BYTES.contains(&n_bytes));
         let header = length.and_then(|length| block.get(..length));
-        let header = header.ok_or(Damage::HeaderLength(n_bytes))?;
+        let header = header.ok_or_else(|| {
+            format!("a GPT header of a wrong size ({n_bytes} bytes, expected 92 to 512)")
+        })?;
         Ok(Header {
             length: header.len(),
             own_lba: le64(header, 24),
@@ -151,32 +97,35 @@ impl Header {
     /// Place of the entries on a disk with such blocks: offset and length in bytes.
     ///
     /// # Errors
-    /// The [`Damage`]: an unlikely number or size, or a place beyond the end of any disk.
-    pub fn entries_place(&self, block_bytes: u64) -> Result<(u64, usize), Damage> {
-        let shape = Damage::EntriesShape { n: self.n_entries, bytes: self.entry_bytes };
-        if self.n_entries > MAX_ENTRIES || !ENTRY_BYTES.contains(&self.entry_bytes) {
-            return Err(shape);
-        }
-        let n_bytes = self.n_entries.checked_mul(self.entry_bytes).and_then(|n| n.try_into().ok());
-        let n_bytes: usize = n_bytes.ok_or(shape)?;
-        let offset = self.entries_lba.checked_mul(block_bytes);
+    /// The damage: an unlikely number or size, or a place beyond the end of any disk.
+    pub fn entries_place(&self, block_bytes: u64) -> Result<(u64, usize), String> {
+        let (n, bytes) = (self.n_entries, self.entry_bytes);
+        let n_bytes = n.checked_mul(bytes).and_then(|n_bytes| usize::try_from(n_bytes).ok());
+        let is_likely = n <= MAX_ENTRIES && ENTRY_BYTES.contains(&bytes);
+        let n_bytes = n_bytes.filter(|_| is_likely).ok_or_else(|| {
+            format!("a GPT with entries of an unlikely number or size ({n} of {bytes} bytes)")
+        })?;
+        let lba = self.entries_lba;
+        let offset = lba.checked_mul(block_bytes);
         let offset = offset.filter(|offset| offset.checked_add(n_bytes as u64).is_some());
-        Ok((offset.ok_or(Damage::EntriesPlace(self.entries_lba))?, n_bytes))
+        let far = || format!("a GPT with entries beyond the end of the disk (LBA {lba})");
+        Ok((offset.ok_or_else(far)?, n_bytes))
     }
 
     /// The used entries among `bytes`, which were read from [`Header::entries_place`], in the order of
     /// their numbers. An entry that ends before it begins or lies beyond the end of any disk is skipped.
     ///
     /// # Errors
-    /// The [`Damage`]: bytes of another number, or a wrong checksum.
-    pub fn partitions(&self, bytes: &[u8], block_bytes: u64) -> Result<Vec<Partition>, Damage> {
+    /// The damage: bytes of another number, or a wrong checksum.
+    pub fn partitions(&self, bytes: &[u8], block_bytes: u64) -> Result<Vec<Partition>, String> {
         let (_, n_bytes) = self.entries_place(block_bytes)?;
         if bytes.len() != n_bytes {
-            return Err(Damage::EntriesLength);
+            return Err(UNREADABLE_ENTRIES.to_owned());
         }
         let (found, stated) = (crc32(bytes), self.entries_crc32);
         if found != stated {
-            return Err(Damage::EntriesChecksum { found, stated });
+            let sums = format!("{found:08x}, expected {stated:08x}");
+            return Err(format!("a GPT with entries that have a wrong checksum ({sums})"));
         }
         let entry_bytes = usize::try_from(self.entry_bytes).unwrap_or(usize::MAX);
         let entries = (1..).zip(bytes.chunks_exact(entry_bytes));

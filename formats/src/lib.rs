@@ -33,6 +33,7 @@ pub mod octal;
 pub mod part;
 pub mod partition_filter;
 pub mod pattern;
+pub mod raid;
 pub mod route_table;
 pub mod signature;
 pub mod smbios;

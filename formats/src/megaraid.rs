@@ -3,12 +3,12 @@
 //! part.
 
 pub mod arrays;
-mod bytes;
 
 use std::ops::Range;
 
-use crate::{Encoding, Field, Kind, vpd};
-use bytes::{text_at, u16_at, u32_at, u64_at};
+use crate::bytes::{array, le16, le32, le64};
+use crate::raid::{RaidController, RaidDrive, RaidVolume};
+use crate::{Encoding, Field, Kind, vpd, wwn};
 
 /// Length of the structure that describes a drive.
 pub const DRIVE_BYTES: usize = 512;
@@ -21,163 +21,55 @@ const LIMIT_DRIVES: usize = 256;
 const LIMIT_VOLUMES: usize = 64;
 /// Spans of a volume.
 const LIMIT_SPANS: u8 = 8;
-/// Numbers that mean no device and no slot.
-const NO_DEVICE: u16 = 0xffff;
-const NO_SLOT: u8 = 0xff;
 /// Length of a SAS address.
 const ADDRESS_BYTES: usize = 8;
 /// Number of bytes of page 83h that a structure keeps.
 const PAGE_83_BYTES: usize = 64;
 
-/// `struct megasas_ctrl_info`.
-mod controller_info {
-    use std::ops::Range;
+/// Places in `struct MR_PD_LIST`: its header, and in each entry the SAS addresses.
+const LIST_HEADER_BYTES: usize = 8;
+const LIST_ENTRY_BYTES: usize = 24;
+const LIST_ADDRESSES_AT: usize = 8;
+/// Places in `struct MR_PD_INFO`: INQUIRY data, page 83h and its extension, SAS addresses.
+const DRIVE_INQUIRY: Range<usize> = 4..100;
+const DRIVE_PAGE_83: usize = 100;
+const DRIVE_PAGE_83_EXT: usize = 294;
+const DRIVE_ADDRESSES: Range<usize> = 200..232;
+/// Page 83h in `struct mfi_ld_info`.
+const VOLUME_PAGE_83: usize = 304;
+/// Ports to devices and to the host in `struct megasas_ctrl_info`.
+const CONTROLLER_PORTS: [Range<usize>; 2] = [40..104, 112..176];
+/// The serial number of drives in standard INQUIRY data, which are maker-specific from here.
+const INQUIRY_SERIAL: Range<usize> = 36..56;
 
-    pub(super) const DEVICE_PORTS: Range<usize> = 40..104;
-    pub(super) const HOST_PORTS: Range<usize> = 112..176;
-    pub(super) const MODEL: usize = 1344;
-    pub(super) const SERIAL: usize = 1424;
-    pub(super) const MEMORY_MIB: usize = 1488;
-    pub(super) const CORRECTABLE_ERRORS: usize = 1492;
-    pub(super) const UNCORRECTABLE_ERRORS: usize = 1494;
-    pub(super) const PACKAGE: usize = 1600;
-}
-
-/// An entry of `struct MR_PD_LIST`, which follows a header.
-mod drive_entry {
-    pub(super) const HEADER_BYTES: usize = 8;
-    pub(super) const N_BYTES: usize = 24;
-    pub(super) const ENCLOSURE: usize = 2;
-    pub(super) const SLOT: usize = 5;
-    pub(super) const SCSI_KIND: usize = 6;
-    pub(super) const ADDRESSES: usize = 8;
-}
-
-/// `struct MR_PD_INFO`.
-mod drive_info {
-    use std::ops::Range;
-
-    pub(super) const INQUIRY: Range<usize> = 4..100;
-    pub(super) const PAGE_83: usize = 100;
-    pub(super) const SCSI_KIND: usize = 165;
-    pub(super) const MEDIA_ERRORS: usize = 168;
-    pub(super) const OTHER_ERRORS: usize = 172;
-    pub(super) const PREDICTIVE_FAILURES: usize = 176;
-    pub(super) const STATE: usize = 184;
-    pub(super) const KIND: usize = 188;
-    pub(super) const N_PATHS: usize = 192;
-    pub(super) const SAS_ADDRESSES: Range<usize> = 200..232;
-    pub(super) const RAW_SIZE: usize = 232;
-    pub(super) const ENCLOSURE: usize = 256;
-    pub(super) const SLOT: usize = 259;
-    pub(super) const PROGRESS: usize = 260;
-    pub(super) const PAGE_83_EXT: usize = 294;
-    pub(super) const TEMPERATURE: usize = 402;
-    pub(super) const BLOCK_BYTES: usize = 404;
-}
-
-/// `struct mfi_ld_info`.
-mod volume_info {
-    pub(super) const TARGET: usize = 0;
-    pub(super) const NAME: usize = 4;
-    pub(super) const PRIMARY_LEVEL: usize = 32;
-    pub(super) const SECONDARY_LEVEL: usize = 34;
-    pub(super) const SPAN_DEPTH: usize = 37;
-    pub(super) const STATE: usize = 38;
-    pub(super) const SPANS: usize = 64;
-    pub(super) const SPAN_BYTES: usize = 24;
-    pub(super) const ARRAY_IN_SPAN: usize = 16;
-    pub(super) const PAGE_83: usize = 304;
-}
-
-/// Standard INQUIRY data (SPC-5 §6.7.2); maker-specific from byte 36, where drives have their serial number.
-mod inquiry_data {
-    pub(super) const VENDOR: usize = 8;
-    pub(super) const MODEL: usize = 16;
-    pub(super) const REVISION: usize = 32;
-    pub(super) const SERIAL: usize = 36;
-    pub(super) const SERIAL_BYTES: usize = 20;
-}
-
-/// A controller.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Controller {
-    /// Product name.
-    pub model: Option<String>,
-    /// Serial number of the board.
-    pub serial: Option<String>,
-    /// Version of the firmware package.
-    pub firmware: Option<String>,
-    /// Size of the cache; `None` without one.
-    pub memory_mib: Option<u16>,
-    /// Corrected errors of the cache.
-    pub memory_correctable_errors: Option<u16>,
-    /// Uncorrected errors of the cache.
-    pub memory_uncorrectable_errors: Option<u16>,
-}
-
-/// Content of standard INQUIRY data.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inquiry {
-    /// Vendor identification.
-    pub vendor: Option<String>,
-    /// Product identification.
-    pub model: Option<String>,
-    /// Product revision level.
-    pub revision: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-}
-
-/// A drive as the list has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListedDrive {
-    /// The firmware's number of it.
-    pub device_id: u16,
-    /// Number of its enclosure.
-    pub enclosure: Option<u16>,
-    /// Slot in the enclosure.
-    pub slot: Option<u8>,
-}
-
-/// A drive or another SCSI device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drive<'a> {
-    /// The firmware's number of it.
-    pub device_id: Option<u16>,
-    /// SCSI peripheral device type; 0 is a disk.
-    pub scsi_kind: u8,
-    /// INQUIRY data.
-    pub inquiry: Inquiry,
-    /// Page 83h.
-    pub page_83: &'a [u8],
-    /// Number of its enclosure.
-    pub enclosure: Option<u16>,
-    /// Slot in the enclosure.
-    pub slot: Option<u8>,
-    /// `enum MR_PD_STATE`.
-    pub state: Option<u16>,
-    /// `enum MR_PD_TYPE`.
-    pub interface: Option<u16>,
-    /// True if it has the configuration of a different controller.
-    pub is_foreign: Option<bool>,
-    /// Progress of a rebuild.
-    pub rebuild_percent: Option<u8>,
-    /// Number of blocks.
-    pub n_blocks: Option<u64>,
-    /// Size of a block; older firmware does not report it.
-    pub block_bytes: Option<u16>,
-    /// Address of the first port.
-    pub sas_address: Option<u64>,
-    /// Temperature.
-    pub temperature_celsius: Option<u8>,
-    /// Count of media errors.
-    pub media_errors: Option<u32>,
-    /// Count of other errors.
-    pub other_errors: Option<u32>,
-    /// Count of predicted failures.
-    pub predictive_failures: Option<u32>,
-}
+/// States of a drive by their codes (`enum MR_PD_STATE`).
+const DRIVE_STATES: [(u16, &str); 9] = [
+    (0x00, "unconfigured good"),
+    (0x01, "unconfigured bad"),
+    (0x02, "hot spare"),
+    (0x10, "offline"),
+    (0x11, "failed"),
+    (0x14, "rebuilding"),
+    (0x18, "online"),
+    (0x20, "copyback"),
+    (0x40, "jbod"),
+];
+/// Interfaces of a drive by their codes, from 1 (`enum MR_PD_TYPE`).
+const INTERFACES: [&str; 5] = ["scsi", "sas", "sata", "fc", "nvme"];
+/// States of a volume by their codes, from 0.
+const VOLUME_STATES: [&str; 4] = ["offline", "partially degraded", "degraded", "optimal"];
+/// Primary RAID levels of DDF by their codes (SNIA DDF 2.0 §4.2.1).
+const LEVELS: [(u8, &str); 9] = [
+    (0x00, "0"),
+    (0x01, "1"),
+    (0x03, "3"),
+    (0x04, "4"),
+    (0x05, "5"),
+    (0x06, "6"),
+    (0x11, "1E"),
+    (0x15, "5E"),
+    (0x25, "5EE"),
+];
 
 /// A volume as the list has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,147 +82,182 @@ pub struct ListedVolume {
     pub n_blocks: u64,
 }
 
-/// A volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume<'a> {
-    /// Its target.
-    pub target: u8,
-    /// The name that an administrator gave it.
-    pub name: Option<String>,
-    /// Its state.
-    pub state: u8,
-    /// Primary RAID level of DDF.
-    pub primary_level: u8,
-    /// Secondary RAID level of DDF.
-    pub secondary_level: u8,
-    /// Number of spans.
-    pub n_spans: u8,
-    /// The array of each span; `None` if the structure ends before.
-    pub arrays: Option<Vec<u16>>,
-    /// Page 83h.
-    pub page_83: &'a [u8],
-}
-
-/// The controller that `info` describes.
+/// What `info` says about a controller.
 #[must_use]
-pub fn controller(info: &[u8]) -> Controller {
-    use controller_info as at;
-    let memory_mib = u16_at(info, at::MEMORY_MIB).filter(|mib| *mib > 0);
+pub fn controller(info: &[u8]) -> RaidController {
+    let number = |at: usize| array(info, at).map(u16::from_le_bytes);
+    let memory_mib = number(1488).filter(|mib| *mib > 0);
     // A controller without a cache has no cache errors.
-    let errors = |at| memory_mib.and_then(|_| u16_at(info, at));
-    Controller {
-        model: text_at(info, at::MODEL, 80),
-        serial: text_at(info, at::SERIAL, 32),
-        firmware: text_at(info, at::PACKAGE, 96),
+    let errors = |at: usize| memory_mib.and_then(|_| number(at));
+    RaidController {
+        model: text_at(info, 1344, 80),
+        serial: text_at(info, 1424, 32),
+        firmware: text_at(info, 1600, 96),
         memory_mib,
-        memory_correctable_errors: errors(at::CORRECTABLE_ERRORS),
-        memory_uncorrectable_errors: errors(at::UNCORRECTABLE_ERRORS),
+        memory_correctable_errors: errors(1492),
+        memory_uncorrectable_errors: errors(1494),
+        ..RaidController::default()
     }
 }
 
-/// The disks in the list of devices; `None` if the list ends before the entries that it announces.
+/// The disks in the list of devices, with their numbers and places; `None` if the list ends before the entries that it
+/// announces.
 #[must_use]
-pub fn drives(answer: &[u8]) -> Option<Vec<ListedDrive>> {
-    use drive_entry as at;
-    let n_entries = usize::try_from(u32_at(answer, 4)?).ok().filter(|n| *n <= LIMIT_DRIVES)?;
-    let entries = answer.get(at::HEADER_BYTES..)?.get(..n_entries * at::N_BYTES)?;
-    let disks = entries.chunks_exact(at::N_BYTES).filter(|e| e.get(at::SCSI_KIND) == Some(&0));
-    let drive = |entry: &[u8]| {
-        Some(ListedDrive {
-            device_id: u16_at(entry, 0)?,
-            enclosure: u16_at(entry, at::ENCLOSURE).filter(|id| *id != NO_DEVICE),
-            slot: entry.get(at::SLOT).copied().filter(|slot| *slot != NO_SLOT),
-        })
+pub fn drives(answer: &[u8]) -> Option<Vec<RaidDrive>> {
+    let n_entries = array(answer, 4).map(u32::from_le_bytes)?;
+    let n_entries = usize::try_from(n_entries).ok().filter(|n| *n <= LIMIT_DRIVES)?;
+    let entries = answer.get(LIST_HEADER_BYTES..)?.get(..n_entries * LIST_ENTRY_BYTES)?;
+    let disks = entries.chunks_exact(LIST_ENTRY_BYTES).filter(|entry| entry[6] == 0);
+    let drive = |entry: &[u8]| RaidDrive {
+        device_id: Some(le16(entry, 0)),
+        enclosure: device(le16(entry, 2)),
+        slot: slot(entry[5]),
+        ..RaidDrive::default()
     };
-    Some(disks.filter_map(drive).collect())
+    Some(disks.map(drive).collect())
 }
 
-/// The device that `info` describes; `None` if the structure ends before its SCSI device type.
+/// The number of a device, unless it means that there is none.
+fn device(id: u16) -> Option<u16> {
+    (id != 0xffff).then_some(id)
+}
+
+/// The number of a slot, unless it means that there is none.
+fn slot(number: u8) -> Option<u8> {
+    (number != 0xff).then_some(number)
+}
+
+/// The device that `info` describes, with its SCSI device type, 0 for a disk, and the code of its state; `None` if the
+/// structure is cut.
 #[must_use]
-pub fn drive(info: &[u8]) -> Option<Drive<'_>> {
-    use drive_info as at;
-    let kind = u16_at(info, at::KIND);
-    let has_path = info.get(at::N_PATHS).is_some_and(|n_paths| *n_paths > 0);
-    let address = u64_at(info, at::SAS_ADDRESSES.start);
-    Some(Drive {
-        device_id: u16_at(info, 0),
-        scsi_kind: *info.get(at::SCSI_KIND)?,
-        inquiry: inquiry(info.get(at::INQUIRY).unwrap_or_default()),
-        page_83: info.get(page_83(at::PAGE_83)).unwrap_or_default(),
-        enclosure: u16_at(info, at::ENCLOSURE).filter(|id| *id != NO_DEVICE),
-        slot: info.get(at::SLOT).copied().filter(|slot| *slot != NO_SLOT),
-        state: u16_at(info, at::STATE),
-        interface: kind.map(|kind| kind >> 12),
-        is_foreign: kind.map(|kind| kind & 0x10 != 0),
+pub fn drive(info: &[u8]) -> Option<(RaidDrive, u8, u16)> {
+    let info = info.get(..DRIVE_BYTES)?;
+    let (state, kind) = (le16(info, 184), le16(info, 188));
+    // Drives of other arrays may have blocks of 520 or 528 bytes; older firmware does not report the size.
+    let block_bytes = Some(le16(info, 404)).filter(|bytes| *bytes > 0);
+    let n_blocks = Some(le64(info, 232)).filter(|n_blocks| *n_blocks > 0);
+    let address = Some(le64(info, DRIVE_ADDRESSES.start));
+    let address = address.filter(|address| info[192] > 0 && *address != 0);
+    let drive = RaidDrive {
+        device_id: Some(le16(info, 0)),
+        enclosure: device(le16(info, 256)),
+        slot: slot(info[259]),
+        state: drive_state(state).map(str::to_owned),
         rebuild_percent: rebuild_percent(info),
-        n_blocks: u64_at(info, at::RAW_SIZE).filter(|n_blocks| *n_blocks > 0),
-        // Drives of other arrays may have blocks of 520 or 528 bytes.
-        block_bytes: u16_at(info, at::BLOCK_BYTES).filter(|bytes| *bytes > 0),
-        sas_address: address.filter(|address| has_path && *address != 0),
-        temperature_celsius: info.get(at::TEMPERATURE).copied().filter(|c| (1..=150).contains(c)),
-        media_errors: u32_at(info, at::MEDIA_ERRORS),
-        other_errors: u32_at(info, at::OTHER_ERRORS),
-        predictive_failures: u32_at(info, at::PREDICTIVE_FAILURES),
-    })
+        interface: usize::from(kind >> 12)
+            .checked_sub(1)
+            .and_then(|index| INTERFACES.get(index))
+            .map(|name| (*name).to_owned()),
+        size_bytes: n_blocks.and_then(|n| n.checked_mul(u64::from(block_bytes.unwrap_or(512)))),
+        logical_block_bytes: block_bytes,
+        wwn: naa(&info[page_83(DRIVE_PAGE_83)]),
+        sas_address: address.map(|address| format!("{address:#018x}")),
+        temperature_celsius: Some(info[402]).filter(|celsius| (1..=150).contains(celsius)),
+        media_errors: Some(le32(info, 168)),
+        other_errors: Some(le32(info, 172)),
+        predictive_failures: Some(le32(info, 176)),
+        is_foreign: Some(kind & 0x10 != 0),
+        ..inquiry(&info[DRIVE_INQUIRY])
+    };
+    Some((drive, info[165], state))
 }
 
-/// Vendor, model, revision and serial number in standard INQUIRY data.
+/// The name of a drive's state.
 #[must_use]
-pub fn inquiry(data: &[u8]) -> Inquiry {
-    use inquiry_data as at;
+pub fn drive_state(code: u16) -> Option<&'static str> {
+    DRIVE_STATES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
+}
+
+/// Vendor, model, revision and serial number in standard INQUIRY data (SPC-5 §6.7.2).
+#[must_use]
+pub fn inquiry(data: &[u8]) -> RaidDrive {
     // 7Fh: there is no such unit, so there are no data.
     if data.first().is_none_or(|kind| kind & 0x1f != 0) {
-        return Inquiry::default();
+        return RaidDrive::default();
     }
-    Inquiry {
-        vendor: text_at(data, at::VENDOR, 8),
-        model: text_at(data, at::MODEL, 16),
-        revision: text_at(data, at::REVISION, 4),
-        serial: text_at(data, at::SERIAL, at::SERIAL_BYTES),
+    RaidDrive {
+        vendor: text_at(data, 8, 8),
+        model: text_at(data, 16, 16),
+        firmware: text_at(data, 32, 4),
+        serial: text_at(data, INQUIRY_SERIAL.start, INQUIRY_SERIAL.len()),
+        ..RaidDrive::default()
     }
 }
 
 /// Bit 0 of the operations in progress is the rebuild; all ones mean 100 %.
 fn rebuild_percent(info: &[u8]) -> Option<u8> {
-    let is_active = u32_at(info, drive_info::PROGRESS)? & 1 != 0;
-    let progress = u32::from(u16_at(info, drive_info::PROGRESS + 4)?);
+    let is_active = le32(info, 260) & 1 != 0;
+    let progress = u32::from(le16(info, 264));
     is_active.then(|| u8::try_from(progress * 100 / 0xffff).ok()).flatten()
+}
+
+/// The NAA name in VPD page 83h, unless it is blank.
+#[must_use]
+pub fn naa(page: &[u8]) -> Option<String> {
+    vpd::naa(page).filter(|name| !wwn::is_blank(name))
 }
 
 /// Number of volumes that the list of volumes announces.
 #[must_use]
 pub fn n_volumes(answer: &[u8]) -> Option<usize> {
-    usize::try_from(u32_at(answer, 0)?).ok()
+    usize::try_from(array(answer, 0).map(u32::from_le_bytes)?).ok()
 }
 
 /// The volumes in the answer to `MR_DCMD_LD_GET_LIST`, at most 64.
 #[must_use]
 pub fn volumes(answer: &[u8]) -> Option<Vec<ListedVolume>> {
     let entry = |at: usize| {
-        let entry = answer.get(8 + at * 16..)?;
-        let (id, state) = (*entry.first()?, *entry.get(4)?);
-        Some(ListedVolume { id, state, n_blocks: u64_at(entry, 8)? })
+        let entry = answer.get(8 + at * 16..)?.first_chunk::<16>()?;
+        Some(ListedVolume { id: entry[0], state: entry[4], n_blocks: le64(entry, 8) })
     };
     (0..n_volumes(answer)?.min(LIMIT_VOLUMES)).map(entry).collect()
 }
 
-/// The volume that `info` describes.
+/// The volume that `info`, a `struct mfi_ld_info`, describes, with the code of its state and the numbers of its arrays;
+/// `None` if the structure is cut.
 #[must_use]
-pub fn volume(info: &[u8]) -> Option<Volume<'_>> {
-    use volume_info as at;
-    let n_spans = *info.get(at::SPAN_DEPTH)?.clamp(&1, &LIMIT_SPANS);
-    let array_of =
-        |span: u8| u16_at(info, at::SPANS + usize::from(span) * at::SPAN_BYTES + at::ARRAY_IN_SPAN);
-    Some(Volume {
-        target: *info.get(at::TARGET)?,
-        name: text_at(info, at::NAME, 16),
-        state: *info.get(at::STATE)?,
-        primary_level: *info.get(at::PRIMARY_LEVEL)?,
-        secondary_level: *info.get(at::SECONDARY_LEVEL)?,
-        n_spans,
-        arrays: (0..n_spans).map(array_of).collect(),
-        page_83: info.get(page_83(at::PAGE_83)).unwrap_or_default(),
-    })
+pub fn volume(info: &[u8]) -> Option<(RaidVolume, u8, Vec<u16>)> {
+    let info = info.get(..VOLUME_BYTES)?;
+    let n_spans = info[37].clamp(1, LIMIT_SPANS);
+    let volume = RaidVolume {
+        id: info[0],
+        name: text_at(info, 4, 16),
+        state: volume_state(info[38]).map(str::to_owned),
+        raid_level: level(info[32], info[34], n_spans),
+        wwn: naa(&info[page_83(VOLUME_PAGE_83)]),
+        ..RaidVolume::default()
+    };
+    let array_of = |span: u8| le16(info, 64 + usize::from(span) * 24 + 16);
+    Some((volume, info[38], (0..n_spans).map(array_of).collect()))
+}
+
+/// The name of a volume's state.
+#[must_use]
+pub fn volume_state(code: u8) -> Option<&'static str> {
+    VOLUME_STATES.get(usize::from(code)).copied()
+}
+
+/// The primary RAID level of DDF. For a volume with several spans the firmware only reports that it has them, or gives
+/// it a secondary level too.
+fn level(primary: u8, secondary: u8, n_spans: u8) -> Option<String> {
+    match primary {
+        0x0f => return Some("JBOD".to_owned()),
+        0x1f => return Some("concatenation".to_owned()),
+        _ => {}
+    }
+    let (_, name) = LEVELS.iter().find(|(code, _)| *code == primary)?;
+    let is_spanned = n_spans > 1 || secondary != 0;
+    Some(format!("RAID {name}{}", if is_spanned { "0" } else { "" }))
+}
+
+/// Printable text of at most `n` bytes at `at`, up to the first NUL and without surrounding blanks; `None`
+/// if there are other bytes.
+fn text_at(bytes: &[u8], at: usize, n: usize) -> Option<String> {
+    let field = bytes.get(at..at.checked_add(n)?)?;
+    let field = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = std::str::from_utf8(field).ok().filter(|text| text.is_ascii())?.trim();
+    let is_printable = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    (is_printable && !text.is_empty()).then(|| text.to_owned())
 }
 
 fn page_83(at: usize) -> Range<usize> {
@@ -341,9 +268,8 @@ fn page_83(at: usize) -> Range<usize> {
 /// `drive-<id>`, `drive-<id>-page-<code>`, `volume-<id>`.
 #[must_use]
 pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {
-    use inquiry_data::{SERIAL, SERIAL_BYTES};
     let serial = |data: usize| {
-        let (start, end) = (data + SERIAL, data + SERIAL + SERIAL_BYTES);
+        let (start, end) = (data + INQUIRY_SERIAL.start, data + INQUIRY_SERIAL.end);
         let span = start..end.min(answer.len());
         (!span.is_empty()).then(|| Field::text(span, Kind::Serial))
     };
@@ -354,23 +280,22 @@ pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {
     };
     match question {
         "controller" => {
-            let ports = [controller_info::DEVICE_PORTS, controller_info::HOST_PORTS];
-            ports.into_iter().flat_map(|ports| addresses(ports, answer)).collect()
+            CONTROLLER_PORTS.into_iter().flat_map(|ports| addresses(ports, answer)).collect()
         }
         "drives" => {
-            use drive_entry::{ADDRESSES, HEADER_BYTES, N_BYTES};
-            let entries = (HEADER_BYTES..answer.len()).step_by(N_BYTES);
-            entries.flat_map(|at| addresses(at + ADDRESSES..at + N_BYTES, answer)).collect()
+            let entries = (LIST_HEADER_BYTES..answer.len()).step_by(LIST_ENTRY_BYTES);
+            let spans = entries.map(|at| at + LIST_ADDRESSES_AT..at + LIST_ENTRY_BYTES);
+            spans.flat_map(|span| addresses(span, answer)).collect()
         }
         _ if question.ends_with("-page-00") => serial(0).into_iter().collect(),
         _ if question.ends_with("-page-80") => vpd::serial_fields(answer),
         _ if question.ends_with("-page-83") => vpd::designator_fields(answer),
         _ if question.starts_with("drive-") => {
-            let pages = page(drive_info::PAGE_83).chain(page(drive_info::PAGE_83_EXT));
-            let serial = serial(drive_info::INQUIRY.start).into_iter();
-            serial.chain(pages).chain(addresses(drive_info::SAS_ADDRESSES, answer)).collect()
+            let pages = page(DRIVE_PAGE_83).chain(page(DRIVE_PAGE_83_EXT));
+            let serial = serial(DRIVE_INQUIRY.start).into_iter();
+            serial.chain(pages).chain(addresses(DRIVE_ADDRESSES, answer)).collect()
         }
-        _ if question.starts_with("volume-") => page(volume_info::PAGE_83).collect(),
+        _ if question.starts_with("volume-") => page(VOLUME_PAGE_83).collect(),
         _ => Vec::new(),
     }
 }

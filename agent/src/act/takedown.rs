@@ -160,16 +160,13 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
         return Err(format!("it is held by {}, which cannot be taken down", other.name));
     }
     let path = |name: &str| format!("/dev/{}", name.replace('!', "/"));
-    if let Some(swap) = stack.swaps.first() {
-        let (path, number) = (path(&swap.name), swap.number.clone());
-        return Ok(Some(Step::SwapOff { path, number }));
-    }
     let Some(device) = stack.devices.first() else { return Ok(None) };
     let (name, number) = (device.name.clone(), device.number.clone());
     match &device.kind {
         ActiveKind::Mapping(uuid) => {
             Ok(Some(Step::RemoveMapping { name, number, uuid: uuid.clone() }))
         }
+        ActiveKind::Swap => Ok(Some(Step::SwapOff { path: path(&name), number })),
         ActiveKind::Array => Ok(Some(Step::StopArray { path: path(&name), number })),
         ActiveKind::Other => Err(format!("it is held by {name}, which cannot be taken down")),
     }

@@ -85,10 +85,10 @@ fn any_changed_byte_of_header_or_entries_is_damage() {
     for at in (0..good.len()).step_by(97) {
         let mut damaged = good.clone();
         damaged[at] ^= 0x55;
-        let found = header.partitions(&damaged, 512);
-        assert!(matches!(found, Err(Damage::EntriesChecksum { .. })), "{at}: {found:?}");
+        let found = header.partitions(&damaged, 512).unwrap_err();
+        assert!(found.contains("entries that have a wrong checksum"), "{at}: {found}");
     }
-    assert_eq!(header.partitions(&good[1..], 512), Err(Damage::EntriesLength));
+    assert_eq!(header.partitions(&good[1..], 512), Err(UNREADABLE_ENTRIES.to_owned()));
     for length in 0..92 {
         assert!(Header::parse(&block[..length]).is_err(), "{length}");
     }
@@ -99,13 +99,15 @@ fn entries_of_an_unlikely_number_size_or_place_are_damage_before_anything_is_rea
     let good = Header::parse(&header_block()).unwrap();
     for (n_entries, entry_bytes) in [(1025, 128), (128, 127), (1, 4097), (u32::MAX, u32::MAX)] {
         let header = Header { n_entries, entry_bytes, ..good };
-        assert!(matches!(header.entries_place(512), Err(Damage::EntriesShape { .. })));
+        let found = header.entries_place(512).unwrap_err();
+        assert!(found.contains("unlikely number or size"), "{found}");
     }
     let largest = Header { n_entries: 1024, entry_bytes: 4096, ..good };
     assert_eq!(largest.entries_place(512), Ok((1024, 4 << 20)));
     for entries_lba in [u64::MAX, u64::MAX / 512] {
         let header = Header { entries_lba, ..good };
-        assert_eq!(header.entries_place(512), Err(Damage::EntriesPlace(entries_lba)));
+        let found = header.entries_place(512).unwrap_err();
+        assert!(found.ends_with(&format!("(LBA {entries_lba})")), "{found}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{u16_at, u32_at};
+use crate::bytes::{array, le16};
 
 const HEADER_BYTES: usize = 32;
 const ARRAY_BYTES: usize = 288;
@@ -19,29 +19,29 @@ pub type Members = Vec<Option<u16>>;
 /// Length of the whole configuration.
 #[must_use]
 pub fn n_bytes(answer: &[u8]) -> Option<usize> {
-    usize::try_from(u32_at(answer, 0)?).ok()
+    usize::try_from(array(answer, 0).map(u32::from_le_bytes)?).ok()
 }
 
 /// The members of each array by its number; `None` if the answer does not have the expected form.
 #[must_use]
 pub fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
-    let n_arrays = usize::from(u16_at(answer, 4)?);
+    let header = answer.get(..HEADER_BYTES)?;
+    let n_arrays = usize::from(le16(header, 4));
     // QEMU reports the length of all arrays, controllers that of one. Any other length means another
     // structure.
-    let stated = usize::from(u16_at(answer, 6)?);
+    let stated = usize::from(le16(header, 6));
     if n_arrays > 0 && stated != ARRAY_BYTES && stated != n_arrays * ARRAY_BYTES {
         return None;
     }
     let all = answer.get(HEADER_BYTES..HEADER_BYTES + n_arrays * ARRAY_BYTES)?;
-    all.chunks_exact(ARRAY_BYTES)
-        .map(|array| Some((u16_at(array, NUMBER)?, members(array)?)))
-        .collect()
+    let arrays = all.chunks_exact(ARRAY_BYTES);
+    arrays.map(|array| Some((le16(array, NUMBER), members(array)?))).collect()
 }
 
 fn members(array: &[u8]) -> Option<Members> {
-    let n_drives = usize::from(*array.get(N_DRIVES)?);
-    let id = |row: usize| u16_at(array, DRIVES + row * DRIVE_BYTES);
-    (0..n_drives).map(|row| id(row).map(|id| (id != MISSING).then_some(id))).collect()
+    let rows = array.get(DRIVES..)?.get(..usize::from(array[N_DRIVES]) * DRIVE_BYTES)?;
+    let ids = rows.chunks_exact(DRIVE_BYTES).map(|row| le16(row, 0));
+    Some(ids.map(|id| (id != MISSING).then_some(id)).collect())
 }
 
 #[cfg(test)]

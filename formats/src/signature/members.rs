@@ -13,7 +13,7 @@ pub(super) const MD_MAGIC: u32 = 0xa92b_4efc;
 /// Start of the metadata of Promise's firmware RAID.
 pub(super) const PROMISE: &[u8] = b"Promise Technology, Inc.";
 /// Behind the checksum of a bcache superblock, `drivers/md/bcache/super.c`; a bcachefs has another.
-const BCACHE_MAGIC: [u8; 16] = [
+pub(super) const BCACHE_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
 ];
 /// Start of the metadata of Intel's firmware RAID.

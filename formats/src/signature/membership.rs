@@ -8,21 +8,6 @@ use crate::zfs;
 
 use super::Read;
 
-/// `MD_SB_MAGIC` of a big-endian machine is in the reverse order; then its numbers are, too.
-const MD_0_LEVEL_AT: usize = 28;
-const MD_0_DISKS_AT: usize = 40;
-const MD_1_LEVEL_AT: usize = 72;
-const MD_1_DISKS_AT: usize = 92;
-/// `struct imsm_super`: its numbers of disks and volumes, and its disk list.
-const IMSM_FAMILY_AT: usize = 40;
-const IMSM_DISKS_AT: usize = 56;
-const IMSM_VOLUMES_AT: usize = 57;
-const IMSM_LIST_AT: usize = 216;
-const IMSM_DISK_BYTES: usize = 48;
-const IMSM_SERIAL_BYTES: usize = 16;
-/// `struct cache_sb_disk` of bcache: the identifier of the set.
-const BCACHE_SET_AT: usize = 56;
-
 /// The array, volume group or pool that a volume belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Membership {
@@ -65,18 +50,19 @@ pub(super) fn of_lvm(first: &[u8], read: &mut Read<'_>) -> Option<Membership> {
 
 /// The array of a superblock of md, version 1.
 pub(super) fn of_md_1(superblock: &[u8]) -> Option<Membership> {
-    let level = array(superblock, MD_1_LEVEL_AT).map(i32::from_le_bytes)?;
-    let n_disks = le32(superblock, MD_1_DISKS_AT);
+    let level = array(superblock, 72).map(i32::from_le_bytes)?;
+    let n_disks = le32(superblock, 92);
     Some(array_of(level, n_disks, superblock.get(16..32).map(uuid)))
 }
 
-/// The array of a superblock of md, version 0.90.
+/// The array of a superblock of md, version 0.90. `MD_SB_MAGIC` of a big-endian machine is in the reverse order; then
+/// its numbers are, too.
 pub(super) fn of_md_0(superblock: &[u8], is_big_endian: bool, id: Option<String>) -> Membership {
     let number = |at: usize| {
         let number = le32(superblock, at);
         if is_big_endian { number.swap_bytes() } else { number }
     };
-    array_of(number(MD_0_LEVEL_AT).cast_signed(), number(MD_0_DISKS_AT), id)
+    array_of(number(28).cast_signed(), number(40), id)
 }
 
 fn array_of(level: i32, n_disks: u32, whole: Option<String>) -> Membership {
@@ -100,18 +86,19 @@ pub(super) fn of_zfs(label: &zfs::Label) -> Membership {
     }
 }
 
-/// The drives in an Intel firmware RAID, by the last but one block of one member (mdadm, `super-intel.c`).
+/// The drives in an Intel firmware RAID, by the last but one block of one member (mdadm, `super-intel.c`,
+/// `struct imsm_super`).
 pub(super) fn of_imsm(block: &[u8]) -> Option<Membership> {
-    let (n_disks, n_volumes) = (*block.get(IMSM_DISKS_AT)?, *block.get(IMSM_VOLUMES_AT)?);
+    let (n_disks, n_volumes) = (*block.get(56)?, *block.get(57)?);
     // The list may go on in the block before this one.
-    let list = block.get(IMSM_LIST_AT..512)?.chunks_exact(IMSM_DISK_BYTES);
+    let list = block.get(216..512)?.chunks_exact(48);
     let serial = |disk: &[u8]| {
-        let text = String::from_utf8_lossy(disk.get(..IMSM_SERIAL_BYTES)?).into_owned();
+        let text = String::from_utf8_lossy(disk.get(..16)?).into_owned();
         Some(text.trim_matches(['\0', ' ']).to_owned()).filter(|serial| !serial.is_empty())
     };
     Some(Membership {
         name: "Intel firmware RAID".to_owned(),
-        whole: Some(format!("{:08x}", le32(block, IMSM_FAMILY_AT))),
+        whole: Some(format!("{:08x}", le32(block, 40))),
         // Without a volume its drives are only marked as belonging together.
         n_members: Some(if n_volumes == 0 { 1 } else { u64::from(n_disks) }),
         members: list.take(usize::from(n_disks)).filter_map(serial).collect(),
@@ -119,9 +106,9 @@ pub(super) fn of_imsm(block: &[u8]) -> Option<Membership> {
     })
 }
 
-/// The set of a bcache device; one that belongs to none needs no other device.
+/// The set of a bcache device (`struct cache_sb_disk`); one that belongs to none needs no other device.
 pub(super) fn of_bcache(superblock: &[u8]) -> Option<Membership> {
-    let set = superblock.get(BCACHE_SET_AT..BCACHE_SET_AT + 16)?;
+    let set = superblock.get(56..72)?;
     let is_in_set = le64(set, 0) != 0 || le64(set, 8) != 0;
     Some(Membership {
         name: "bcache set".to_owned(),
@@ -168,12 +155,12 @@ mod tests {
     #[test]
     fn arrays_report_level_and_number_of_disks_in_every_version_and_byte_order() {
         let mut new = vec![0; 256];
-        (new[MD_1_LEVEL_AT], new[MD_1_DISKS_AT]) = (5, 3);
+        (new[72], new[92]) = (5, 3);
         let found = of_md_1(&new).unwrap();
         assert_eq!((found.name.as_str(), found.n_members), ("array of RAID 5", Some(3)));
         assert!(!found.is_mirror);
         let mut old = vec![0; 64];
-        (old[MD_0_LEVEL_AT + 3], old[MD_0_DISKS_AT + 3]) = (1, 2);
+        (old[31], old[43]) = (1, 2);
         let found = of_md_0(&old, true, None);
         assert_eq!((found.is_mirror, found.n_members), (true, Some(2)));
         assert!(!of_md_0(&old, false, None).is_mirror);
@@ -182,18 +169,18 @@ mod tests {
     #[test]
     fn firmware_raid_lists_its_drives_and_bcache_its_set() {
         let mut block = vec![0; 512];
-        (block[IMSM_DISKS_AT], block[IMSM_VOLUMES_AT]) = (2, 1);
-        block[IMSM_LIST_AT..IMSM_LIST_AT + 7].copy_from_slice(b"DRIVE-1");
-        block[IMSM_LIST_AT + 48..IMSM_LIST_AT + 55].copy_from_slice(b"DRIVE-2");
+        (block[56], block[57]) = (2, 1);
+        block[216..223].copy_from_slice(b"DRIVE-1");
+        block[264..271].copy_from_slice(b"DRIVE-2");
         let found = of_imsm(&block).unwrap();
         assert_eq!((found.n_members, found.members.join(" ")), (Some(2), "DRIVE-1 DRIVE-2".into()));
-        block[IMSM_VOLUMES_AT] = 0;
+        block[57] = 0;
         assert_eq!(of_imsm(&block).unwrap().n_members, Some(1));
-        block[IMSM_DISKS_AT] = 255;
+        block[56] = 255;
         assert!(of_imsm(&block).unwrap().members.len() <= 6);
         let mut superblock = vec![0; 512];
         assert_eq!(of_bcache(&superblock).unwrap().n_members, Some(1));
-        superblock[BCACHE_SET_AT] = 1;
+        superblock[56] = 1;
         let set = of_bcache(&superblock).unwrap();
         assert!(set.whole.is_some() && set.n_members.is_none());
     }

@@ -165,11 +165,7 @@ mod tests {
         assert_eq!(kind(&[((1 << 20) - 512, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
         assert_eq!(kind(&[((1 << 20) - 1024, b"Intel Raid ISM Cfg Sig. 1.3")]), "isw_raid_member");
         assert_eq!(kind(&[(0, b"bluestore block device\n")]), "ceph_bluestore");
-        let magic = [
-            0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba,
-            0x6d, 0x81,
-        ];
-        assert_eq!(kind(&[(4096 + 24, &magic)]), "bcache");
+        assert_eq!(kind(&[(4096 + 24, &members::BCACHE_MAGIC)]), "bcache");
         let zfs = b"\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\0\0\x24\0\0\0\x20\0\0\0\x07version\0";
         assert_eq!(kind(&[(16384, zfs)]), "zfs_member");
     }
@@ -226,6 +222,9 @@ mod tests {
             assert_eq!(kind(&[hpt]), "hpt37x_raid_member");
         }
         assert_eq!(at(1, &[0x11, 0xde, 0x11, 0xde]), "ddf_raid_member");
+        // On blocks of 4096 bytes.
+        assert_eq!(at(8, &[0xde, 0x11, 0xde, 0x11]), "ddf_raid_member");
+        assert_eq!(at(16, b"Intel Raid ISM Cfg Sig. 1.3"), "isw_raid_member");
         let last = end - 512;
         assert_eq!(kind(&[(last + 0x60, &[0, 0, 0, 0x2f])]), "silicon_medley_raid_member");
         // Two words that complement each other: the sum is zero.
@@ -235,20 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn firmware_raid_member_is_detected_on_4096_byte_blocks() {
-        let end = 1 << 20;
-        assert_eq!(kind(&[(end - 4096, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
-        assert_eq!(kind(&[(end - 8192, b"Intel Raid ISM Cfg Sig. 1.3")]), "isw_raid_member");
-    }
-
-    #[test]
     fn identifiers_of_bcachefs_and_iso_9660_are_those_that_blkid_prints() {
-        let magic = [
-            0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d,
-            0xf7, 0xef,
-        ];
         let found = of(&[
-            (4096 + 24, &magic),
+            (4096 + 24, &members::BCACHEFS_MAGIC),
             (4096 + 40, &[1; 16]),
             (4096 + 56, &[2; 16]),
             (4096 + 72, b"pool"),

@@ -6,7 +6,7 @@
 
 use crate::machine::Machine;
 
-use super::health::scsi_count;
+use super::sysfs_path::{by_number, prefixed_hex};
 
 /// Bytes of the sectors that `stat` counts in, whatever the disk's blocks are.
 const SECTOR_BYTES: u64 = 512;
@@ -33,12 +33,12 @@ pub struct CurrentIo {
 /// Reads the counters of the disk with this number; `None` if that disk does not exist or its counters are unreadable.
 #[must_use]
 pub fn current_io(machine: &Machine, device_number: &str) -> Option<CurrentIo> {
-    let path = super::sysfs_path::by_number(machine, device_number)?;
+    let path = by_number(machine, device_number)?;
     let counted = machine.parse(&format!("{path}/stat"), parse_stat)?;
     Some(CurrentIo {
         is_accounted: machine.flag(&format!("{path}/queue/iostats")),
         state: machine.text(&format!("{path}/device/state")),
-        n_errors: machine.parse(&format!("{path}/device/ioerr_cnt"), scsi_count),
+        n_errors: machine.parse(&format!("{path}/device/ioerr_cnt"), prefixed_hex),
         ..counted
     })
 }
@@ -49,9 +49,7 @@ fn parse_stat(text: &str) -> Result<CurrentIo, &'static str> {
     let fields: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
     let fields = fields.ok().filter(|fields| fields.len() >= 11).ok_or("at least 11 numbers")?;
     let field = |number: usize| fields.get(number - 1).copied().unwrap_or_default();
-    let sum = |numbers: &[usize]| {
-        numbers.iter().fold(0, |sum: u64, number| sum.saturating_add(field(*number)))
-    };
+    let sum = |numbers: &[usize]| numbers.iter().map(|n| field(*n)).fold(0, u64::saturating_add);
     Ok(CurrentIo {
         n_reads: field(1),
         n_completed: sum(&[1, 5, 12, 16]),

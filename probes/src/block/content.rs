@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::bay::DiskBay;
-use super::health::Health;
+use super::health::Answers;
 use super::partition_table::Table;
-use super::security::DiskSecurity;
 use formats::signature::Filesystem;
-use formats::tcg::DiskTcg;
 
 /// Reason that a disk could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +38,6 @@ pub(super) struct Content {
     pub sample_failure: Option<String>,
     /// True if a part could not be read because the right to read it is missing.
     pub is_denied: bool,
-    /// The health that it reports.
-    pub health: Option<Health>,
-    /// Ways to erase it, if its controller was asked.
-    pub security: Option<DiskSecurity>,
-    /// TCG standards that it supports, and the locks set by them.
-    pub tcg: Option<DiskTcg>,
-    /// The bay that it is in.
-    pub bay: Option<DiskBay>,
+    /// What it, its controller and its enclosure answered.
+    pub answers: Answers,
 }

@@ -10,8 +10,8 @@ use crate::sys::disk::{DiskBytes, DiskHandle};
 
 use super::content::{Content, ReadFailure};
 use super::listing::BlockDevice;
-use super::partition::{entry_of, is_entry_of};
-use super::partition_table::{self, Entry, Found, Place};
+use super::partition::{entry_of, unlisted};
+use super::partition_table::{self, Entry, Found};
 use formats::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
@@ -22,10 +22,18 @@ const READ_ERRORS: [Errno; 4] = [Errno::EIO, Errno::ENODATA, Errno::EILSEQ, Errn
 /// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
 
+/// The disk that is read.
+struct Place<'a> {
+    machine: &'a Machine,
+    device: &'a BlockDevice,
+    disk: &'a DiskHandle,
+}
+
 /// Reads `device` through `disk`.
 pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -> Content {
+    let place = Place { machine, device, disk };
     let mut content = Content::default();
-    let mut whole = Volume::new(machine, device, disk, 0);
+    let mut whole = Volume::new(&place, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.is_denied = whole.is_denied();
         content.failure = whole
@@ -35,11 +43,11 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     };
     content.is_read = true;
     content.has_bytes = first.iter().any(|byte| *byte != 0);
-    let mut found = table(device, &first, &mut whole);
+    let mut found = with_table(device, &mut whole, |at| partition_table::table(&first, at));
     content.filesystem =
         signature::detect(&first, device.size_bytes, &mut |at, n| whole.read(at, n));
     if is_blank(device, &found, content.filesystem.as_ref()) {
-        found = partition_table::backup_alone(&mut place(device, &mut |at, n| whole.read(at, n)));
+        found = with_table(device, &mut whole, partition_table::backup_alone);
     }
     content.has_bytes |= whole.has_data;
     if let Some(problem) = &found.problem {
@@ -52,21 +60,20 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
         content.unread.push(why.to_owned());
     }
     content.table = found.table;
-    partitions(machine, device, disk, &mut content);
-    lost_partitions(machine, device, disk, &mut content);
+    place.partitions(&mut content);
+    place.lost_partitions(&mut content);
     content
 }
 
-fn place<'a>(
+/// Searches for a partition table with `search`.
+fn with_table(
     device: &BlockDevice,
-    read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Place<'a> {
+    whole: &mut Volume<'_>,
+    search: impl FnOnce(&mut partition_table::Place<'_>) -> Found,
+) -> Found {
     let block_bytes = device.logical_block_bytes.unwrap_or(512);
-    Place { block_bytes, size_bytes: device.size_bytes, read }
-}
-
-fn table(device: &BlockDevice, first: &[u8], whole: &mut Volume<'_>) -> Found {
-    partition_table::table(first, &mut place(device, &mut |at, n| whole.read(at, n)))
+    let read = &mut |at: u64, n: usize| whole.read(at, n);
+    search(&mut partition_table::Place { block_bytes, size_bytes: device.size_bytes, read })
 }
 
 /// True if the disk seems empty, or udev reports a GPT that was not found. Only then is the last block read, which may
@@ -77,74 +84,65 @@ fn is_blank(device: &BlockDevice, found: &Found, filesystem: Option<&Filesystem>
     found == &Found::default() && (is_claimed || is_empty)
 }
 
-/// Reads the partitions that the kernel has.
-fn partitions(machine: &Machine, device: &BlockDevice, disk: &DiskHandle, content: &mut Content) {
-    let n_partitions = device.partitions.len();
-    if n_partitions > MAX_PARTITIONS {
-        let found = format!("{n_partitions} partitions");
-        let expected = format!("at most {MAX_PARTITIONS}; the content of others is not read");
-        machine.problem(&device.path, found.clone(), expected);
-        content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were read"));
-    }
-    for node in device.partitions.iter().take(MAX_PARTITIONS) {
-        let entry = content.table.as_ref().and_then(|table| entry_of(table, node));
-        // An extended partition only contains others. The kernel exposes its first one or two blocks,
-        // which at 4096 bytes a block is enough to resemble the start of a file system
-        // (`parse_extended`, `block/partitions/msdos.c`).
-        if entry.is_some_and(|entry| entry.is_extended) {
-            continue;
+impl Place<'_> {
+    /// Reads the partitions that the kernel has.
+    fn partitions(&self, content: &mut Content) {
+        let partitions = &self.device.partitions;
+        if partitions.len() > MAX_PARTITIONS {
+            let found = format!("{} partitions", partitions.len());
+            let expected = format!("at most {MAX_PARTITIONS}; the content of others is not read");
+            content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were read"));
+            self.machine.problem(&self.device.path, found, expected);
         }
-        // The kernel does not report the start of a partition of a multipath device; the table does.
-        let start = node.start_bytes.or_else(|| entry.map(|entry| entry.start_bytes));
-        let (Some(start_bytes), Some(size_bytes)) = (start, node.size_bytes) else {
-            content.unread.push(format!("the location of {} is unknown", node.name));
-            continue;
-        };
-        let mut volume = Volume::new(machine, device, disk, start_bytes);
-        if let Some(found) = volume.detect(size_bytes) {
-            content.partitions.insert(node.name.clone(), found);
+        for node in partitions.iter().take(MAX_PARTITIONS) {
+            let entry = content.table.as_ref().and_then(|table| entry_of(table, node));
+            // An extended partition only contains others. The kernel exposes its first one or two blocks,
+            // which at 4096 bytes a block is enough to resemble the start of a file system
+            // (`parse_extended`, `block/partitions/msdos.c`).
+            if entry.is_some_and(|entry| entry.is_extended) {
+                continue;
+            }
+            // The kernel does not report the start of a partition of a multipath device; the table does.
+            let start = node.start_bytes.or_else(|| entry.map(|entry| entry.start_bytes));
+            let (Some(start_bytes), Some(size_bytes)) = (start, node.size_bytes) else {
+                content.unread.push(format!("the location of {} is unknown", node.name));
+                continue;
+            };
+            if let Some(found) = self.part(content, &node.name, start_bytes, size_bytes) {
+                content.partitions.insert(node.name.clone(), found);
+            }
         }
-        content.is_denied |= volume.is_denied();
-        content.unread.extend(volume.failure.map(|failure| failure.describe(&node.name)));
     }
-}
 
-/// Reads the partitions that are in the table but not in the kernel: from a backup table, which the kernel does not
-/// look for; from a GPT without its boot record; from a table that was written after the kernel read it.
-fn lost_partitions(
-    machine: &Machine,
-    device: &BlockDevice,
-    disk: &DiskHandle,
-    content: &mut Content,
-) {
-    let Some(table) = &content.table else { return };
-    let is_known = |entry: &Entry| device.partitions.iter().any(|node| is_entry_of(entry, node));
-    let lost = table.entries.iter().filter(|entry| !entry.is_extended && !is_known(entry));
-    let lost: Vec<Entry> = lost.cloned().collect();
-    let n_lost = lost.len();
-    if n_lost > MAX_PARTITIONS {
-        let first = format!("only {MAX_PARTITIONS} of the {n_lost} partitions");
-        content.unread.push(format!("{first} that only its table lists were read"));
-    }
-    for entry in lost.into_iter().take(MAX_PARTITIONS) {
-        let Entry { number, start_bytes, size_bytes, .. } = entry;
-        let mut volume = Volume::new(machine, device, disk, start_bytes);
-        if let Some(found) = volume.detect(size_bytes) {
-            content.lost_partitions.insert(number, found);
+    /// Reads the partitions that are in the table but not in the kernel: from a backup table, which the kernel does not
+    /// look for; from a GPT without its boot record; from a table that was written after the kernel read it.
+    fn lost_partitions(&self, content: &mut Content) {
+        let lost: Vec<Entry> = unlisted(self.device, content.table.as_ref()).cloned().collect();
+        if lost.len() > MAX_PARTITIONS {
+            let first = format!("only {MAX_PARTITIONS} of the {} partitions", lost.len());
+            content.unread.push(format!("{first} that only its table lists were read"));
         }
+        for Entry { number, start_bytes, size_bytes, .. } in lost.into_iter().take(MAX_PARTITIONS) {
+            let name = format!("partition {number}");
+            if let Some(found) = self.part(content, &name, start_bytes, size_bytes) {
+                content.lost_partitions.insert(number, found);
+            }
+        }
+    }
+
+    /// Reads a partition, and adds what of it cannot be read to `content`.
+    fn part(&self, content: &mut Content, name: &str, start: u64, size: u64) -> Option<Filesystem> {
+        let mut volume = Volume::new(self, start);
+        let found = volume.detect(size);
         content.is_denied |= volume.is_denied();
-        let failure =
-            volume.failure.map(|failure| failure.describe(&format!("partition {number}")));
-        content.unread.extend(failure);
+        content.unread.extend(volume.failure.map(|failure| failure.describe(name)));
+        found
     }
 }
 
 /// A disk or a part of it.
 struct Volume<'a> {
-    machine: &'a Machine,
-    disk: &'a DiskHandle,
-    /// End of the disk.
-    end_bytes: Option<u64>,
+    place: &'a Place<'a>,
     start_bytes: u64,
     /// The first read that failed.
     failure: Option<Failure>,
@@ -176,26 +174,14 @@ impl Failure {
 }
 
 impl<'a> Volume<'a> {
-    fn new(
-        machine: &'a Machine,
-        device: &BlockDevice,
-        disk: &'a DiskHandle,
-        start_bytes: u64,
-    ) -> Volume<'a> {
-        Volume {
-            machine,
-            disk,
-            end_bytes: device.size_bytes,
-            start_bytes,
-            failure: None,
-            has_data: false,
-        }
+    fn new(place: &'a Place<'a>, start_bytes: u64) -> Volume<'a> {
+        Volume { place, start_bytes, failure: None, has_data: false }
     }
 
     fn read(&mut self, offset_bytes: u64, n_bytes: usize) -> Option<Vec<u8>> {
         let at = self.start_bytes.checked_add(offset_bytes)?;
-        let question = DiskBytes { disk: self.disk, offset_bytes: at, n_bytes };
-        let why = match self.machine.ask_or_why(&question) {
+        let Place { machine, device, disk } = self.place;
+        let why = match machine.ask_or_why(&DiskBytes { disk, offset_bytes: at, n_bytes }) {
             Ok(bytes) if bytes.len() == n_bytes => {
                 let is_only = |wanted: u8| bytes.iter().all(|byte| *byte == wanted);
                 self.has_data |= !is_only(0) && !is_only(0xff);
@@ -203,7 +189,7 @@ impl<'a> Volume<'a> {
             }
             Ok(bytes) => {
                 let end = at.checked_add(n_bytes as u64)?;
-                let is_there = self.end_bytes.is_none_or(|end_bytes| end <= end_bytes);
+                let is_there = device.size_bytes.is_none_or(|end_bytes| end <= end_bytes);
                 is_there.then(|| Unanswered {
                     why: format!("only {} of {n_bytes} bytes", bytes.len()),
                     is_denied: false,
@@ -237,10 +223,10 @@ mod tests {
 
     use crate::block::Disk;
     use crate::machine::Machine;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{tree_from_bytes, tree_of_bytes};
 
     /// A disk of 1 MiB with these files below its directory, and answers for all that is asked.
-    fn machine(bytes: &[u8], files: &[(String, &[u8])], errors: &str) -> Machine {
+    fn machine(bytes: &[u8], files: &[(String, String)], errors: &str) -> Machine {
         assert_eq!(bytes.len(), 1 << 20);
         let mut all: Vec<(String, &[u8])> = vec![
             ("sys/block/sda/size".to_owned(), b"2048\n"),
@@ -248,7 +234,8 @@ mod tests {
             ("proc/swaps".to_owned(), b"Filename\n"),
             ("kernel/errors".to_owned(), errors.as_bytes()),
         ];
-        all.extend(files.iter().map(|(path, text)| (format!("sys/block/sda/{path}"), *text)));
+        let files = files.iter();
+        all.extend(files.map(|(path, text)| (format!("sys/block/sda/{path}"), text.as_bytes())));
         let places = (0..bytes.len()).step_by(4096);
         let places = places.flat_map(|at| [(at, 4096), (at, 8192), (at, 12_288)]);
         for (at, n) in places.chain([(2047 * 512, 512), (2015 * 512, 16_384)]) {
@@ -256,25 +243,22 @@ mod tests {
                 all.push((format!("kernel/disk/sda/{at}-{n}"), part));
             }
         }
-        let all: Vec<(&str, &[u8])> = all.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-        tree_of_bytes(&all)
+        tree_from_bytes(&all)
     }
 
     fn disk(machine: &Machine) -> Disk {
         crate::block::block(machine).disks.remove(0)
     }
 
-    fn partition(number: usize, start: usize, n_sectors: usize) -> Vec<(String, Vec<u8>)> {
-        let at = |name: &str| format!("sda{number}/{name}");
-        vec![
-            (at("partition"), format!("{number}\n").into_bytes()),
-            (at("start"), format!("{start}\n").into_bytes()),
-            (at("size"), format!("{n_sectors}\n").into_bytes()),
-        ]
+    fn partition(number: usize, start: usize, n_sectors: usize) -> [(String, String); 3] {
+        let values = [("partition", number), ("start", start), ("size", n_sectors)];
+        values.map(|(name, value)| (format!("sda{number}/{name}"), format!("{value}\n")))
     }
 
-    fn borrowed(files: &[(String, Vec<u8>)]) -> Vec<(String, &[u8])> {
-        files.iter().map(|(path, text)| (path.clone(), text.as_slice())).collect()
+    /// Adds the label of an LVM member at sector 64.
+    fn add_member(bytes: &mut [u8]) {
+        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
+        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
     }
 
     /// A disk whose backup table alone is left: one partition from sector 64 on, an LVM member.
@@ -290,8 +274,7 @@ mod tests {
         let table = build(&[partition], Guid([1; 16]), 2048, 512).unwrap();
         let mut bytes = vec![0; (1 << 20) - table.end.len()];
         bytes.extend(table.end);
-        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
-        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        add_member(&mut bytes);
         bytes
     }
 
@@ -337,7 +320,7 @@ mod tests {
     fn unreadable_partition_or_end_does_not_count_as_empty() {
         let files = partition(1, 64, 64);
         let reasons = |errors: &str| {
-            let machine = machine(&vec![0; 1 << 20], &borrowed(&files), errors);
+            let machine = machine(&vec![0; 1 << 20], &files, errors);
             let disk = disk(&machine);
             assert_eq!(machine.problems().len(), 1, "{:?}", machine.problems());
             disk.not_eligible_because.join("; ")
@@ -373,8 +356,7 @@ mod tests {
         let mut bytes = vec![0; 1 << 20];
         (bytes[510], bytes[511]) = (0x55, 0xaa);
         (bytes[446 + 4], bytes[446 + 8], bytes[446 + 12]) = (kind, 64, 64);
-        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
-        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        add_member(&mut bytes);
         bytes
     }
 
@@ -392,7 +374,7 @@ mod tests {
     fn partition_is_read_even_if_an_extended_one_elsewhere_has_its_number() {
         let mut bytes = with_member(5);
         bytes[446 + 8] = 128;
-        let disk = disk(&machine(&bytes, &borrowed(&partition(1, 64, 64)), ""));
+        let disk = disk(&machine(&bytes, &partition(1, 64, 64), ""));
         let filesystem = disk.partitions[0].filesystem.as_ref();
         assert_eq!(filesystem.map(|found| found.kind.as_str()), Some("LVM2_member"));
         assert!(!disk.eligible);
@@ -402,7 +384,7 @@ mod tests {
     fn more_partitions_than_the_limit_make_the_disk_ineligible() {
         let files: Vec<_> =
             (1..=40).flat_map(|number| partition(number, 32 * number, 16)).collect();
-        let machine = machine(&vec![0; 1 << 20], &borrowed(&files), "");
+        let machine = machine(&vec![0; 1 << 20], &files, "");
         let disk = disk(&machine);
         assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were read"]);
         assert_eq!(machine.problems()[0].found, "40 partitions");
@@ -417,9 +399,9 @@ mod tests {
         }
         // What an older file system left there.
         bytes[16 * 4096 + 4086..17 * 4096].copy_from_slice(b"SWAPSPACE2");
-        let mut files = partition(1, 128, 8);
-        files.push(("queue/logical_block_size".to_owned(), b"4096\n".to_vec()));
-        let disk = disk(&machine(&bytes, &borrowed(&files), ""));
+        let mut files = partition(1, 128, 8).to_vec();
+        files.push(("queue/logical_block_size".to_owned(), "4096\n".to_owned()));
+        let disk = disk(&machine(&bytes, &files, ""));
         assert_eq!(disk.partition_table.as_deref(), Some("dos"));
         assert_eq!(disk.partitions[0].filesystem, None);
     }

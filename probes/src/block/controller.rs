@@ -1,14 +1,11 @@
 //! The controller that a disk is attached to: its driver, and whether it presents a volume instead of a
 //! disk.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
 
 use super::listing::BlockDevice;
-use super::sysfs_path::{hctl, pci_path};
+use super::sysfs_path::{hctl, pci_path, prefixed_hex};
 
 /// SCSI channels that hold volumes, by driver (`MEGASAS_MAX_PD_CHANNELS`,
 /// `drivers/scsi/megaraid/megaraid_sas.h`; `RAID_CHANNEL`, `drivers/scsi/mpt3sas/mpt3sas_base.h`;
@@ -26,7 +23,7 @@ const MODELS: [&str; 5] =
 
 /// Marvell: some of its chips look like AHCI or NVMe to the kernel but make volumes themselves, so any
 /// disk on them may be a volume unless its model says so.
-const MARVELL: u32 = 0x1b4b;
+const MARVELL: u64 = 0x1b4b;
 
 /// Known facts about a disk's controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,38 +35,17 @@ pub(super) struct Controller {
     pub raid_level: Option<String>,
 }
 
-/// The drivers read so far, by the path of the PCI device: many disks share one.
-#[derive(Debug, Default)]
-pub(super) struct Drivers(RefCell<BTreeMap<String, Option<Driver>>>);
-
-#[derive(Debug, Clone)]
-struct Driver {
-    name: String,
-    may_show_volumes: bool,
-}
-
-impl Drivers {
-    fn of(&self, machine: &Machine, pci_path: &str) -> Option<Driver> {
-        let mut known = self.0.borrow_mut();
-        let read = || {
-            let name = machine.link_name(&format!("{pci_path}/driver"))?;
-            let may_show_volumes = may_show_volumes(machine, pci_path, &name);
-            Some(Driver { name, may_show_volumes })
-        };
-        known.entry(pci_path.to_owned()).or_insert_with(read).clone()
-    }
-}
-
 /// Reads the known facts about the controller of `device`, whose model is `model`.
 pub(super) fn controller(
     machine: &Machine,
     device: &BlockDevice,
     model: Option<&str>,
-    drivers: &Drivers,
 ) -> Controller {
-    let driver = pci_path(&device.path).and_then(|path| drivers.of(machine, path));
-    let is_unclear = driver.as_ref().is_some_and(|driver| driver.may_show_volumes);
-    let driver = driver.map(|driver| driver.name);
+    let pci = pci_path(&device.path);
+    let driver = pci.and_then(|path| machine.link_name(&format!("{path}/driver")));
+    let is_unclear = pci
+        .zip(driver.as_deref())
+        .is_some_and(|(path, driver)| may_show_volumes(machine, path, driver));
     let level = raid_level(machine, device, driver.as_deref());
     let is_named = model.is_some_and(is_volume_model);
     let by_driver =
@@ -107,11 +83,7 @@ fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
 
 /// True if the PCI device at `path` is from a maker whose chips present volumes as plain disks.
 fn may_show_volumes(machine: &Machine, path: &str, driver: &str) -> bool {
-    let is_maker = |text: &str| {
-        let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
-        u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
-    };
-    let vendor = || machine.parse(&format!("{path}/vendor"), is_maker);
+    let vendor = || machine.parse(&format!("{path}/vendor"), prefixed_hex);
     ["ahci", "nvme"].contains(&driver) && vendor() == Some(MARVELL)
 }
 
@@ -143,51 +115,43 @@ fn vmd_address(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_from;
 
     const HBA: &str = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0";
 
-    fn of(driver: &str, channel: u32, level: Option<&str>, model: Option<&str>) -> Controller {
+    fn of(driver: &str, channel: u32, level: &str, model: &str, vendor: &str) -> Controller {
         let path = format!("{HBA}/host0/target0:{channel}:0/0:{channel}:0:0/block/sda");
-        let driver_link = format!("{HBA}/driver");
-        let target = format!("-> ../../../../bus/pci/drivers/{driver}");
-        let attribute = format!("{path}/device/raid_level");
-        let mut files = vec![(driver_link.as_str(), target.as_str())];
-        files.extend(level.map(|level| (attribute.as_str(), level)));
+        let files = [
+            (format!("{HBA}/driver"), format!("-> ../../../../bus/pci/drivers/{driver}")),
+            (format!("{HBA}/vendor"), vendor.to_owned()),
+            (format!("{path}/device/raid_level"), level.to_owned()),
+        ];
         let device = BlockDevice { name: "sda".to_owned(), path, ..BlockDevice::default() };
-        controller(&tree(&files), &device, model, &Drivers::default())
+        controller(&tree_from(&files), &device, Some(model))
     }
 
     #[test]
-    fn raid_volume_and_passed_through_disk_are_distinguished() {
-        let volume = of("megaraid_sas", 2, None, None);
-        assert_eq!(volume.driver.as_deref(), Some("megaraid_sas"));
-        assert_eq!(volume.is_raid_volume, Some(true));
-        assert_eq!(of("megaraid_sas", 0, None, None).is_raid_volume, Some(false));
-        let volume = of("smartpqi", 1, Some("RAID 1\n"), None);
-        assert_eq!(
-            (volume.is_raid_volume, volume.raid_level.as_deref()),
-            (Some(true), Some("RAID 1"))
-        );
-        let disk = of("smartpqi", 0, Some("N/A\n"), None);
-        assert_eq!((disk.is_raid_volume, disk.raid_level), (Some(false), None));
-        assert_eq!(of("3w-9xxx", 0, None, None).is_raid_volume, Some(true));
-        assert_eq!(of("ahci", 0, None, Some("DELLBOSS VD")).is_raid_volume, Some(true));
-        assert_eq!(of("unheard_of", 0, None, None).is_raid_volume, None);
-    }
-
-    #[test]
-    fn firmware_raid_member_is_a_disk_and_a_disk_on_a_volume_chip_is_unclear() {
-        let of = |vendor: &str, model: Option<&str>| {
-            let path = format!("{HBA}/ata1/host0/target0:0:0/0:0:0:0/block/sda");
-            let (driver, maker) = (format!("{HBA}/driver"), format!("{HBA}/vendor"));
-            let machine = tree(&[(&driver, "-> ../../bus/pci/drivers/ahci"), (&maker, vendor)]);
-            let device = BlockDevice { name: "sda".to_owned(), path, ..BlockDevice::default() };
-            controller(&machine, &device, model, &Drivers::default()).is_raid_volume
-        };
-        assert_eq!(of("0x8086\n", None), Some(false));
-        assert_eq!(of("0x1b4b\n", None), None);
-        assert_eq!(of("0x1b4b\n", Some("DELLBOSS VD")), Some(true));
+    fn volume_disk_and_disk_on_a_chip_that_may_show_volumes_are_distinguished() {
+        const INTEL: &str = "0x8086";
+        for (driver, channel, level, model, vendor, expected) in [
+            ("megaraid_sas", 2, "", "", INTEL, Some(true)),
+            ("megaraid_sas", 0, "", "", INTEL, Some(false)),
+            ("smartpqi", 1, "RAID 1", "", INTEL, Some(true)),
+            ("smartpqi", 0, "N/A", "", INTEL, Some(false)),
+            ("3w-9xxx", 0, "", "", INTEL, Some(true)),
+            ("ahci", 0, "", "DELLBOSS VD", INTEL, Some(true)),
+            ("unheard_of", 0, "", "", INTEL, None),
+            // A member of a firmware RAID is a disk.
+            ("ahci", 0, "", "", INTEL, Some(false)),
+            ("ahci", 0, "", "", "0x1b4b", None),
+            ("ahci", 0, "", "DELLBOSS VD", "0x1b4b", Some(true)),
+        ] {
+            let found = of(driver, channel, level, model, vendor);
+            assert_eq!(found.is_raid_volume, expected, "{driver} {channel} {model} {vendor}");
+            assert_eq!(found.driver.as_deref(), Some(driver));
+            let level = Some(level).filter(|level| level.starts_with("RAID"));
+            assert_eq!(found.raid_level.as_deref(), level);
+        }
     }
 
     #[test]

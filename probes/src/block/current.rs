@@ -106,7 +106,7 @@ pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{tree, tree_from, tree_of_bytes};
 
     const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n");
 
@@ -190,48 +190,51 @@ mod tests {
             uses(&[&files[..], more].concat())
         };
         let none = swap("/dev/zram0");
-        let lost = of(&mount("/dev/disk/by-path/gone-part1"), &none, &[]).unwrap_err();
-        assert_eq!(
-            lost,
-            "/dev/disk/by-path/gone-part1 is mounted at /data, and its disk is unknown"
-        );
-        let lost = of(MOUNTS.1, &swap("/dev/mapper/x"), &[]).unwrap_err();
-        assert_eq!(lost, "/dev/mapper/x is a swap area, and its disk is unknown");
-        assert!(of("22 1 8:99 / /x rw - xfs /dev/sdz1 rw\n", &none, &[]).is_err());
-        let class = [("sys/class/block/sdb1", "-> ../../devices/x/block/sdb/sdb1")];
-        assert_eq!(of(&mount("/dev/sdb1"), &none, &class).unwrap(), [""; 0]);
-        let link = [class[0], ("dev/disk/by-path/pci-part1", "-> ../../sdb1")];
-        assert_eq!(of(&mount("/dev/disk/by-path/pci-part1"), &none, &link).unwrap(), [""; 0]);
-        let mapped = [("sys/class/block/dm-3/dm/name", "vg-x\n")];
-        assert_eq!(of(&mount("/dev/mapper/vg-x"), &none, &mapped).unwrap(), [""; 0]);
-        for harmless in ["tmpfs", "/dev/loop1", "nfs:/dev/x"] {
-            assert_eq!(of(&mount(harmless), &none, &[]).unwrap(), [""; 0], "{harmless}");
+        let class = ("sys/class/block/sdb1", "-> ../../devices/x/block/sdb/sdb1");
+        let link = ("dev/disk/by-path/pci-part1", "-> ../../sdb1");
+        let mapped = ("sys/class/block/dm-3/dm/name", "vg-x\n");
+        let gone = "/dev/disk/by-path/pci-part1 is mounted at /data, and its disk is unknown";
+        for (mount, swap, more, expected) in [
+            (mount("/dev/disk/by-path/pci-part1"), &none, &[][..], Err(gone.to_owned())),
+            (
+                MOUNTS.1.to_owned(),
+                &swap("/dev/mapper/x"),
+                &[],
+                Err("/dev/mapper/x is a swap area, and its disk is unknown".to_owned()),
+            ),
+            (mount("/dev/sdb1"), &none, &[class], Ok(vec![])),
+            (mount("/dev/disk/by-path/pci-part1"), &none, &[class, link], Ok(vec![])),
+            (mount("/dev/mapper/vg-x"), &none, &[mapped], Ok(vec![])),
+            (mount("tmpfs"), &none, &[], Ok(vec![])),
+            (mount("/dev/loop1"), &none, &[], Ok(vec![])),
+            (mount("nfs:/dev/x"), &none, &[], Ok(vec![])),
+        ] {
+            assert_eq!(of(&mount, swap, more), expected, "{mount}");
         }
+        assert!(of("22 1 8:99 / /x rw - xfs /dev/sdz1 rw\n", &none, &[]).is_err());
     }
 
     #[test]
     fn mapped_partitions_of_a_lun_are_its_parts_and_every_other_mapping_holds_it() {
-        let lun = "sys/devices/virtual/block/dm-0";
-        let at = |path: &str| format!("{lun}/{path}");
-        let dm = |n: u32, path: &str| format!("sys/devices/virtual/block/dm-{n}/{path}");
-        let link = |n: u32| (at(&format!("holders/dm-{n}")), format!("-> ../../dm-{n}"));
-        let own = |n: u32, uuid: &str| {
-            [(dm(n, "dm/uuid"), uuid.to_owned()), (dm(n, "dev"), format!("253:{n}"))]
-        };
         let whole = "mpath-3600508b1001c4d41aabbccddeeff0011";
-        let mut files = vec![(
-            "sys/dev/block/253:0".to_owned(),
-            "-> ../../devices/virtual/block/dm-0".to_owned(),
-        )];
-        files.push((MOUNTS.0.to_owned(), MOUNTS.1.to_owned()));
-        files.extend(own(0, whole));
-        files.extend(own(1, &format!("part1-{whole}")));
-        files.extend(own(2, "part1-mpath-3600508b1001c4d41aabbccddeeff0099"));
-        files.extend(own(3, "LVM-abc"));
-        files.extend((1..4).map(link));
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
-        let found = current_use(&tree(&files), "253:0").unwrap();
+        let uuids = [
+            whole.to_owned(),
+            format!("part1-{whole}"),
+            "part1-mpath-3600508b1001c4d41aabbccddeeff0099".to_owned(),
+            "LVM-abc".to_owned(),
+        ];
+        let mut files = vec![
+            ("sys/dev/block/253:0".to_owned(), "-> ../../devices/virtual/block/dm-0".to_owned()),
+            (MOUNTS.0.to_owned(), MOUNTS.1.to_owned()),
+        ];
+        for (n, uuid) in uuids.into_iter().enumerate() {
+            let at = |n: usize, path: &str| format!("sys/devices/virtual/block/dm-{n}/{path}");
+            files.extend([(at(n, "dm/uuid"), uuid), (at(n, "dev"), format!("253:{n}"))]);
+            if n > 0 {
+                files.push((at(0, &format!("holders/dm-{n}")), format!("-> ../../dm-{n}")));
+            }
+        }
+        let found = current_use(&tree_from(&files), "253:0").unwrap();
         assert_eq!(found.mapped_partitions, ["dm-1"]);
         assert_eq!(found.uses, ["dm-0 is held by dm-2, dm-3"]);
     }

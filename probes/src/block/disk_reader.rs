@@ -4,7 +4,7 @@ use crate::ancestors;
 use crate::machine::Machine;
 
 use super::content::Content;
-use super::controller::{Drivers, controller};
+use super::controller::controller;
 use super::disk::{Disk, UnlistedPartition};
 use super::filesystem;
 use super::graph::DeviceGraph;
@@ -12,37 +12,32 @@ use super::health;
 use super::identity::identity;
 use super::listing::BlockDevice;
 use super::partition;
-use super::partition_table::Entry;
 use super::queue;
 use super::sysfs_path::hctl;
 use super::target;
-use super::transport::{Hosts, transport};
-
-/// Data that is read once for all disks.
-pub(super) struct Shared<'a> {
-    pub graph: &'a DeviceGraph,
-    pub hosts: &'a Hosts<'a>,
-    pub drivers: &'a Drivers,
-}
+use super::transport::transport;
 
 /// Reads the disk; eligibility is judged after all disks have been read.
 pub(super) fn read(
     machine: &Machine,
     device: &BlockDevice,
     content: Option<&Content>,
-    shared: &Shared<'_>,
+    graph: &DeviceGraph,
 ) -> Disk {
-    let Shared { graph, hosts, drivers } = shared;
-    let transport = transport(device, hosts);
+    let transport = transport(machine, device);
+    let answers = content.map(|content| content.answers.clone()).unwrap_or_default();
     let identity = identity(machine, device, transport.as_deref());
-    let controller = controller(machine, device, identity.model.as_deref(), drivers);
+    let controller = controller(machine, device, identity.model.as_deref());
     let known = Disk {
         transport: of_volume(transport, controller.is_raid_volume),
-        security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
+        security: identity.security.or(answers.security),
         controller_driver: controller.driver,
         vmd_address: controller.vmd_address,
         is_raid_volume: controller.is_raid_volume,
         raid_level: controller.raid_level,
+        bay: answers.bay,
+        tcg: answers.tcg,
+        health: health::of_files(machine, device, answers.health),
         ..identity
     };
     let known = with_contents(machine, device, content, graph, known);
@@ -73,9 +68,6 @@ fn with_contents(
     Disk {
         unlisted: content.map(|content| unlisted(device, content)).unwrap_or_default(),
         has_unknown_content: has_bytes && !is_recognised,
-        bay: content.and_then(|content| content.bay.clone()),
-        tcg: content.and_then(|content| content.tcg.clone()),
-        health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
         partition_table: table
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
@@ -90,14 +82,9 @@ fn with_contents(
 
 /// The partitions that only the table lists.
 fn unlisted(device: &BlockDevice, content: &Content) -> Vec<UnlistedPartition> {
-    let entries = content.table.iter().flat_map(|table| &table.entries);
-    let is_known =
-        |entry: &Entry| device.partitions.iter().any(|node| partition::is_entry_of(entry, node));
-    let unlisted = entries.filter(|entry| !entry.is_extended && !is_known(entry));
-    let described = unlisted.map(|entry| UnlistedPartition {
-        number: entry.number,
-        label: entry.label.clone(),
-        filesystem: content.lost_partitions.get(&entry.number).cloned(),
+    let described = partition::unlisted(device, content.table.as_ref()).map(|entry| {
+        let filesystem = content.lost_partitions.get(&entry.number).cloned();
+        UnlistedPartition { number: entry.number, label: entry.label.clone(), filesystem }
     });
     described.collect()
 }

@@ -16,6 +16,7 @@ use super::bay::{self, DiskBay};
 use super::content::{Content, ReadFailure};
 use super::content_reader;
 use super::health::{self, Answers};
+use super::kernel_name::{emmc_parent, is_floppy, is_optical};
 use super::listing::{BlockDevice, Listing};
 use super::samples;
 
@@ -50,7 +51,7 @@ pub(super) struct Request {
 /// question loses only its health.
 enum Part {
     Content(Box<Content>),
-    Answers(Box<(Answers, Option<DiskBay>)>),
+    Answers(Box<Answers>),
     Sample(Option<String>),
     Ended,
     Broken(guard::Panic),
@@ -72,11 +73,10 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
     let content = content_reader::read(machine, device, &disk);
     // A disk that fails to return its first bytes may hang on further commands, so its health is not read.
     let is_read = content.failure.is_none();
-    let ask = if is_read { health::read } else { health::read_locks };
     send(Part::Content(Box::new(content)));
-    let asked = ask(machine, &disk, &request.method);
+    let asked = health::read(machine, &disk, &request.method, is_read);
     let bay = request.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
-    send(Part::Answers(Box::new((asked, bay))));
+    send(Part::Answers(Box::new(Answers { bay, ..asked })));
     if is_read {
         send(Part::Sample(samples::failure(machine, device, &disk)));
     }
@@ -120,9 +120,9 @@ fn read_with(
             Err(RecvTimeoutError::Disconnected) => break,
         };
         match part {
-            Part::Ended => waits.end(&name),
+            Part::Ended => drop(waits.until.remove(&name)),
             Part::Broken(panic) => {
-                waits.end(&name);
+                waits.until.remove(&name);
                 broken.insert(name, format!("a bug in the reader: {panic}"));
             }
             Part::Content(content) => {
@@ -130,10 +130,7 @@ fn read_with(
                 contents.insert(name, *content);
             }
             Part::Answers(answer) => {
-                let (found, bay) = *answer;
-                let content = contents.entry(name.clone()).or_default();
-                (content.health, content.security) = (found.health, found.security);
-                (content.tcg, content.bay) = (found.tcg, bay);
+                contents.entry(name.clone()).or_default().answers = *answer;
                 waits.renew(&name);
                 answered.insert(name);
             }
@@ -164,7 +161,7 @@ fn give_up(
             fail(machine, device, failure, is_late, contents);
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its health");
-        } else if waits.is_late(&device.name) {
+        } else if waits.late.contains(&device.name) {
             let failure = format!("its start, middle or end cannot be read: {failure}");
             contents.entry(device.name.clone()).or_default().sample_failure = Some(failure);
         }
@@ -174,8 +171,8 @@ fn give_up(
 /// The name of the bay is known even if the enclosure does not answer.
 fn with_bays(requests: &BTreeMap<String, Request>, contents: &mut BTreeMap<String, Content>) {
     for (name, request) in requests.iter().filter(|(_, request)| request.bay.is_some()) {
-        let content = contents.entry(name.clone()).or_default();
-        content.bay = content.bay.take().or_else(|| request.bay.clone());
+        let bay = &mut contents.entry(name.clone()).or_default().answers.bay;
+        *bay = bay.take().or_else(|| request.bay.clone());
     }
 }
 
@@ -219,20 +216,11 @@ impl Waits {
         }
     }
 
-    /// True if the disk was given up at its own limit.
-    fn is_late(&self, name: &str) -> bool {
-        self.late.contains(name)
-    }
-
     fn renew(&mut self, name: &str) {
         let until = self.end.min(Instant::now() + self.patience.answer);
         if let Some(known) = self.until.get_mut(name) {
             *known = until;
         }
-    }
-
-    fn end(&mut self, name: &str) {
-        self.until.remove(name);
     }
 }
 
@@ -252,10 +240,10 @@ fn fail(
 /// Drives for removable media, boot areas of an eMMC and empty disks are not read. Neither are the paths
 /// of a multipath device: the device itself is read, and a passive path returns errors.
 fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
-    let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
+    let is_drive = is_optical(&device.name) || is_floppy(&device.name);
     !is_drive
-        && listing.head_of(&device.name).is_none()
-        && super::kernel_name::emmc_parent(&device.name).is_none()
+        && !listing.is_path(&device.name)
+        && emmc_parent(&device.name).is_none()
         && device.size_bytes != Some(0)
 }
 
@@ -263,29 +251,6 @@ fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{tree, tree_of_bytes};
-
-    #[test]
-    fn captured_disk_is_read_with_its_partitions() {
-        let mut first = vec![0; 4096];
-        (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
-        (first[446 + 8], first[446 + 12]) = (8, 1);
-        let mut xfs = vec![0; 4096];
-        xfs[..4].copy_from_slice(b"XFSB");
-        xfs[108..112].copy_from_slice(b"root");
-        let machine = tree_of_bytes(&[
-            ("sys/block/sda/size", b"2048\n"),
-            ("sys/block/sda/sda1/partition", b"1\n"),
-            ("sys/block/sda/sda1/start", b"8\n"),
-            ("sys/block/sda/sda1/size", b"1024\n"),
-            ("kernel/disk/sda/0-4096", &first),
-            ("kernel/disk/sda/4096-4096", &xfs),
-        ]);
-        let disk = &super::super::block(&machine).disks[0];
-        assert_eq!(disk.partition_table.as_deref(), Some("dos"));
-        assert_eq!(disk.partitions[0].type_uuid.as_deref(), Some("0x83"));
-        let filesystem = disk.partitions[0].filesystem.as_ref().unwrap();
-        assert_eq!((filesystem.kind.as_str(), filesystem.label.as_deref()), ("xfs", Some("root")));
-    }
 
     #[test]
     fn disk_that_could_not_be_read_when_it_was_captured_says_so() {
@@ -320,7 +285,7 @@ mod tests {
             if device.name == "sdd" {
                 std::thread::sleep(Duration::from_mins(10));
             }
-            send(Part::Answers(Box::new((Answers::default(), None))));
+            send(Part::Answers(Box::default()));
         });
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
@@ -347,7 +312,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(800));
                 send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
                 std::thread::sleep(Duration::from_millis(800));
-                send(Part::Answers(Box::new((Answers::default(), None))));
+                send(Part::Answers(Box::default()));
             });
         (contents, machine.problems().into_iter().map(|problem| problem.found).collect())
     }

@@ -4,7 +4,7 @@
 //! Trees captured by other programs may lack the mount table and the bytes of disks. Only there their absence is not a
 //! reason; on the running machine and in our own captures it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::machine::{Machine, quote};
 
@@ -28,19 +28,13 @@ pub(super) fn judge(
     graph: &DeviceGraph,
 ) {
     let is_complete = machine.is_live() || machine.is_dir("kernel");
-    let names: BTreeSet<String> = disks.iter().map(|disk| disk.name.clone()).collect();
-    let parents =
-        disks.iter().filter_map(|disk| Some((disk.name.clone(), emmc_parent(&disk.name)?)));
-    let parents: Vec<(String, String)> =
-        parents.filter(|(_, parent)| names.contains(parent)).collect();
+    let names: Vec<String> = disks.iter().map(|disk| disk.name.clone()).collect();
     for disk in disks.iter_mut() {
         disk.part_of = emmc_parent(&disk.name).filter(|parent| names.contains(parent));
-        let areas = parents.iter().filter(|(_, parent)| *parent == disk.name);
-        disk.areas = areas.map(|(area, _)| area.clone()).collect();
+        let is_area = |name: &&String| emmc_parent(name).as_ref() == Some(&disk.name);
+        disk.areas = names.iter().filter(is_area).cloned().collect();
         let uses = graph.uses(&disk.name);
-        let is_live_medium = is_live_medium(disk, &uses, &graph.usage);
-        let obstacles_of_use = obstacles_of_use(is_live_medium, &uses);
-        disk.is_live_medium = is_live_medium;
+        disk.is_live_medium = is_live_medium(disk, &uses, &graph.usage);
         let content = contents.get(&disk.name);
         let failure = content.and_then(|content| content.failure.as_ref());
         disk.unreadable_because =
@@ -53,7 +47,7 @@ pub(super) fn judge(
         let mut obstacles = obstacles_of_kind(disk);
         obstacles.extend(obstacles_of_state(disk, failure));
         obstacles.extend(obstacles_of_usage(&graph.usage, is_complete));
-        obstacles.extend(obstacles_of_use);
+        obstacles.extend(obstacles_of_use(disk.is_live_medium, &uses));
         obstacles.extend(obstacles_of_content(disk));
         obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
         disk.sample_failure = content.and_then(|content| content.sample_failure.clone());
@@ -81,86 +75,56 @@ fn obstacles_of_usage(usage: &Usage, is_complete: bool) -> Vec<Obstacle> {
 
 /// Obstacles from the kind of device.
 fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
-    let mut reasons: Vec<String> = Vec::new();
-    if is_optical(&disk.name) {
-        reasons.push("an optical drive".to_owned());
-    }
-    if is_floppy(&disk.name) {
-        reasons.push("a floppy drive".to_owned());
-    }
-    if emmc_parent(&disk.name).is_some() {
-        reasons.push("a boot or other special area of an eMMC".to_owned());
-    }
-    if disk.is_bmc_medium() {
-        reasons.push("virtual media of a management controller".to_owned());
-    }
-    if disk.transport.as_deref() == Some("nvdimm") {
-        reasons.push("persistent memory, which firmware cannot boot from".to_owned());
-    }
-    let mut shared = Vec::new();
-    if let Some(map) = &disk.multipath {
-        reasons.push(format!("a path of the multipath device {map}; use that instead"));
-    } else {
-        shared.extend(disk.shared_identities().map(|issue| {
-            format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
-        }));
-    }
-    if let Some(volume) = &disk.raid_member_of {
-        reasons.push(format!("a member of the RAID volume {volume}; use that instead"));
-    }
-    if disk.hidden == Some(true) {
-        reasons.push("hidden by the kernel".to_owned());
-    }
-    if let Some(bytes) = disk.logical_block_bytes.filter(|_| disk.coreos_image.is_none()) {
-        reasons.push(format!("blocks of {bytes} bytes, which no CoreOS image supports"));
-    }
-    if disk.zoned.as_deref() == Some("host-managed") {
-        reasons.push("a host-managed zoned disk".to_owned());
-    }
-    let reasons = reasons.into_iter().map(|text| ObstacleKind::Structural.because(text));
+    let name = disk.name.as_str();
+    let is = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
+    let instead = |what: &str, unit: &String| format!("{what} {unit}; use that instead");
+    let is_memory = disk.transport.as_deref() == Some("nvdimm");
+    let odd_blocks = disk.logical_block_bytes.filter(|_| disk.coreos_image.is_none());
+    let structural = [
+        is(is_optical(name), "an optical drive"),
+        is(is_floppy(name), "a floppy drive"),
+        is(emmc_parent(name).is_some(), "a boot or other special area of an eMMC"),
+        is(disk.is_bmc_medium(), "virtual media of a management controller"),
+        is(is_memory, "persistent memory, which firmware cannot boot from"),
+        disk.multipath.as_ref().map(|map| instead("a path of the multipath device", map)),
+        disk.raid_member_of.as_ref().map(|unit| instead("a member of the RAID volume", unit)),
+        is(disk.hidden == Some(true), "hidden by the kernel"),
+        odd_blocks.map(|n| format!("blocks of {n} bytes, which no CoreOS image supports")),
+        is(disk.zoned.as_deref() == Some("host-managed"), "a host-managed zoned disk"),
+    ];
+    let structural = structural.into_iter().flatten();
+    let structural = structural.map(|text| ObstacleKind::Structural.because(text));
     // One of the two may well be the one that is meant.
-    reasons.chain(shared.into_iter().map(|text| ObstacleKind::Unknown.because(text))).collect()
+    let shared = disk.shared_identities().filter(|_| disk.multipath.is_none()).map(|issue| {
+        format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
+    });
+    structural.chain(shared.map(|text| ObstacleKind::Unknown.because(text))).collect()
 }
 
 /// Obstacles from the state that the kernel or the disk itself reports.
 fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
-    let mut found = Vec::new();
-    if disk.is_locked_by_password() {
-        found.push(ObstacleKind::State.because("locked by an ATA password"));
-    }
+    use ObstacleKind::{State, Structural, Unknown};
+    let is = |is_so: bool, kind: ObstacleKind, text: &str| is_so.then(|| kind.because(text));
     let lock = disk.tcg.as_ref().and_then(DiskTcg::obstacle);
-    found.extend(lock.map(|text| ObstacleKind::State.because(text)));
-    if disk.is_removable == Some(true) {
-        found.push(ObstacleKind::State.because("removable"));
-    }
-    if disk.is_read_only == Some(true) {
-        // The flag is the same for `blockdev --setro` and for a switch on the drive (`bdev_read_only`), so the disk may
-        // well be the one that is meant.
-        let kind =
-            if disk.is_write_protected { ObstacleKind::Structural } else { ObstacleKind::State };
-        found.push(kind.because("read-only"));
-    }
-    match disk.size_bytes {
-        Some(0) => {
-            // A drive without a medium contains nothing that could be meant. A fixed disk without a
-            // capacity may still be starting.
-            let is_drive = disk.is_removable == Some(true);
-            let kind = if is_drive { ObstacleKind::Structural } else { ObstacleKind::State };
-            found.push(kind.because("size zero: no medium, or not ready"));
-        }
-        None => found.push(ObstacleKind::Unknown.because("size unknown")),
-        Some(_) => {}
-    }
-    if let Some(state) = &disk.state
-        && !["running", "live"].contains(&state.as_str())
-    {
-        found.push(ObstacleKind::State.because(format!("its state is {}", quote(state))));
-    }
-    if let Some(failure) = failure {
-        let text = format!("its first bytes cannot be read: {failure}");
-        found.push(ObstacleKind::Unknown.because(text));
-    }
-    found
+    let is_removable = disk.is_removable == Some(true);
+    // The flag is the same for `blockdev --setro` and for a switch on the drive (`bdev_read_only`), so the disk may
+    // well be the one that is meant.
+    let of_read_only = if disk.is_write_protected { Structural } else { State };
+    // A drive without a medium contains nothing that could be meant. A fixed disk without a
+    // capacity may still be starting.
+    let of_no_size = if is_removable { Structural } else { State };
+    let state = disk.state.as_deref().filter(|state| !["running", "live"].contains(state));
+    let found = [
+        is(disk.is_locked_by_password(), State, "locked by an ATA password"),
+        lock.map(|text| State.because(text)),
+        is(is_removable, State, "removable"),
+        is(disk.is_read_only == Some(true), of_read_only, "read-only"),
+        is(disk.size_bytes == Some(0), of_no_size, "size zero: no medium, or not ready"),
+        is(disk.size_bytes.is_none(), Unknown, "size unknown"),
+        state.map(|state| State.because(format!("its state is {}", quote(state)))),
+        failure.map(|why| Unknown.because(format!("its first bytes cannot be read: {why}"))),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// Obstacles from how the running system uses it.
@@ -287,8 +251,8 @@ mod tests {
                 &[(Kind::Active, "in use: sda is held by dm-0")],
             ),
             (
-                &udev("E:ID_FS_TYPE=LVM2_member\n"),
-                &[(Kind::Content, "sda is a member of an array or pool: LVM2_member")],
+                &udev("E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=tank\n"),
+                &[(Kind::Content, "sda is a member of an array or pool: zfs_member \"tank\"")],
             ),
             (
                 &udev("E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-419\n"),
@@ -362,26 +326,24 @@ mod tests {
                 ("proc/swaps", &format!("Filename Type\n{swap} 1 0 -2\n")),
             ])
         };
-        let (mount, swap) = ("tmpfs tmpfs", "/dev/zram0 partition");
-        assert_eq!(
-            of("btrfs /dev/disk/by-path/other-part1", swap),
-            ["/dev/disk/by-path/other-part1 is mounted at /data, and its disk is unknown"]
-        );
-        assert_eq!(
-            of(mount, "/dev/mapper/x partition"),
-            ["/dev/mapper/x is a swap area, and its disk is unknown"]
-        );
-        assert_eq!(
-            of("btrfs /dev/disk/by-path/known-part1", swap),
-            ["in use: vda1 is mounted at /data"]
-        );
-        for mount in
-            ["tmpfs /dev/shm", "nfs4 filer:/dev/x", "squashfs /dev/loop1", "fuse /dev/fuse"]
-        {
-            assert!(of(mount, swap).is_empty(), "{mount}");
+        let (none, no_swap) = ("tmpfs tmpfs", "/dev/zram0 partition");
+        let gone = "/dev/disk/by-path/other-part1 is mounted at /data, and its disk is unknown";
+        let lost = "/dev/mapper/x is a swap area, and its disk is unknown";
+        // A volume group may have any name.
+        let group = "/dev/loop1/root is mounted at /data, and its disk is unknown";
+        for (mount, swap, expected) in [
+            ("btrfs /dev/disk/by-path/other-part1", no_swap, &[gone][..]),
+            (none, "/dev/mapper/x partition", &[lost]),
+            ("xfs /dev/loop1/root", no_swap, &[group]),
+            ("btrfs /dev/disk/by-path/known-part1", no_swap, &["in use: vda1 is mounted at /data"]),
+            ("tmpfs /dev/shm", no_swap, &[]),
+            ("nfs4 filer:/dev/x", no_swap, &[]),
+            ("squashfs /dev/loop1", no_swap, &[]),
+            ("fuse /dev/fuse", no_swap, &[]),
+            (none, "/dev/swapfile file", &[]),
+        ] {
+            assert_eq!(of(mount, swap), expected, "{mount} {swap}");
         }
-        assert!(of(mount, "/dev/swapfile file").is_empty());
-        assert!(!of("xfs /dev/loop1/root", swap).is_empty(), "a volume group may have any name");
     }
 
     #[test]
@@ -396,17 +358,6 @@ mod tests {
         let other =
             ("run/udev/data/b8:0", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=fedora-coreos-42\n");
         assert!(reasons(&[disk[0], disk[1], other])[0].contains("live image"));
-    }
-
-    #[test]
-    fn members_of_foreign_arrays_are_not_eligible() {
-        let found = reasons(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sda/sda3/partition", "3\n"),
-            ("sys/block/sda/sda3/dev", "8:3\n"),
-            ("run/udev/data/b8:3", "E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=tank\n"),
-        ]);
-        assert_eq!(found, ["sda3 is a member of an array or pool: zfs_member \"tank\""]);
     }
 
     #[test]

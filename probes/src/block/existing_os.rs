@@ -1,6 +1,8 @@
 //! Systems that seem to be installed on a disk, by the types and labels of its partitions and file systems alone;
 //! nothing is mounted. A hint for people: an install would destroy them.
 
+use std::collections::BTreeSet;
+
 use super::disk::Disk;
 use super::partition::Partition;
 
@@ -55,20 +57,12 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     if disk.partitions.iter().any(is_windows) {
         found.push("Windows");
     }
-    let has_linux = disk.partitions.iter().any(|partition| {
-        let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
-        kind.is_some_and(|kind| LINUX.contains(&kind))
-    });
+    let has_linux = disk.partitions.iter().filter_map(kind_of).any(|kind| LINUX.contains(&kind));
     if found.is_empty() && has_linux {
         found.push("Linux");
     }
-    let mut systems: Vec<String> = Vec::new();
-    for system in found {
-        if !systems.iter().any(|known| known == system) {
-            systems.push(system.to_owned());
-        }
-    }
-    systems
+    let mut seen = BTreeSet::new();
+    found.into_iter().filter(|system| seen.insert(*system)).map(str::to_owned).collect()
 }
 
 /// True if a partition has a `CoreOS` label, and a file system without it: the initramfs of `CoreOS` mounts by the
@@ -83,13 +77,15 @@ fn is_no_coreos(partition: &Partition) -> bool {
 
 /// True if Windows seems to own the partition of a DOS table, which does not have a separate type for it.
 fn is_windows(partition: &Partition) -> bool {
-    let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
-    let is_ntfs = matches!(kind, Some("ntfs" | "BitLocker"));
     match partition.type_uuid.as_deref() {
         Some(WINDOWS_RECOVERY) => true,
-        Some(DOS_NTFS) => is_ntfs,
+        Some(DOS_NTFS) => matches!(kind_of(partition), Some("ntfs" | "BitLocker")),
         _ => false,
     }
+}
+
+fn kind_of(partition: &Partition) -> Option<&str> {
+    partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str())
 }
 
 #[cfg(test)]

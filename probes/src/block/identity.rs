@@ -51,9 +51,9 @@ pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Optio
         eui64: at.attribute(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
         nguid: at.attribute(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
         wwid: wwid.filter(|id| !is_blank(id)),
-        rotation_rpm: vpd::rotation_rpm(&at.pages.kind)
+        rotation_rpm: vpd::rotation_rpm(&at.kind_page)
             .or_else(|| ata?.known_word(217).and_then(vpd::rpm)),
-        form_factor: vpd::form_factor(&at.pages.kind)
+        form_factor: vpd::form_factor(&at.kind_page)
             .or_else(|| vpd::form_factor_name(ata?.known_word(168)?))
             .map(str::to_owned),
         security: ata.map(security::of_ata),
@@ -72,21 +72,15 @@ fn is_number(vendor: &str) -> bool {
 struct Place<'a> {
     machine: &'a Machine,
     device: &'a BlockDevice,
-    pages: Pages,
     /// True if its `device` is a PCI function, as with old RAID drivers: the vendor of that function is not the vendor
     /// of the disk.
     is_pci: bool,
-}
-
-/// The VPD pages that the kernel keeps of a SCSI disk; empty if it keeps none.
-#[derive(Default)]
-struct Pages {
-    /// 80h, the serial number.
-    serial: Vec<u8>,
-    /// 83h, identifiers.
-    ids: Vec<u8>,
-    /// B1h, the kind of medium.
-    kind: Vec<u8>,
+    /// VPD page 80h of a SCSI disk, the serial number; as the other pages empty if the kernel does not keep it.
+    serial_page: Vec<u8>,
+    /// VPD page 83h, identifiers.
+    ids_page: Vec<u8>,
+    /// VPD page B1h, the kind of medium.
+    kind_page: Vec<u8>,
 }
 
 impl<'a> Place<'a> {
@@ -97,11 +91,10 @@ impl<'a> Place<'a> {
             let path = device.at(&format!("device/{name}")).filter(|_| is_scsi);
             path.and_then(|path| machine.bytes(&path)).unwrap_or_default()
         };
-        let pages =
-            Pages { serial: page("vpd_pg80"), ids: page("vpd_pg83"), kind: page("vpd_pgb1") };
+        let [serial_page, ids_page, kind_page] = ["vpd_pg80", "vpd_pg83", "vpd_pgb1"].map(page);
         let subsystem = device.at("device/subsystem").filter(|_| !device.name.starts_with("sd"));
         let is_pci = subsystem.and_then(|path| machine.link_name(&path)).as_deref() == Some("pci");
-        Place { machine, device, pages, is_pci }
+        Place { machine, device, is_pci, serial_page, ids_page, kind_page }
     }
 
     fn ata(&self) -> Option<Identify<'a>> {
@@ -137,7 +130,7 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     let is_usb = transport == Some("usb");
     let of_kernel = [
         at.attribute(&["serial", "device/serial", "device/uid"]),
-        vpd::unit_serial(&at.pages.serial),
+        vpd::unit_serial(&at.serial_page),
         at.ata().and_then(Identify::serial),
         if is_usb { usb_serial(at) } else { None },
         wwid.and_then(wwn::ata_serial),
@@ -146,8 +139,8 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     if of_kernel.is_empty() {
         let model = at.attribute(&["device/model"]).unwrap_or_default();
         let vendor = at.attribute(&["device/vendor"]).unwrap_or_default();
-        let of_vendor = || vpd::vendor_specific_serial(&at.pages.ids, &vendor, &model);
-        of_kernel.extend(vpd::t10_serial(&at.pages.ids, &model).or_else(of_vendor));
+        let of_vendor = || vpd::vendor_specific_serial(&at.ids_page, &vendor, &model);
+        of_kernel.extend(vpd::t10_serial(&at.ids_page, &model).or_else(of_vendor));
     }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
@@ -172,7 +165,7 @@ fn usb_serial(at: &Place) -> Option<String> {
 
 /// Every WWN from any source, the best first.
 fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
-    let page = &at.pages.ids;
+    let page = &at.ids_page;
     [
         wwid.and_then(wwn::of_wwid),
         vpd::naa(page),
@@ -229,8 +222,9 @@ fn id_of_bytes(text: &str, n_bytes: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{has, tree, tree_of_bytes};
     use crate::udev::UdevEntry;
+    use serde_json::json;
 
     fn device(properties: &[(&str, &str)]) -> BlockDevice {
         let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -251,10 +245,11 @@ mod tests {
         ]);
         let udev = [("ID_SERIAL_SHORT", "5000c500a1b2c3d4"), ("ID_SCSI_SERIAL", "Z1Z0")];
         let identity = identity(&machine, &device(&udev), Some("sas"));
-        assert_eq!(identity.serial.as_deref(), Some("Z1Z0"));
-        assert_eq!(identity.other_serials, ["5000c500a1b2c3d4"]);
-        assert_eq!(identity.wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
-        assert_eq!(identity.model.as_deref(), Some("ST4000NM0023"));
+        let expected = json!({
+            "serial": "Z1Z0", "other_serials": ["5000c500a1b2c3d4"], "wwn": "0x5000c500a1b2c3d4",
+            "model": "ST4000NM0023",
+        });
+        has(&identity, &expected);
     }
 
     #[test]
@@ -266,8 +261,7 @@ mod tests {
         let udev =
             [("ID_MODEL_ENC", r"Samsung\x20SSD\x20860\x20EVO\x20"), ("ID_REVISION", "RVT02B6Q")];
         let identity = identity(&machine, &device(&udev), Some("sata"));
-        assert_eq!(identity.model.as_deref(), Some("Samsung SSD 860 EVO"));
-        assert_eq!(identity.firmware.as_deref(), Some("RVT02B6Q"));
+        has(&identity, &json!({"model": "Samsung SSD 860 EVO", "firmware": "RVT02B6Q"}));
     }
 
     #[test]
@@ -299,10 +293,7 @@ mod tests {
             ("sys/block/sda/serial", "0000000000\n"),
         ]);
         let found = identity(&machine, &device(&[]), None);
-        assert_eq!(
-            (&found.wwn, &found.wwid, &found.eui64, &found.serial),
-            (&None, &None, &None, &None)
-        );
+        has(&found, &json!({"wwn": null, "wwid": null, "eui64": null, "serial": null}));
         assert_eq!(found.identity_issues.len(), 2);
         assert_eq!(machine.problems().len(), 2);
     }

@@ -26,7 +26,6 @@ pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<Volume
         }
         Some(Volume {
             device: device.clone(),
-            members: device.slaves.clone(),
             container_uuid: container.udev.property("MD_UUID").filter(is_uuid).map(str::to_owned),
         })
     };
@@ -48,7 +47,7 @@ pub(super) fn mark(disks: &mut [Disk], listing: &Listing) {
     for volume in &listing.volumes {
         let name = &volume.device.name;
         for disk in disks.iter_mut() {
-            if volume.members.contains(&disk.name) {
+            if volume.device.slaves.contains(&disk.name) {
                 disk.raid_member_of = Some(name.clone());
             } else if disk.name == *name {
                 disk.transport = Some("raid".to_owned());

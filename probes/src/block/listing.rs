@@ -5,6 +5,8 @@ use formats::wwn;
 use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
 
+use super::sysfs_path::is_numbered;
+
 /// The kernel's lists of block devices; partitions are only in the second.
 const LISTS: [&str; 2] = ["sys/block", "sys/class/block"];
 
@@ -32,19 +34,11 @@ pub(super) struct Listing {
     pub virtuals: Vec<BlockDevice>,
     /// Paths of NVMe namespaces with a multipath head, which the kernel hides.
     pub hidden_paths: Vec<BlockDevice>,
-    /// Multipath devices of device-mapper, with their partitions; these are also in `virtuals`.
-    pub heads: Vec<Head>,
+    /// Multipath devices of device-mapper, with their partitions; these are also in `virtuals`. Their paths are the
+    /// devices that they are built on.
+    pub heads: Vec<BlockDevice>,
     /// Volumes of firmware RAIDs that md assembles; these are also in `virtuals`. The caller adds them.
     pub volumes: Vec<Volume>,
-}
-
-/// A LUN with several paths.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Head {
-    /// The multipath device, e.g. `dm-0`.
-    pub device: BlockDevice,
-    /// Names of its paths, e.g. `sda` and `sdb`.
-    pub paths: Vec<String>,
 }
 
 /// A volume of Intel's firmware RAID.
@@ -52,8 +46,6 @@ pub(super) struct Head {
 pub(super) struct Volume {
     /// Its device, e.g. `md126`.
     pub device: BlockDevice,
-    /// Names of its members, e.g. `nvme0n1`.
-    pub members: Vec<String>,
     /// The UUID of its container as mdadm writes it.
     pub container_uuid: Option<String>,
 }
@@ -61,14 +53,13 @@ pub(super) struct Volume {
 impl Listing {
     /// Physical disks, multipath devices and volumes of firmware RAIDs.
     pub(super) fn all(&self) -> impl Iterator<Item = &BlockDevice> {
-        let heads = self.heads.iter().map(|head| &head.device);
         let volumes = self.volumes.iter().map(|volume| &volume.device);
-        self.disks.iter().chain(heads).chain(volumes)
+        self.disks.iter().chain(&self.heads).chain(volumes)
     }
 
-    /// The multipath device with the path `name`.
-    pub(super) fn head_of(&self, name: &str) -> Option<&Head> {
-        self.heads.iter().find(|head| head.paths.iter().any(|path| path == name))
+    /// True if the device is a path of a multipath device.
+    pub(super) fn is_path(&self, name: &str) -> bool {
+        self.heads.iter().flat_map(|head| &head.slaves).any(|path| path == name)
     }
 }
 
@@ -180,11 +171,9 @@ pub(super) fn list(machine: &Machine) -> Listing {
     for list in LISTS {
         for name in machine.list(list) {
             listing.is_known = true;
-            let device_path = machine.device_path(&format!("{list}/{name}"));
-            if list == LISTS[0]
-                || !is_listed(&listing, &name) && !is_partition(machine, &device_path)
-            {
-                add(machine, &mut listing, name, device_path);
+            let path = machine.device_path(&format!("{list}/{name}"));
+            if list == LISTS[0] || !is_partition(machine, &path) {
+                add(machine, &mut listing, name, path);
             }
         }
         if listing.is_known {
@@ -197,7 +186,7 @@ pub(super) fn list(machine: &Machine) -> Listing {
 }
 
 /// The multipath devices among `virtuals`; their partitions are separate mappings (`part1-mpath-…`).
-fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
+fn heads(virtuals: &[BlockDevice]) -> Vec<BlockDevice> {
     let is_head = |device: &&BlockDevice| wwn::is_multipath(device.mapping_uuid());
     let head = |device: &BlockDevice| {
         let mut device = device.clone();
@@ -214,13 +203,9 @@ fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
                 });
             }
         }
-        Head { paths: device.slaves.clone(), device }
+        device
     };
     virtuals.iter().filter(is_head).map(head).collect()
-}
-
-fn is_listed(listing: &Listing, name: &str) -> bool {
-    listing.disks.iter().chain(&listing.virtuals).any(|device| device.name == name)
 }
 
 /// True if the device at `path` is a partition: only partitions have either attribute (`part_attrs`,
@@ -268,23 +253,18 @@ fn is_virtual(name: &str, path: &str) -> bool {
         Some(rest) if rest.starts_with("virtual/") => !rest.starts_with("virtual/nvme-"),
         Some(rest) if rest.starts_with("rbd/") => true,
         Some(_) => false,
-        None => VIRTUAL_PREFIXES.iter().any(|prefix| {
-            name.strip_prefix(prefix)
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        }),
+        None => VIRTUAL_PREFIXES.iter().any(|prefix| is_numbered(name, prefix)),
     }
 }
 
 /// Kernels create loop, ram, nbd and zram devices in advance; those without content are not listed.
 fn has_content(machine: &Machine, name: &str, path: &str) -> bool {
     let made_in_advance = ["loop", "ram", "nbd", "zram", "drbd"];
-    if !made_in_advance.iter().any(|prefix| name.starts_with(prefix)) {
-        return true;
-    }
-    if name.starts_with("loop") && machine.text(&format!("{path}/loop/backing_file")).is_some() {
-        return true;
-    }
-    size_bytes(machine, path).is_some_and(|size_bytes| size_bytes > 0)
+    let is_backed =
+        || name.starts_with("loop") && machine.text(&format!("{path}/loop/backing_file")).is_some();
+    !made_in_advance.iter().any(|prefix| name.starts_with(prefix))
+        || is_backed()
+        || size_bytes(machine, path).is_some_and(|size_bytes| size_bytes > 0)
 }
 
 fn read(machine: &Machine, name: String, path: String) -> BlockDevice {

@@ -58,6 +58,7 @@ pub use content_reader::is_read_fault;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition, Volume};
 pub use fc::FcHost;
+pub use formats::raid::{RaidController, RaidDrive, RaidVolume};
 pub use formats::signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
 pub use formats::tcg::DiskTcg;
 pub use health::Health;
@@ -65,9 +66,9 @@ pub use nvme::{NvmeController, NvmeSubsystem};
 pub use obstacle::{Obstacle, ObstacleKind};
 pub use partition::Partition;
 pub use queue::DiskQueue;
-pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
+pub use raid::controllers as raid_controllers;
 pub use security::DiskSecurity;
-pub use stack::{ActiveDevice, ActiveKind, ActiveSwap, CurrentStack, current_stack};
+pub use stack::{ActiveDevice, ActiveKind, CurrentStack, current_stack};
 pub use target::DiskTarget;
 pub use virtual_devices::VirtualDevice;
 
@@ -122,13 +123,11 @@ pub fn block(machine: &Machine) -> Block {
     let requests = requests(machine, &listing, &controllers);
     let contents = disk_threads::read_all(machine, &listing, &requests);
     let graph = graph::listed(machine, &listing);
-    let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
-    let shared = disk_reader::Shared { graph: &graph, hosts: &hosts, drivers: &drivers };
     let mut disks: Vec<Disk> = listing
         .all()
         .map(|device| {
             let content = contents.get(&device.name);
-            let mut disk = disk_reader::read(machine, device, content, &shared);
+            let mut disk = disk_reader::read(machine, device, content, &graph);
             nvme::join(machine, &mut disk, device, &listing, &controllers);
             disk.existing_os = existing_os::existing_os(&disk);
             disk
@@ -178,12 +177,11 @@ fn requests(
         listing.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
     for head in &listing.heads {
         // The paths themselves are not read, so the LUN's health is read through the first of them.
-        let path = head.paths.first();
-        if let Some((path, Request { method: HealthMethod::Sas(None), bay })) =
-            path.and_then(|path| Some((path, requests.get(path)?.clone())))
+        let Some(path) = head.slaves.first() else { continue };
+        if let Some(Request { method: HealthMethod::Sas(None), bay }) = requests.get(path).cloned()
         {
-            let request = Request { method: HealthMethod::Sas(Some(path.clone())), bay };
-            requests.insert(head.device.name.clone(), request);
+            let method = HealthMethod::Sas(Some(path.clone()));
+            requests.insert(head.name.clone(), Request { method, bay });
         }
     }
     requests

@@ -12,14 +12,12 @@ use super::listing::Listing;
 /// identities that several disks share.
 pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     for head in &listing.heads {
-        let is_path = |disk: &&mut Disk| head.paths.contains(&disk.name);
-        for disk in disks.iter_mut().filter(is_path) {
-            disk.multipath = Some(head.device.name.clone());
+        let mut paths = Vec::new();
+        for disk in disks.iter_mut().filter(|disk| head.slaves.contains(&disk.name)) {
+            disk.multipath = Some(head.name.clone());
+            paths.push(disk.clone());
         }
-        let paths: Vec<Disk> =
-            disks.iter().filter(|disk| head.paths.contains(&disk.name)).cloned().collect();
-        let name = &head.device.name;
-        if let Some(disk) = disks.iter_mut().find(|disk| disk.name == *name) {
+        if let Some(disk) = disks.iter_mut().find(|disk| disk.name == head.name) {
             join(machine, disk, &paths, listing);
         }
     }
@@ -42,12 +40,11 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
         );
         for index in indices {
             let disk = &mut disks[index];
-            if is_joined(disk) {
-                continue;
+            let others = names.iter().filter(|name| **name != disk.name).map(String::as_str);
+            let others: Vec<&str> = others.collect();
+            if !is_joined(disk) {
+                disk.identity_issues.push(format!("{SHARED_IDENTITY} {}", others.join(", ")));
             }
-            let others: Vec<&str> =
-                names.iter().filter(|name| **name != disk.name).map(String::as_str).collect();
-            disk.identity_issues.push(format!("{SHARED_IDENTITY} {}", others.join(", ")));
         }
     }
 }
@@ -84,7 +81,6 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
     let listed = listing.disks.iter().find(|device| device.name == path.name);
     DiskPath {
         name: path.name.clone(),
-        controller: None,
         hctl: path.hctl.clone(),
         target: path.target.clone(),
         state: path.state.clone(),
@@ -93,6 +89,7 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
             .filter(|state| state != "unknown"),
         pci_address: path.pci_address.clone(),
         numa_node: path.numa_node,
+        ..DiskPath::default()
     }
 }
 
@@ -145,7 +142,8 @@ pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
 mod tests {
     use super::super::Block;
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{has, tree, tree_from_bytes};
+    use serde_json::json;
 
     #[test]
     fn path_left_out_by_multipath_is_not_a_free_disk() {
@@ -196,12 +194,13 @@ mod tests {
             ("sys/block/sda/size", "8\n"),
             ("sys/block/sdb/size", "8\n"),
         ]);
-        let block = super::super::block(&machine);
-        assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(4096)));
-        let names: Vec<&str> = block.disks.iter().map(|disk| disk.name.as_str()).collect();
-        assert_eq!(names, ["dm-0", "sda", "sdb"]);
-        assert_eq!(block.disks[1].multipath.as_deref(), Some("dm-0"));
-        assert!(block.disks[1].not_eligible_because.iter().any(|r| r.contains("dm-0")));
+        has(
+            &super::super::block(&machine),
+            &json!({
+                "n_disks": 1, "physical_bytes": 4096, "disks/0/name": "dm-0", "disks/1/name": "sda",
+                "disks/1/multipath": "dm-0", "disks/2/name": "sdb", "disks/3": null,
+            }),
+        );
     }
 
     /// A LUN with a partition, reached through two ports, one of them in standby.
@@ -212,45 +211,45 @@ mod tests {
         let mut xfs = vec![0; 4096];
         xfs[..4].copy_from_slice(b"XFSB");
         let (one, other) = ("devices/pci0000:00/0000:01:00.0", "devices/pci0000:80/0000:81:00.0");
-        let sda = "host0/rport-0:0-1/target0:0:1/0:0:1:0/block/sda";
-        let sdb = "host1/rport-1:0-1/target1:0:1/1:0:1:0/block/sdb";
         let mut files: Vec<(String, Vec<u8>)> = vec![
-            ("sys/block/sda".into(), format!("-> ../{one}/{sda}").into()),
-            ("sys/block/sdb".into(), format!("-> ../{other}/{sdb}").into()),
-            ("sys/block/dm-0".into(), b"-> ../devices/virtual/block/dm-0".into()),
-            ("sys/block/dm-1".into(), b"-> ../devices/virtual/block/dm-1".into()),
             ("kernel/disk/dm-0/0-4096".into(), first),
             ("kernel/disk/dm-0/4096-4096".into(), xfs),
         ];
         let mut add = |path: &str, text: &str| files.push((path.to_owned(), text.into()));
-        for (place, disk, state) in [(one, sda, "active/optimized"), (other, sdb, "standby")] {
-            let at = format!("sys/{place}/{disk}");
-            add(&format!("{at}/size"), "2048\n");
-            add(&format!("{at}/ro"), "0\n");
-            add(&format!("{at}/device/wwid"), "naa.600a0b80001111550000ee0000000001\n");
-            add(&format!("{at}/device/model"), "INF-01-00\n");
-            add(&format!("{at}/device/state"), "running\n");
-            add(&format!("{at}/device/access_state"), &format!("{state}\n"));
-            add(&format!("{at}/holders/dm-0/x"), "");
-        }
-        add(&format!("sys/{one}/numa_node"), "0\n");
-        add(&format!("sys/{other}/numa_node"), "1\n");
-        for (name, uuid, size) in
-            [("dm-0", "mpath-3600", "2048\n"), ("dm-1", "part1-mpath-3600", "64\n")]
+        for (place, node, n, disk, state) in
+            [(one, "0\n", 0, "sda", "active/optimized\n"), (other, "1\n", 1, "sdb", "standby\n")]
         {
-            let at = format!("sys/devices/virtual/block/{name}");
-            add(&format!("{at}/size"), size);
-            add(&format!("{at}/dm/uuid"), uuid);
+            let path =
+                format!("{place}/host{n}/rport-{n}:0-1/target{n}:0:1/{n}:0:1:0/block/{disk}");
+            add(&format!("sys/block/{disk}"), &format!("-> ../{path}"));
+            add(&format!("sys/{place}/numa_node"), node);
+            for (file, text) in [
+                ("size", "2048\n"),
+                ("ro", "0\n"),
+                ("device/wwid", "naa.600a0b80001111550000ee0000000001\n"),
+                ("device/model", "INF-01-00\n"),
+                ("device/state", "running\n"),
+                ("device/access_state", state),
+                ("holders/dm-0/x", ""),
+            ] {
+                add(&format!("sys/{path}/{file}"), text);
+            }
         }
-        let dm = "sys/devices/virtual/block";
-        add(&format!("{dm}/dm-0/slaves/sda/x"), "");
-        add(&format!("{dm}/dm-0/slaves/sdb/x"), "");
-        add(&format!("{dm}/dm-0/holders/dm-1/x"), "");
-        add(&format!("{dm}/dm-1/slaves/dm-0/x"), "");
+        for (name, file, text) in [
+            ("dm-0", "size", "2048\n"),
+            ("dm-0", "dm/uuid", "mpath-3600"),
+            ("dm-0", "slaves/sda/x", ""),
+            ("dm-0", "slaves/sdb/x", ""),
+            ("dm-0", "holders/dm-1/x", ""),
+            ("dm-1", "size", "64\n"),
+            ("dm-1", "dm/uuid", "part1-mpath-3600"),
+            ("dm-1", "slaves/dm-0/x", ""),
+        ] {
+            add(&format!("sys/block/{name}"), &format!("-> ../devices/virtual/block/{name}"));
+            add(&format!("sys/devices/virtual/block/{name}/{file}"), text);
+        }
         add("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs tmpfs rw\n");
-        let files: Vec<(&str, &[u8])> =
-            files.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
+        let machine = tree_from_bytes(&files);
         let block = super::super::block(&machine);
         assert_eq!(machine.problems(), []);
         block
@@ -259,36 +258,29 @@ mod tests {
     #[test]
     fn multipath_device_is_the_install_target_and_its_paths_are_not() {
         let block = lun();
-        let names: Vec<&str> = block.disks.iter().map(|disk| disk.name.as_str()).collect();
-        assert_eq!(names, ["dm-0", "sda", "sdb"]);
-        let head = &block.disks[0];
-        assert!(head.eligible, "{:?}", head.not_eligible_because);
+        has(
+            &block,
+            &json!({
+                "n_disks": 1, "physical_bytes": 2048 * 512, "disks/0/name": "dm-0", "disks/0/eligible": true,
+                "disks/1/name": "sda", "disks/2/name": "sdb", "disks/3": null,
+            }),
+        );
         for path in &block.disks[1..] {
-            assert!(!path.eligible);
-            assert!(path.not_eligible_because[0].contains("dm-0"), "{path:?}");
+            assert!(!path.eligible && path.not_eligible_because[0].contains("dm-0"), "{path:?}");
         }
-        assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2048 * 512)));
     }
 
     #[test]
-    fn lun_has_the_identity_of_its_paths_but_no_place() {
-        let head = &lun().disks[0];
-        assert_eq!(head.wwn.as_deref(), Some("0x600a0b80001111550000ee0000000001"));
-        assert_eq!(head.model.as_deref(), Some("INF-01-00"));
-        assert_eq!(head.transport.as_deref(), Some("fc"));
-        assert_eq!((&head.pci_address, head.numa_node), (&None, None));
-        let states: Vec<_> = head.paths.iter().map(|path| path.ana_state.as_deref()).collect();
-        assert_eq!(states, [Some("active/optimized"), Some("standby")]);
-        assert_eq!(head.paths[1].hctl.as_deref(), Some("1:0:1:0"));
-        assert_eq!(head.paths[1].numa_node, Some(1));
-    }
-
-    #[test]
-    fn partitions_of_a_lun_are_mappings_and_do_not_make_it_busy() {
-        let head = &lun().disks[0];
-        let partition = &head.partitions[0];
-        assert_eq!((partition.name.as_str(), partition.number), ("dm-1", Some(1)));
-        assert_eq!(partition.start_bytes, Some(4096));
-        assert_eq!(partition.filesystem.as_ref().unwrap().kind, "xfs");
+    fn lun_has_the_identity_of_its_paths_but_no_place_and_mappings_as_partitions() {
+        has(
+            &lun().disks[0],
+            &json!({
+                "wwn": "0x600a0b80001111550000ee0000000001", "model": "INF-01-00", "transport": "fc",
+                "pci_address": null, "numa_node": null, "paths/0/ana_state": "active/optimized",
+                "paths/1/ana_state": "standby", "paths/1/hctl": "1:0:1:0", "paths/1/numa_node": 1,
+                "partitions/0/name": "dm-1", "partitions/0/number": 1, "partitions/0/start_bytes": 4096,
+                "partitions/0/filesystem/kind": "xfs",
+            }),
+        );
     }
 }

@@ -154,10 +154,18 @@ pub(super) fn controller_of(
         paths.iter().filter_map(|path| parent_controller(machine, path)).collect()
     };
     let is_dead = |name: &String| {
-        let known = controllers.iter().find(|controller| controller.name == *name);
-        known.is_some_and(|controller| controller.state.as_deref().is_some_and(|s| s != "live"))
+        let state = known(controllers, Some(name)).and_then(|known| known.state.as_deref());
+        state.is_some_and(|state| state != "live")
     };
     names.into_iter().filter(|name| is_nvme_controller(name)).find(|name| !is_dead(name))
+}
+
+/// The controller of this name.
+fn known<'a>(
+    controllers: &'a [NvmeController],
+    name: Option<&String>,
+) -> Option<&'a NvmeController> {
+    controllers.iter().find(|controller| Some(&controller.name) == name)
 }
 
 /// Adds the paths of a namespace, and the places of their controllers.
@@ -173,13 +181,11 @@ pub(super) fn join(
     }
     let paths = paths_of(machine, device, listing);
     disk.paths = paths.into_iter().map(|hidden| path(machine, hidden, controllers)).collect();
-    if disk.paths.is_empty() && device.path.contains("/nvme-subsystem/") {
-        return;
-    }
     if disk.paths.is_empty() {
-        let own = parent_controller(machine, device);
-        let own = controllers.iter().find(|controller| Some(&controller.name) == own.as_ref());
-        disk.state = own.and_then(|controller| controller.state.clone());
+        if !device.path.contains("/nvme-subsystem/") {
+            let own = parent_controller(machine, device);
+            disk.state = known(controllers, own.as_ref()).and_then(|known| known.state.clone());
+        }
         return;
     }
     let live = disk.paths.iter().find(|path| path.state.as_deref() == Some("live"));
@@ -188,7 +194,7 @@ pub(super) fn join(
     disk.numa_node = shared_by_all(&disk.paths, |path| path.numa_node);
     // udev names such a namespace after the path that it saw last.
     let is_far = |path: &DiskPath| {
-        let found = controllers.iter().find(|c| Some(&c.name) == path.controller.as_ref());
+        let found = known(controllers, path.controller.as_ref());
         found.and_then(|c| c.transport.as_deref()).is_some_and(|transport| transport != "pcie")
     };
     if disk.paths.len() > 1 || disk.paths.iter().any(is_far) {
@@ -198,7 +204,7 @@ pub(super) fn join(
 
 fn path(machine: &Machine, hidden: &BlockDevice, controllers: &[NvmeController]) -> DiskPath {
     let controller = parent_controller(machine, hidden);
-    let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
+    let found = known(controllers, controller.as_ref());
     DiskPath {
         name: hidden.name.clone(),
         state: found.and_then(|controller| controller.state.clone()),
@@ -210,40 +216,5 @@ fn path(machine: &Machine, hidden: &BlockDevice, controllers: &[NvmeController])
         },
         controller,
         ..DiskPath::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::tree;
-
-    #[test]
-    fn namespace_of_two_controllers_has_two_paths_and_no_place() {
-        let machine = tree(&[
-            ("sys/class/nvme/nvme0", "-> ../../devices/pci0000:00/0000:01:00.0/nvme/nvme0"),
-            ("sys/class/nvme/nvme1", "-> ../../devices/pci0000:00/0000:02:00.0/nvme/nvme1"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/state", "dead\n"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/model", "  M  \n"),
-            ("sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/state", "live\n"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/numa_node", "-1\n"),
-            ("sys/block/nvme0c0n1", "-> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0c0n1"),
-            ("sys/block/nvme0c1n1", "-> ../devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0c0n1/device", "-> ../../nvme0"),
-            ("sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1/device", "-> ../../nvme1"),
-            ("sys/block/nvme0n1", "-> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
-            ("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/size", "8\n"),
-        ]);
-        let block = super::super::block(&machine);
-        assert_eq!(block.nvme_controllers[0].namespaces, ["nvme0n1"]);
-        assert_eq!(block.nvme_controllers[1].namespaces, ["nvme0n1"]);
-        assert_eq!(block.nvme_controllers[0].model.as_deref(), Some("M"));
-        assert_eq!(block.nvme_controllers[0].numa_node, None);
-        let disk = &block.disks[0];
-        assert_eq!(disk.paths.len(), 2);
-        assert_eq!(disk.paths[1].controller.as_deref(), Some("nvme1"));
-        assert_eq!(disk.paths[1].pci_address.as_deref(), Some("0000:02:00.0"));
-        assert_eq!(disk.state.as_deref(), Some("live"));
-        assert_eq!(disk.pci_address, None);
-        assert_eq!(block.disks.len(), 1);
     }
 }

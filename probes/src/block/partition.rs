@@ -97,8 +97,18 @@ pub(super) fn entry_of<'a>(table: &'a Table, node: &PartitionDevice) -> Option<&
     table.entries.iter().find(|entry| is_entry_of(entry, node))
 }
 
+/// The entries of the table for partitions that the kernel does not have.
+pub(super) fn unlisted<'a>(
+    device: &'a BlockDevice,
+    table: Option<&'a Table>,
+) -> impl Iterator<Item = &'a Entry> {
+    let is_known = |entry: &Entry| device.partitions.iter().any(|node| is_entry_of(entry, node));
+    let entries = table.into_iter().flat_map(|table| &table.entries);
+    entries.filter(move |entry| !entry.is_extended && !is_known(entry))
+}
+
 /// True if the kernel's partition belongs to this entry: same number, and same start if it is known.
-pub(super) fn is_entry_of(entry: &Entry, node: &PartitionDevice) -> bool {
+fn is_entry_of(entry: &Entry, node: &PartitionDevice) -> bool {
     node.number == Some(entry.number)
         && node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes)
 }

@@ -73,7 +73,7 @@ pub(super) fn table(first: &[u8], place: &mut Place<'_>) -> Found {
     match header.filter(|header| format::has_signature(header)) {
         Some(header) => match Header::parse(&header).and_then(|header| gpt::gpt(&header, place)) {
             Ok(table) => Found { table: Some(table), problem: None },
-            Err(damage) => gpt::backup_of(&damage.to_string(), place),
+            Err(damage) => gpt::backup_of(&damage, place),
         },
         None if mbr::is_protective(first) => {
             gpt::backup_of("no GPT header after the protective boot record", place)
@@ -105,9 +105,9 @@ fn dos(first: &[u8], place: &mut Place<'_>) -> Found {
     let extended = entries.iter().find(|entry| entry.is_extended).map(|entry| entry.start_bytes);
     let mut problem = None;
     if let Some(start_bytes) = extended {
-        let chain = logical::entries(start_bytes, block_bytes, number, place.read);
-        entries.extend(chain.entries);
-        problem = chain.problem.map(str::to_owned);
+        let (chain, fault) = logical::entries(start_bytes, block_bytes, number, place.read);
+        entries.extend(chain);
+        problem = fault.map(str::to_owned);
     }
     let table = Table { kind: "dos", entries, is_backup: false };
     Found { table: (!table.entries.is_empty()).then_some(table), problem }

@@ -12,26 +12,16 @@ use super::graph::{self, DeviceGraph, Node, Use};
 /// Active devices and uses on a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CurrentStack {
-    /// Mapped and assembled devices, those that nothing is built on first.
+    /// Devices and partitions that are swap space in use, then mapped and assembled devices, those that nothing is
+    /// built on first.
     pub devices: Vec<ActiveDevice>,
-    /// Devices and partitions that are swap space in use.
-    pub swaps: Vec<ActiveSwap>,
     /// Descriptions of the mounts.
     pub mounts: Vec<String>,
     /// Descriptions of the devices that are also built on something outside the disk.
     pub shared: Vec<String>,
 }
 
-/// A device or partition that is swap space in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActiveSwap {
-    /// Kernel name, e.g. `sda2`.
-    pub name: String,
-    /// Major and minor number.
-    pub number: String,
-}
-
-/// A device that the kernel has built on a disk.
+/// A device that the kernel has built on a disk, or a swap area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveDevice {
     /// Kernel name, e.g. `dm-3`.
@@ -45,6 +35,8 @@ pub struct ActiveDevice {
 /// The kinds of such devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActiveKind {
+    /// Swap space in use.
+    Swap,
     /// A mapping of device-mapper, with its UUID if it has one.
     Mapping(Option<String>),
     /// An md array.
@@ -59,11 +51,7 @@ pub enum ActiveKind {
 /// A message that names the data that could not be read, so that more may be active.
 pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentStack, String> {
     let (graph, disk) = graph::around(machine, device_number)?;
-    let mut stack = CurrentStack {
-        devices: devices(&graph, &disk)?,
-        shared: shared(&graph, &disk),
-        ..CurrentStack::default()
-    };
+    let mut stack = CurrentStack { shared: shared(&graph, &disk), ..CurrentStack::default() };
     for used in graph.uses(&disk) {
         match used {
             Use::Mounted(name, places) => {
@@ -71,13 +59,13 @@ pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentSt
                 stack.mounts.extend(at);
             }
             Use::Swap(name) => {
-                let number = number(&graph, name)?;
-                stack.swaps.push(ActiveSwap { name: name.to_owned(), number });
+                stack.devices.push(active(&graph, name, ActiveKind::Swap)?);
             }
             // What holds a device is above it.
             Use::Held(..) => {}
         }
     }
+    stack.devices.extend(devices(&graph, &disk)?);
     Ok(stack)
 }
 
@@ -93,14 +81,15 @@ fn devices(graph: &DeviceGraph, disk: &str) -> Result<Vec<ActiveDevice>, String>
         };
         left.remove(name);
         let kind = graph.node(name).map_or(ActiveKind::Other, kind);
-        devices.push(ActiveDevice { name: name.to_owned(), number: number(graph, name)?, kind });
+        devices.push(active(graph, name, kind)?);
     }
     Ok(devices)
 }
 
-fn number(graph: &DeviceGraph, name: &str) -> Result<String, String> {
+fn active(graph: &DeviceGraph, name: &str, kind: ActiveKind) -> Result<ActiveDevice, String> {
     let number = graph.node(name).and_then(|node| node.number.clone());
-    number.ok_or_else(|| format!("the device number of {name} is unknown"))
+    let number = number.ok_or_else(|| format!("the device number of {name} is unknown"))?;
+    Ok(ActiveDevice { name: name.to_owned(), number, kind })
 }
 
 fn kind(node: &Node) -> ActiveKind {
@@ -155,21 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_listed_from_the_top_down() {
+    fn swap_areas_and_then_devices_are_listed_from_the_top_down() {
         let found = stack(&[]).unwrap();
-        let names: Vec<&str> = found.devices.iter().map(|device| device.name.as_str()).collect();
-        assert_eq!(names, ["dm-0", "md0"]);
-        assert!(
-            matches!(&found.devices[0].kind, ActiveKind::Mapping(Some(uuid)) if uuid.starts_with("LVM-"))
-        );
-        assert_eq!(
-            (&found.devices[1].kind, &*found.devices[1].number),
-            (&ActiveKind::Array, "9:0")
-        );
-        assert_eq!(
-            (found.swaps, found.mounts, found.shared),
-            (vec![ActiveSwap { name: "dm-0".into(), number: "253:0".into() }], vec![], vec![])
-        );
+        let device = |name: &str, number: &str, kind: ActiveKind| ActiveDevice {
+            name: name.to_owned(),
+            number: number.to_owned(),
+            kind,
+        };
+        let uuid = "LVM-0123456789abcdef0123456789abcdefVOLUME1".to_owned();
+        let expected = [
+            device("dm-0", "253:0", ActiveKind::Swap),
+            device("dm-0", "253:0", ActiveKind::Mapping(Some(uuid))),
+            device("md0", "9:0", ActiveKind::Array),
+        ];
+        assert_eq!(found, CurrentStack { devices: expected.to_vec(), ..CurrentStack::default() });
     }
 
     #[test]

@@ -38,3 +38,9 @@ pub(super) fn by_number(machine: &Machine, number: &str) -> Option<String> {
     let is_there = is_number && machine.link(&link).is_some();
     is_there.then(|| machine.device_path(&link))
 }
+
+/// A number as the kernel writes it with a prefix, e.g. `0x1f`.
+pub(super) fn prefixed_hex(text: &str) -> Result<u64, &'static str> {
+    let number = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.ok_or("a hexadecimal number with 0x")
+}

@@ -2,7 +2,8 @@
 
 use super::{Block, Disk, block};
 use crate::machine::{Machine, Problem};
-use crate::testing::{tree, tree_of_bytes};
+use crate::testing::{has, tree, tree_from, tree_from_bytes, tree_of_bytes};
+use serde_json::json;
 
 fn of(files: &[(&str, &str)]) -> Block {
     block(&tree(files))
@@ -30,9 +31,7 @@ fn sata(node_of_controller: &str, node_of_bridge: &str) -> Disk {
         ("sys/devices/pci0000:80/0000:80:01.0/numa_node".to_owned(), node_of_bridge),
         (format!("{AHCI}/driver"), "-> ../../../../bus/pci/drivers/ahci"),
     ];
-    let files: Vec<(&str, &str)> =
-        files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    of(&files).disks.remove(0)
+    block(&tree_from(&files)).disks.remove(0)
 }
 
 #[test]
@@ -78,94 +77,88 @@ fn empty_optical_drive_has_size_zero_not_one_gibibyte() {
 
 #[test]
 fn transport_controller_and_bus_are_three_facts() {
-    let disk = sata("0\n", "0\n");
-    assert_eq!(disk.transport.as_deref(), Some("sata"));
-    assert_eq!(disk.controller_driver.as_deref(), Some("ahci"));
-    assert_eq!(disk.pci_address.as_deref(), Some("0000:81:00.0"));
-    assert_eq!(disk.hctl.as_deref(), Some("0:0:0:0"));
+    let expected = json!({
+        "transport": "sata", "controller_driver": "ahci", "pci_address": "0000:81:00.0", "hctl": "0:0:0:0",
+    });
+    has(&sata("0\n", "0\n"), &expected);
 }
 
 /// A namespace with two controllers; `links` adds the links that the kernel has had since 6.15.
-/// The numbers in the names of the controllers are the wrong way round.
+/// The numbers in the names of the controllers are the wrong way round, and the first of them is dead.
 fn namespace(links: bool) -> Block {
-    let (one, two) = (
-        "devices/pci0000:00/0000:01:00.0/nvme/nvme1",
-        "devices/pci0000:80/0000:81:00.0/nvme/nvme0",
-    );
-    let head = "devices/virtual/nvme-subsystem/nvme-subsys2/nvme2n1";
+    let one = "devices/pci0000:00/0000:01:00.0/nvme/nvme1";
+    let two = "devices/pci0000:80/0000:81:00.0/nvme/nvme0";
+    let own = "sys/devices/virtual/nvme-subsystem/nvme-subsys2";
     let mut files: Vec<(String, String)> = Vec::new();
     let mut add = |path: &str, text: &str| files.push((path.to_owned(), text.to_owned()));
-    add("sys/block/nvme2n1", &format!("-> ../{head}"));
-    add(&format!("sys/{head}/size"), "8\n");
-    add(&format!("sys/{head}/dev"), "259:0\n");
-    add(
-        "run/udev/data/b259:0",
-        "S:disk/by-path/pci-0000:01:00.0-nvme-1\nS:disk/by-id/nvme-eui.01\n",
-    );
-    for (path, name, address) in [(one, "nvme2c0n1", "nvme1"), (two, "nvme2c1n1", "nvme0")] {
+    add("sys/block/nvme2n1", "-> ../devices/virtual/nvme-subsystem/nvme-subsys2/nvme2n1");
+    add(&format!("{own}/nvme2n1/size"), "8\n");
+    add(&format!("{own}/nvme2n1/dev"), "259:0\n");
+    let udev = "S:disk/by-path/pci-0000:01:00.0-nvme-1\nS:disk/by-id/nvme-eui.01\n";
+    add("run/udev/data/b259:0", udev);
+    for (path, name, controller, state) in
+        [(one, "nvme2c0n1", "nvme1", "dead"), (two, "nvme2c1n1", "nvme0", "live")]
+    {
         add(&format!("sys/block/{name}"), &format!("-> ../{path}/{name}"));
         add(&format!("sys/{path}/{name}/hidden"), "1\n");
         add(&format!("sys/{path}/{name}/ana_state"), "optimized\n");
-        add(&format!("sys/class/nvme/{address}"), &format!("-> ../../{path}"));
-        add(&format!("sys/{path}/state"), "live\n");
+        add(&format!("sys/class/nvme/{controller}"), &format!("-> ../../{path}"));
+        add(&format!("sys/{path}/state"), state);
+        add(&format!("sys/{path}/model"), "  M  \n");
+        add(&format!("sys/{path}/numa_node"), "-1\n");
+        add(&format!("{own}/{controller}"), &format!("-> ../../../../{path}"));
         if links {
-            add(
-                &format!("sys/{head}/multipath/{name}"),
-                &format!("-> ../../../../../../{path}/{name}"),
-            );
+            let link = format!("-> ../../../../../../{path}/{name}");
+            add(&format!("{own}/nvme2n1/multipath/{name}"), &link);
         }
     }
-    let subsystem = "sys/class/nvme-subsystem/nvme-subsys2";
-    add(subsystem, "-> ../../devices/virtual/nvme-subsystem/nvme-subsys2");
-    let own = "sys/devices/virtual/nvme-subsystem/nvme-subsys2";
+    let class = "sys/class/nvme-subsystem/nvme-subsys2";
+    add(class, "-> ../../devices/virtual/nvme-subsystem/nvme-subsys2");
     add(&format!("{own}/subsysnqn"), "nqn.2014-08.org.example:2\n");
     add(&format!("{own}/iopolicy"), "round-robin\n");
-    add(&format!("{own}/nvme0"), &format!("-> ../../../../{two}"));
-    add(&format!("{own}/nvme1"), &format!("-> ../../../../{one}"));
-    let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
-    let machine = tree(&files);
+    let machine = tree_from(&files);
     let block = block(&machine);
     assert_eq!(machine.problems(), []);
     block
 }
 
 #[test]
-fn hidden_paths_without_device_number_are_paths_of_one_namespace_and_cost_nothing() {
+fn hidden_paths_are_paths_of_one_namespace_which_has_no_place_and_the_state_of_a_live_one() {
     for links in [false, true] {
-        let block = namespace(links);
-        assert_eq!((names(&block.disks), block.n_disks), (vec!["nvme2n1"], Some(1)));
-        let paths = &block.disks[0].paths;
-        assert_eq!(paths.len(), 2, "{links}");
-        assert_eq!(paths[0].ana_state.as_deref(), Some("optimized"));
+        has(
+            &namespace(links),
+            &json!({
+                "n_disks": 1, "disks/0/name": "nvme2n1", "disks/1": null, "disks/0/paths/2": null,
+                "disks/0/paths/0/ana_state": "optimized", "disks/0/state": "live",
+                "disks/0/by_path": null, "disks/0/pci_address": null, "disks/0/numa_node": null,
+                "disks/0/by_id": ["/dev/disk/by-id/nvme-eui.01"],
+            }),
+        );
     }
 }
 
 #[test]
 fn controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() {
-    let block = namespace(true);
-    let of = |index: usize| {
-        let path = &block.disks[0].paths[index];
-        (path.name.clone(), path.controller.clone().unwrap(), path.pci_address.clone().unwrap())
-    };
-    assert_eq!(of(0), ("nvme2c0n1".into(), "nvme1".into(), "0000:01:00.0".into()));
-    assert_eq!(of(1), ("nvme2c1n1".into(), "nvme0".into(), "0000:81:00.0".into()));
+    has(
+        &namespace(true).disks[0],
+        &json!({
+            "paths/0/name": "nvme2c0n1", "paths/0/controller": "nvme1", "paths/0/pci_address": "0000:01:00.0",
+            "paths/1/name": "nvme2c1n1", "paths/1/controller": "nvme0", "paths/1/pci_address": "0000:81:00.0",
+        }),
+    );
 }
 
 #[test]
-fn namespace_of_several_controllers_has_no_place_and_no_by_path() {
-    let block = namespace(false);
-    let disk = &block.disks[0];
-    assert_eq!((&disk.by_path, &disk.pci_address, disk.numa_node), (&None, &None, None));
-    assert_eq!(disk.by_id, ["/dev/disk/by-id/nvme-eui.01"]);
-}
-
-#[test]
-fn subsystem_lists_its_controllers_and_namespaces() {
-    let block = namespace(false);
-    let subsystem = &block.nvme_subsystems[0];
-    assert_eq!(subsystem.controllers, ["nvme0", "nvme1"]);
-    assert_eq!(subsystem.namespaces, ["nvme2n1"]);
-    assert_eq!(subsystem.io_policy.as_deref(), Some("round-robin"));
+fn subsystem_and_controllers_list_their_namespaces() {
+    has(
+        &namespace(false),
+        &json!({
+            "nvme_subsystems/0/controllers": ["nvme0", "nvme1"], "nvme_subsystems/0/namespaces": ["nvme2n1"],
+            "nvme_subsystems/0/io_policy": "round-robin", "nvme_controllers/0/namespaces": ["nvme2n1"],
+            "nvme_controllers/1/namespaces": ["nvme2n1"], "nvme_controllers/0/model": "M",
+            "nvme_controllers/0/numa_node": null,
+        }),
+    );
 }
 
 #[test]
@@ -229,9 +222,8 @@ fn serials_lose_their_padding_and_models_the_underscores_of_udev() {
             b"E:ID_MODEL=WDC_WD40_X\nE:ID_MODEL_ENC=WDC\\x20WD40\\x20X\\x20\\x20\n",
         ),
     ]);
-    let disk = &block(&machine).disks[0];
-    assert_eq!(disk.serial.as_deref(), Some("WD-WX1 2"));
-    assert_eq!(disk.model.as_deref(), Some("WDC WD40 X"));
+    let expected = json!({"serial": "WD-WX1 2", "model": "WDC WD40 X"});
+    has(&block(&machine).disks[0], &expected);
 }
 
 #[test]
@@ -247,16 +239,20 @@ fn without_udev_the_identity_of_an_ata_disk_is_whole() {
         ("sys/block/sda/device/rev", b"0A82\n"),
         ("sys/block/sda/device/vpd_pg89", &identify),
     ]);
-    let disk = &block(&machine).disks[0];
-    assert_eq!(disk.model.as_deref(), Some("WDC WD4003FZEX-00Z4SA0"));
-    assert_eq!(disk.serial.as_deref(), Some("WD-WX12D1234567"));
-    assert_eq!(disk.firmware.as_deref(), Some("82.00A82"));
-    assert_eq!((disk.rotation_rpm, disk.form_factor.as_deref()), (Some(7200), Some("3.5 inch")));
+    has(
+        &block(&machine).disks[0],
+        &json!({
+            "model": "WDC WD4003FZEX-00Z4SA0", "serial": "WD-WX12D1234567", "firmware": "82.00A82",
+            "rotation_rpm": 7200, "form_factor": "3.5 inch",
+        }),
+    );
 }
 
 #[test]
 fn disk_with_4096_byte_blocks_needs_the_4k_image_and_a_512e_disk_does_not() {
-    let image = |logical: &str| {
+    for (logical, image, is_eligible) in
+        [("512\n", Some("metal"), true), ("4096\n", Some("metal4k"), true), ("2048\n", None, false)]
+    {
         let block = of(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sda/queue/logical_block_size", logical),
@@ -265,11 +261,8 @@ fn disk_with_4096_byte_blocks_needs_the_4k_image_and_a_512e_disk_does_not() {
         let disk = &block.disks[0];
         // The kernel counts in 512 bytes, whatever the block size is.
         assert_eq!(disk.size_bytes, Some(2048 * 512));
-        (disk.coreos_image.clone(), disk.eligible)
-    };
-    assert_eq!(image("512\n"), (Some("metal".to_owned()), true));
-    assert_eq!(image("4096\n"), (Some("metal4k".to_owned()), true));
-    assert_eq!(image("2048\n"), (None, false));
+        assert_eq!((disk.coreos_image.as_deref(), disk.eligible), (image, is_eligible));
+    }
 }
 
 #[test]
@@ -321,8 +314,7 @@ fn partitioned(by_kernel: &[(&str, &str)], udev: &str) -> Machine {
     for (path, text) in by_kernel {
         files.push((format!("sys/block/sda/{path}"), text.as_bytes()));
     }
-    let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-    tree_of_bytes(&files)
+    tree_from_bytes(&files)
 }
 
 #[test]
@@ -369,13 +361,14 @@ fn protection_information_and_zones_are_read_and_their_absence_is_absent() {
             (&format!("{path}/queue/zoned"), zoned),
             (&format!("{path}/device/scsi_disk/0:0:0:0/protection_type"), kind),
         ]);
-        let disk = block.disks[0].clone();
-        (disk.integrity_format, disk.protection_type, disk.zoned)
+        block.disks[0].clone()
     };
-    let protected = of("T10-DIF-TYPE1-CRC\n", "1\n", "host-managed\n");
-    let text = |text: &str| Some(text.to_owned());
-    assert_eq!(protected, (text("T10-DIF-TYPE1-CRC"), Some(1), text("host-managed")));
-    assert_eq!(of("none\n", "0\n", "none\n"), (None, None, None));
+    let present = json!({
+        "integrity_format": "T10-DIF-TYPE1-CRC", "protection_type": 1, "zoned": "host-managed",
+    });
+    has(&of("T10-DIF-TYPE1-CRC\n", "1\n", "host-managed\n"), &present);
+    let absent = json!({"integrity_format": null, "protection_type": null, "zoned": null});
+    has(&of("none\n", "0\n", "none\n"), &absent);
 }
 
 #[test]
@@ -406,8 +399,8 @@ fn volume_of_a_sas_raid_controller_is_not_a_sas_disk() {
             (&format!("{hba}/driver"), "-> ../../../../bus/pci/drivers/smartpqi"),
             ("sys/class/sas_host/host0/x", ""),
         ]);
-        (block.disks[0].transport.clone(), block.disks[0].is_raid_volume)
+        block.disks[0].clone()
     };
-    assert_eq!(of("0:1:0:0", "RAID 1\n"), (Some("raid".to_owned()), Some(true)));
-    assert_eq!(of("0:0:0:0", "N/A\n"), (Some("sas".to_owned()), Some(false)));
+    has(&of("0:1:0:0", "RAID 1\n"), &json!({"transport": "raid", "is_raid_volume": true}));
+    has(&of("0:0:0:0", "N/A\n"), &json!({"transport": "sas", "is_raid_volume": false}));
 }

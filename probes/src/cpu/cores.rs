@@ -149,26 +149,24 @@ impl Reader<'_> {
     /// The place of each of `units`, which is a core or a CPU without one.
     fn places(&self, units: &[CpuSet]) -> Vec<CoreSeen> {
         let read = |files| groups(self.machine, files, units, self.online);
-        let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
         let is_s390 = self.info.value(0, "vendor_id") == Some("IBM/S390");
-        let s390 = |files| if is_s390 { read(files) } else { vec![Group::default(); units.len()] };
+        let s390 = |files| if is_s390 { read(files) } else { Vec::new() };
+        let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
         let (books, drawers) = (s390(&BOOK), s390(&DRAWER));
-        let above =
-            packages.into_iter().zip(dies).zip(clusters).zip(books.into_iter().zip(drawers));
-        let place = |(cpus, (((package, die), cluster), (book, drawer))): (CpuSet, _)| {
-            let (package, die, cluster): (Group, Group, Group) = (package, die, cluster);
-            let (book, drawer): (Group, Group) = (book, drawer);
+        let place = |(at, cpus): (usize, &CpuSet)| {
+            let id = |groups: &[Group]| groups.get(at).and_then(|group| group.id);
             let ids = Ids {
-                drawer: drawer.id,
-                book: book.id,
-                package: package.id.or_else(|| self.info_id(&cpus, ["physical id", "package"])),
-                die: die.id,
-                cluster: cluster.id,
-                core: self.core(&cpus),
+                drawer: id(&drawers),
+                book: id(&books),
+                package: id(&packages).or_else(|| self.info_id(cpus, ["physical id", "package"])),
+                die: id(&dies),
+                cluster: id(&clusters),
+                core: self.core(cpus),
             };
-            CoreSeen { ids, cpus, package_cpus: package.cpus, package: None }
+            let package_cpus = packages.get(at).and_then(|group| group.cpus.clone());
+            CoreSeen { ids, cpus: cpus.clone(), package_cpus, package: None }
         };
-        units.iter().cloned().zip(above).map(place).collect()
+        units.iter().enumerate().map(place).collect()
     }
 
     /// The cores of CPUs without an undisputed set of sibling threads, by their ids.

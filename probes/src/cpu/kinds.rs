@@ -107,7 +107,7 @@ fn capacities<L: PartialEq>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_from;
 
     /// Eight cores of these capacities.
     fn capacities(of: [u32; 8]) -> Vec<(String, String)> {
@@ -118,10 +118,8 @@ mod tests {
     }
 
     fn classes(files: &[(String, String)], looks: [u32; 8]) -> Vec<usize> {
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
         let cpus: Vec<u32> = (0..8).collect();
-        let kinds = Kinds::read(&tree(&files), &cpus, || looks.to_vec());
+        let kinds = Kinds::read(&tree_from(files), &cpus, || looks.to_vec());
         cpus.iter().map(|cpu| kinds.class(*cpu)).collect()
     }
 
@@ -145,10 +143,8 @@ mod tests {
         let part = |cpu: usize| ["0xd46", "0xd48", "0xd47"][[0, 0, 1, 2, 0, 2, 0, 0][cpu]];
         let block = |cpu| format!("processor : {cpu}\nCPU part : {}\n\n", part(cpu));
         files.push(("proc/cpuinfo".to_owned(), (0..8).map(block).collect()));
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
         let cpus: Vec<u32> = (0..8).collect();
-        let kinds = Kinds::of_cpus(&tree(&files), &cpus);
+        let kinds = Kinds::of_cpus(&tree_from(&files), &cpus);
         assert_eq!(
             (kinds.of(2), kinds.of(3), kinds.of(0)),
             (Some("performance"), None, Some("efficiency"))

@@ -34,18 +34,6 @@ pub(super) fn part_name(info: &CpuInfo, cpu: u32) -> Option<String> {
     arm_name(info.hex(cpu, "CPU implementer")?, Some(part)).map(str::to_owned)
 }
 
-/// A cache of part names: a machine has hundreds of cores but only a few parts.
-#[derive(Debug, Default)]
-pub(super) struct PartNames(std::collections::BTreeMap<(u32, u32), Option<String>>);
-
-impl PartNames {
-    /// The name of the part of `cpu`.
-    pub(super) fn of(&mut self, info: &CpuInfo, cpu: u32) -> Option<String> {
-        let key = (info.hex(cpu, "CPU implementer")?, info.hex(cpu, "CPU part")?);
-        self.0.entry(key).or_insert_with(|| part_name(info, cpu)).clone()
-    }
-}
-
 /// `MIDR_EL1` of an Arm CPU, assembled from the fields that the kernel prints; the architecture field
 /// is always 0xf.
 pub(super) fn midr(info: &CpuInfo, cpu: u32) -> Option<u32> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cores::{CoreSeen, Cores};
+use super::cores::Cores;
 use super::cpuinfo::CpuInfo;
 use super::kinds::{self, Kinds};
 use super::{CPU, Core, Package, names};
@@ -12,10 +12,11 @@ use crate::machine::Machine;
 /// The packages by id, each with its cores by id.
 pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<Package> {
     let firsts: Vec<u32> = cores.cores.iter().filter_map(|core| core.cpus.first()).collect();
-    let mut part_names = names::PartNames::default();
-    let mut frequencies = Frequencies { machine, max_misses: 0, base_misses: 0 };
-    let max_mhz: BTreeMap<u32, Option<u64>> =
-        firsts.iter().map(|cpu| (*cpu, frequencies.max_mhz(*cpu))).collect();
+    let (mut max_misses, mut base_misses) = (0, 0);
+    let max_mhz: BTreeMap<u32, Option<u64>> = firsts
+        .iter()
+        .map(|cpu| (*cpu, mhz(machine, *cpu, "cpuinfo_max_freq", &mut max_misses)))
+        .collect();
     let max_mhz = |cpu: u32| max_mhz.get(&cpu).copied().flatten();
     let kinds = Kinds::read(machine, &firsts, || {
         firsts.iter().map(|cpu| (kinds::part(info, *cpu), max_mhz(*cpu))).collect()
@@ -26,14 +27,22 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
         let Some((cpus, package)) = seen.package.and_then(|number| packages.get_mut(number)) else {
             continue;
         };
-        seen.cpus.iter().for_each(|cpu| cpus.insert(cpu));
+        cpus.insert_all(&seen.cpus);
         // -1 groups the CPUs whose package is unknown to the kernel, but is no package's id.
         package.id = package.id.or(seen.ids.package.filter(|id| *id >= 0));
         let first = seen.cpus.first().unwrap_or_default();
-        let part_name = part_names.of(info, first);
-        let mut core = core(part_name, &kinds, seen);
-        core.max_mhz = max_mhz(first);
-        core.base_mhz = frequencies.base_mhz(first);
+        let core = Core {
+            id: seen.ids.core,
+            die_id: seen.ids.die,
+            book_id: seen.ids.book,
+            drawer_id: seen.ids.drawer,
+            cluster_id: seen.ids.cluster,
+            kind: kinds.of(first).map(str::to_owned),
+            part_name: names::part_name(info, first),
+            logical_cpus: seen.cpus.to_string(),
+            max_mhz: max_mhz(first),
+            base_mhz: mhz(machine, first, "base_frequency", &mut base_misses),
+        };
         package.cores.push(core);
     }
     for (cpus, package) in &mut packages {
@@ -47,45 +56,13 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
     packages.into_iter().map(|(_, package)| package).collect()
 }
 
-fn core(part_name: Option<String>, kinds: &Kinds, seen: &CoreSeen) -> Core {
-    let first = seen.cpus.first().unwrap_or_default();
-    Core {
-        id: seen.ids.core,
-        die_id: seen.ids.die,
-        book_id: seen.ids.book,
-        drawer_id: seen.ids.drawer,
-        cluster_id: seen.ids.cluster,
-        kind: kinds.of(first).map(str::to_owned),
-        part_name,
-        logical_cpus: seen.cpus.to_string(),
-        max_mhz: None,
-        base_mhz: None,
-    }
-}
-
-/// Reads frequencies, and stops when the first cores have none.
-struct Frequencies<'a> {
-    machine: &'a Machine,
-    max_misses: u8,
-    base_misses: u8,
-}
-
-impl Frequencies<'_> {
-    fn max_mhz(&mut self, cpu: u32) -> Option<u64> {
-        mhz(self.machine, cpu, "cpuinfo_max_freq", &mut self.max_misses)
-    }
-
-    fn base_mhz(&mut self, cpu: u32) -> Option<u64> {
-        mhz(self.machine, cpu, "base_frequency", &mut self.base_misses)
-    }
-}
-
 /// The lowest frequency of `cpu`.
 pub(super) fn min_mhz(machine: &Machine, cpu: u32) -> Option<u64> {
     mhz(machine, cpu, "cpuinfo_min_freq", &mut 0)
 }
 
-/// The kernel writes kHz (`Documentation/admin-guide/pm/cpufreq.rst`).
+/// A frequency, which is no longer read once the first cores have none. The kernel writes kHz
+/// (`Documentation/admin-guide/pm/cpufreq.rst`).
 fn mhz(machine: &Machine, cpu: u32, name: &str, misses: &mut u8) -> Option<u64> {
     if *misses > 3 {
         return None;

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::smbios::types::{
-    CoreCount, CoreCount2, CoresEnabled, CoresEnabled2, CpuStatus, ProcessorExternalClock,
-    ProcessorSpeed, ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
-    ThreadCount, ThreadCount2, ThreadEnabled,
+    CpuStatus, ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
 };
 use crate::smbios::{Smbios, text};
 
@@ -64,14 +62,7 @@ fn socket(entry: &SMBiosProcessorInformation) -> Socket {
     // Meaningless for an empty socket, where some firmware leaves stale values.
     let of_processor =
         |value: Option<u16>| value.filter(|n| *n != 0xffff && is_populated != Some(false));
-    let external_clock = match entry.external_clock() {
-        Some(ProcessorExternalClock::MHz(mhz)) => Some(mhz),
-        Some(ProcessorExternalClock::Unknown) | None => None,
-    };
-    let n_threads_enabled = match entry.thread_enabled() {
-        Some(ThreadEnabled::Count(n)) => Some(n),
-        _ => None,
-    };
+    let word = |at: usize| entry.parts().get_field_word(at).filter(|n| *n != 0);
     Socket {
         locator: text(&entry.socket_designation()),
         is_populated,
@@ -83,47 +74,23 @@ fn socket(entry: &SMBiosProcessorInformation) -> Socket {
         part_number: text(&entry.part_number()),
         kind: socket_kind(entry),
         voltage_mv: of_processor(entry.parts().get_field_byte(0x11).and_then(voltage_mv)),
-        external_clock_mhz: of_processor(external_clock),
-        boot_mhz: of_processor(mhz(entry.current_speed())),
-        max_mhz: mhz(entry.max_speed()),
-        n_cores: n_cores(entry),
-        n_cores_enabled: n_cores_enabled(entry),
-        n_threads: n_threads(entry),
-        n_threads_enabled: of_processor(n_threads_enabled),
+        external_clock_mhz: of_processor(word(0x12)),
+        boot_mhz: of_processor(word(0x16)),
+        max_mhz: word(0x14),
+        n_cores: count(entry, 0x23, 0x2a),
+        n_cores_enabled: count(entry, 0x24, 0x2c),
+        n_threads: count(entry, 0x25, 0x2e),
+        n_threads_enabled: of_processor(word(0x30)),
     }
 }
 
-fn mhz(speed: Option<ProcessorSpeed>) -> Option<u16> {
-    match speed? {
-        ProcessorSpeed::MHz(mhz) => Some(mhz),
-        ProcessorSpeed::Unknown => None,
-    }
-}
-
-// The wide fields are valid if the byte before them is 255.
-
-fn n_cores(entry: &SMBiosProcessorInformation) -> Option<u16> {
-    match (entry.core_count()?, entry.core_count_2()) {
-        (CoreCount::Count(n), _) => Some(u16::from(n)),
-        (CoreCount::SeeCoreCount2, Some(CoreCount2::Count(n))) => Some(n),
-        _ => None,
-    }
-}
-
-fn n_cores_enabled(entry: &SMBiosProcessorInformation) -> Option<u16> {
-    match (entry.cores_enabled()?, entry.cores_enabled_2()) {
-        (CoresEnabled::Count(n), _) => Some(u16::from(n)),
-        (CoresEnabled::SeeCoresEnabled2, Some(CoresEnabled2::Count(n))) => Some(n),
-        _ => None,
-    }
-}
-
-fn n_threads(entry: &SMBiosProcessorInformation) -> Option<u16> {
-    match (entry.thread_count()?, entry.thread_count_2()) {
-        (ThreadCount::Count(n), _) => Some(u16::from(n)),
-        (ThreadCount::SeeThreadCount2, Some(ThreadCount2::Count(n))) => Some(n),
-        _ => None,
-    }
+/// The count in the byte at `narrow`, or in the word at `wide` if the byte is 255; 0 and 65535 mean that it is unknown.
+fn count(entry: &SMBiosProcessorInformation, narrow: usize, wide: usize) -> Option<u16> {
+    let count = match entry.parts().get_field_byte(narrow)? {
+        0xff => entry.parts().get_field_word(wide)?,
+        count => u16::from(count),
+    };
+    (1..0xffff).contains(&count).then_some(count)
 }
 
 /// The state of the processor in a socket; `None` for an empty socket.

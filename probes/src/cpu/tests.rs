@@ -1,121 +1,120 @@
 //! Processors of unusual machines, from small trees.
 
 use super::*;
-use crate::testing::tree;
+use crate::testing::{has, tree_from};
+use serde_json::json;
 
 mod siblings;
 
-fn files(cpus: &[(u32, &str, &str)]) -> Vec<(String, String)> {
+/// Files of the CPUs in a table: the number of each, the ids of its package, die and core, the CPUs of its core and of
+/// its package; a dot for a file that is not there.
+fn files(table: &str) -> Vec<(String, String)> {
+    let names = ["physical_package_id", "die_id", "core_id", "core_cpus_list", "package_cpus_list"];
     let mut files = Vec::new();
-    for (cpu, name, value) in cpus {
-        let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/{name}");
-        files.push((path, (*value).to_owned()));
+    for line in table.lines() {
+        let mut cells = line.split_whitespace();
+        let Some(cpu) = cells.next() else { continue };
+        for (name, value) in names.into_iter().zip(cells).filter(|(_, value)| *value != ".") {
+            files.push((format!("{CPU}/cpu{cpu}/topology/{name}"), value.to_owned()));
+        }
     }
     files
 }
 
-fn read(set: &[(&str, &str)], cpus: &[(u32, &str, &str)]) -> (Cpu, usize) {
-    let files = files(cpus);
-    let mut all: Vec<(&str, &str)> =
-        files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    all.extend(set);
-    let machine = tree(&all);
+/// Reads the CPUs of a table, and the files in `set`, below the directory of the CPUs unless they are in `/proc` or
+/// `/sys`. Returns them with the number of problems.
+fn read(set: &[(&str, &str)], table: &str) -> (Cpu, usize) {
+    let mut all = files(table);
+    for (path, text) in set {
+        let is_whole = path.starts_with("proc/") || path.starts_with("sys/");
+        let path = if is_whole { (*path).to_owned() } else { format!("{CPU}/{path}") };
+        all.push((path, (*text).to_owned()));
+    }
+    let machine = tree_from(&all);
     (cpu(&machine), machine.problems().len())
 }
 
-const ONLINE: &str = "sys/devices/system/cpu/online";
+/// The numbers of packages, cores and threads in a core.
+fn counts(cpu: &Cpu) -> [Option<usize>; 3] {
+    [cpu.n_packages, cpu.n_cores, cpu.threads_per_core]
+}
+
+const S390: (&str, &str) = ("proc/cpuinfo", "vendor_id : IBM/S390\n");
 
 #[test]
 fn cores_and_packages_are_distinct_sets_whatever_their_ids() {
-    let (cpu, n_problems) = read(
-        &[(ONLINE, "0-3"), ("sys/devices/system/cpu/possible", "0-7")],
-        &[
-            (0, "core_cpus_list", "0,2"),
-            (0, "core_id", "0"),
-            (0, "physical_package_id", "8442"),
-            (1, "core_cpus_list", "1,3"),
-            (1, "core_id", "0"),
-            (1, "physical_package_id", "36"),
-        ],
+    let table = "0 8442 . 0 0,2 .\n1 36 . 0 1,3 .";
+    let (cpu, n_problems) = read(&[("online", "0-3"), ("possible", "0-7")], table);
+    has(
+        &cpu,
+        &json!({
+            "n_packages": 2, "n_cores": 2, "threads_per_core": 2, "offline": "4-7",
+            "packages/0/id": 36, "packages/1/id": 8442, "packages/0/cores/0/logical_cpus": "1,3",
+        }),
     );
-    assert_eq!((cpu.n_packages, cpu.n_cores, cpu.threads_per_core), (Some(2), Some(2), Some(2)));
-    assert_eq!(cpu.offline.as_deref(), Some("4-7"));
-    let ids: Vec<_> = cpu.packages.iter().map(|package| package.id).collect();
-    assert_eq!(ids, [Some(36), Some(8442)]);
-    assert_eq!(cpu.packages[0].cores[0].logical_cpus, "1,3");
     assert_eq!(n_problems, 0);
 }
 
 #[test]
 fn packages_that_all_report_minus_1_are_distinguished_by_their_cpus() {
-    let place = |cpu: u32, core: &'static str, package: &'static str| {
-        [
-            (cpu, "core_cpus_list", core),
-            (cpu, "core_siblings_list", package),
-            (cpu, "physical_package_id", "-1"),
-        ]
-    };
-    let cpus = [place(0, "0", "0-1"), place(1, "1", "0-1"), place(2, "2", "2")].concat();
-    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus);
-    assert_eq!((cpu.n_packages, cpu.n_cores), (Some(2), Some(3)));
+    let set = [
+        ("online", "0-2"),
+        ("cpu0/topology/core_siblings_list", "0-1"),
+        ("cpu1/topology/core_siblings_list", "0-1"),
+        ("cpu2/topology/core_siblings_list", "2"),
+    ];
+    let (cpu, _) = read(&set, "0 -1 . . 0 .\n1 -1 . . 1 .\n2 -1 . . 2 .");
+    assert_eq!(counts(&cpu)[..2], [Some(2), Some(3)]);
 }
 
 #[test]
 fn threads_per_core_is_absent_if_cores_differ_in_kind() {
-    let sets = [(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2")];
-    let ids = [(0, "physical_package_id", "0"), (2, "physical_package_id", "0")];
-    let cpus = [sets, ids].concat();
+    let table = "0 0 . . 0-1 .\n2 0 . . 2 .";
     let kinds = [("sys/devices/cpu_core/cpus", "0-1"), ("sys/devices/cpu_atom/cpus", "2")];
-    let (hybrid, _) = read(&[&[(ONLINE, "0-2")], &kinds[..]].concat(), &cpus);
-    assert_eq!((hybrid.n_cores, hybrid.threads_per_core), (Some(2), None));
-    let kinds: Vec<_> = hybrid.packages[0].cores.iter().map(|core| core.kind.as_deref()).collect();
-    assert_eq!(kinds, [Some("performance"), Some("efficiency")]);
-    let (offline, _) = read(&[(ONLINE, "0-2"), ("sys/devices/system/cpu/present", "0-3")], &cpus);
+    let (hybrid, _) = read(&[("online", "0-2"), kinds[0], kinds[1]], table);
+    has(
+        &hybrid,
+        &json!({
+            "n_cores": 2, "threads_per_core": null, "packages/0/cores/0/kind": "performance",
+            "packages/0/cores/1/kind": "efficiency",
+        }),
+    );
+    let (offline, _) = read(&[("online", "0-2"), ("present", "0-3")], table);
     assert_eq!(offline.threads_per_core, Some(2), "the other thread is offline");
 }
 
 #[test]
 fn offline_siblings_do_not_make_a_core_of_one_thread() {
-    let cpus = [(0, "core_cpus_list", "0"), (1, "core_cpus_list", "1")];
-    let ids = [(0, "physical_package_id", "0"), (1, "physical_package_id", "0")];
-    let cpus = [cpus, ids].concat();
-    let with = |control: &str| {
-        let present = ("sys/devices/system/cpu/present", "0-3");
-        let control = ("sys/devices/system/cpu/smt/control", control);
-        read(&[(ONLINE, "0-1"), present, control], &cpus).0
-    };
-    for control in ["off", "forceoff", "on"] {
-        assert_eq!((with(control).n_cores, with(control).threads_per_core), (Some(2), None));
+    let table = "0 0 . . 0 .\n1 0 . . 1 .";
+    for (control, present, expected) in [
+        ("off", "0-3", None),
+        ("forceoff", "0-3", None),
+        ("on", "0-3", None),
+        ("notsupported", "0-3", Some(1)),
+        ("notimplemented", "0-3", None),
+        // It is the sibling of one core at most.
+        ("on", "0-2", Some(1)),
+    ] {
+        let set = [("online", "0-1"), ("present", present), ("smt/control", control)];
+        let (cpu, _) = read(&set, table);
+        assert_eq!(counts(&cpu), [Some(1), Some(2), expected], "{control} {present}");
     }
-    assert_eq!(with("notsupported").threads_per_core, Some(1));
-    assert_eq!(with("notimplemented").threads_per_core, None);
-    let one_offline = [(ONLINE, "0-1"), ("sys/devices/system/cpu/present", "0-2")];
-    let one_offline = read(&one_offline, &cpus).0;
-    assert_eq!(one_offline.threads_per_core, Some(1), "it is the sibling of one core at most");
-    let mut hybrid = vec![(0, "core_cpus_list", "0-1"), (1, "core_cpus_list", "0-1")];
-    hybrid.extend([(2, "core_cpus_list", "2"), (3, "core_cpus_list", "3")]);
-    hybrid.extend((0..4).map(|cpu| (cpu, "physical_package_id", "0")));
-    let with = |present: &str| {
-        let sets = [(ONLINE, "0-3"), ("sys/devices/system/cpu/present", present)];
-        read(&sets, &hybrid).0.threads_per_core
-    };
-    assert_eq!((with("0-4"), with("0-5")), (None, Some(2)), "one is not the sibling of two cores");
+    let hybrid = "0 0 . . 0-1 .\n1 0 . . 0-1 .\n2 0 . . 2 .\n3 0 . . 3 .";
+    // One is not the sibling of two cores.
+    for (present, expected) in [("0-4", None), ("0-5", Some(2))] {
+        let (cpu, _) = read(&[("online", "0-3"), ("present", present)], hybrid);
+        assert_eq!(cpu.threads_per_core, expected, "{present}");
+    }
 }
 
 #[test]
 fn cpus_in_standby_on_ibm_z_are_listed_and_hide_no_threads() {
-    let cpus = [(0, "core_cpus_list", "0"), (0, "physical_package_id", "0")];
-    let set = [
-        (ONLINE, "0"),
-        ("sys/devices/system/cpu/present", "0-2"),
-        ("sys/devices/system/cpu/cpu1/configure", "0"),
-        ("sys/devices/system/cpu/cpu2/configure", "0"),
-    ];
-    let z = [&set[..], &[("proc/cpuinfo", "vendor_id : IBM/S390\n")]].concat();
-    let (z, n_problems) = read(&z, &cpus);
+    let set =
+        [("online", "0"), ("present", "0-2"), ("cpu1/configure", "0"), ("cpu2/configure", "0")];
+    let (z, n_problems) = read(&[&set[..], &[S390]].concat(), "0 0 . . 0 .");
     assert_eq!((z.standby.as_deref(), z.threads_per_core), (Some("1-2"), Some(1)));
     assert_eq!(n_problems, 0);
-    let (other, _) = read(&set, &cpus);
+    let (other, _) = read(&set, "0 0 . . 0 .");
     assert_eq!((other.standby, other.threads_per_core), (None, None));
 }
 
@@ -133,44 +132,41 @@ fn socket_with_a_short_structure_is_neither_empty_nor_populated() {
 }
 
 #[test]
-fn equal_socket_numbers_in_two_ibm_z_books_are_two_packages() {
-    let of = |cpu: u32, list: &'static str, book: &'static str| {
-        [
-            (cpu, "core_cpus_list", list),
-            (cpu, "physical_package_id", "1"),
-            (cpu, "core_id", list),
-            (cpu, "book_id", book),
-            (cpu, "drawer_id", "0"),
-        ]
-    };
-    let cpus = [of(0, "0", "1"), of(1, "1", "2"), of(2, "2", "2")].concat();
-    let (z, _) = read(&[(ONLINE, "0-2"), ("proc/cpuinfo", "vendor_id : IBM/S390\n")], &cpus);
-    assert_eq!((z.n_packages, z.n_cores), (Some(2), Some(3)));
-    let (other, _) = read(&[(ONLINE, "0-2")], &cpus);
-    assert_eq!(other.n_packages, Some(1));
+fn books_and_drawers_are_read_on_ibm_z_only_and_equal_sockets_of_two_books_are_two_packages() {
+    let set = [
+        ("online", "0-2"),
+        ("cpu0/topology/book_id", "1"),
+        ("cpu0/topology/drawer_id", "0"),
+        ("cpu1/topology/book_id", "2"),
+        ("cpu1/topology/drawer_id", "0"),
+        ("cpu2/topology/book_id", "2"),
+        ("cpu2/topology/drawer_id", "0"),
+    ];
+    let table = "0 1 . 0 0 .\n1 1 . 1 1 .\n2 1 . 2 2 .";
+    let (z, _) = read(&[&set[..], &[S390]].concat(), table);
+    assert_eq!(counts(&z)[..2], [Some(2), Some(3)]);
+    let place = json!({"packages/0/cores/0/book_id": 1, "packages/0/cores/0/drawer_id": 0});
+    has(&z, &place);
+    let (other, _) = read(&set, table);
+    has(&other, &json!({"n_packages": 1, "packages/0/cores/0/book_id": null}));
 }
 
 #[test]
 fn contradictory_sets_are_a_problem_and_the_ids_replace_them() {
-    let (cpu, n_problems) = read(
-        &[(ONLINE, "0-1")],
-        &[
-            (0, "thread_siblings_list", "0"),
-            (0, "core_id", "0"),
-            (0, "physical_package_id", "0"),
-            (1, "thread_siblings_list", "0"),
-            (1, "core_id", "1"),
-            (1, "physical_package_id", "0"),
-        ],
-    );
-    assert_eq!((cpu.n_cores, cpu.threads_per_core, n_problems), (Some(2), Some(1), 1));
+    let sets = ["cpu0/topology/thread_siblings_list", "cpu1/topology/thread_siblings_list"];
+    let set = [("online", "0-1"), (sets[0], "0"), (sets[1], "0")];
+    let (cpu, n_problems) = read(&set, "0 0 . 0 . .\n1 0 . 1 . .");
+    assert_eq!((counts(&cpu), n_problems), ([Some(1), Some(2), Some(1)], 1));
 }
 
 #[test]
-fn cpu_without_a_known_core_makes_the_count_unknown() {
-    let (cpu, _) =
-        read(&[(ONLINE, "0-1")], &[(0, "core_cpus_list", "0"), (0, "physical_package_id", "0")]);
-    assert_eq!((cpu.n_logical_cpus_online, cpu.n_cores, cpu.n_packages), (Some(2), None, None));
+fn cpu_without_a_known_core_makes_the_counts_unknown() {
+    for (online, table) in [("0-1", "0 0 . . 0 ."), ("0-2", "0 0 0 0 0 0-2\n1 0 0 1 1 0-2")] {
+        let (cpu, _) = read(&[("online", online)], table);
+        let n_online = CpuSet::parse(online).unwrap().len();
+        assert_eq!(cpu.n_logical_cpus_online, Some(n_online));
+        assert_eq!(counts(&cpu)[..2], [None, None], "{table}");
+    }
 }
 
 #[test]
@@ -182,57 +178,47 @@ fn empty_cpuinfo_is_a_problem() {
 
 #[test]
 fn cpus_missing_from_a_truncated_cpuinfo_are_not_counted_as_threads() {
-    let text = |n: u32| -> String {
-        let block = |cpu: u32| {
-            format!(
-                "processor : {cpu}\nphysical id : 0\nsiblings : 4\ncore id : {}\ncpu cores : 4\n\n",
-                cpu % 2
-            )
-        };
-        (0..n).map(block).collect()
+    let block = |cpu: u32| {
+        let core = cpu % 2;
+        format!(
+            "processor : {cpu}\nphysical id : 0\nsiblings : 4\ncore id : {core}\ncpu cores : 4\n\n"
+        )
     };
-    let cores = |cpuinfo: &str| {
-        let mut files = vec![("sys/devices/system/cpu/online".to_owned(), "0-3".to_owned())];
-        for cpu in 0..4 {
-            let at = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/topology/{name}");
-            files.push((at("physical_package_id"), "0".to_owned()));
-            files.push((at("core_id"), (cpu % 2).to_string()));
-        }
-        files.push(("proc/cpuinfo".to_owned(), cpuinfo.to_owned()));
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        cpu(&tree(&files)).n_cores
-    };
-    assert_eq!(cores(&text(4)), Some(4));
-    assert_eq!(cores(&text(2)), None);
+    let text = |n: u32| (0..n).map(block).collect::<String>();
     let whole = text(4);
-    let cut = whole.trim_end().strip_suffix("cpu cores : 4").unwrap();
-    assert_eq!(cores(cut.trim_end()), None, "truncated within the last block");
+    // Truncated within the last block.
+    let cut = whole.trim_end().strip_suffix("cpu cores : 4").unwrap().trim_end();
+    for (cpuinfo, expected) in [(whole.as_str(), Some(4)), (&text(2), None), (cut, None)] {
+        let set = [("online", "0-3"), ("proc/cpuinfo", cpuinfo)];
+        let (cpu, _) = read(&set, "0 0 . 0 . .\n1 0 . 1 . .\n2 0 . 0 . .\n3 0 . 1 . .");
+        assert_eq!(cpu.n_cores, expected, "{cpuinfo}");
+    }
 }
 
 #[test]
 fn cpuinfo_lists_cpus_cores_and_packages_if_sysfs_is_missing() {
-    let block = |cpu: u32, package: u32, core: u32| {
+    let block = |cpu: u32, package: u32| {
         format!(
-            "processor : {cpu}\nvendor_id : GenuineIntel\nmodel name : Xeon\nphysical id : {package}\nsiblings : 2\ncore id : {core}\ncpu cores : 1\nflags : fpu lm hypervisor\nmicrocode : 0x1\n\n"
+            "processor : {cpu}\nvendor_id : GenuineIntel\nmodel name : Xeon\nphysical id : {package}\nsiblings : 2\ncore id : 0\ncpu cores : 1\nflags : fpu lm hypervisor\nmicrocode : 0x1\n\n"
         )
     };
-    let text = [block(0, 0, 0), block(1, 1, 0), block(2, 0, 0), block(3, 1, 0)].concat();
-    let (cpu, _) = read(&[("proc/cpuinfo", &text)], &[]);
-    assert_eq!((cpu.n_logical_cpus_online, cpu.online.as_deref()), (Some(4), Some("0-3")));
-    assert_eq!((cpu.n_packages, cpu.n_cores, cpu.threads_per_core), (Some(2), Some(2), Some(2)));
-    assert_eq!(cpu.model_name.as_deref(), Some("Xeon"));
-    assert_eq!(
-        (cpu.architecture.as_deref(), cpu.has_hypervisor_flag),
-        (Some("x86_64"), Some(true))
+    let text = [block(0, 0), block(1, 1), block(2, 0), block(3, 1)].concat();
+    let (cpu, _) = read(&[("proc/cpuinfo", &text)], "");
+    has(
+        &cpu,
+        &json!({
+            "n_logical_cpus_online": 4, "online": "0-3", "n_packages": 2, "n_cores": 2,
+            "threads_per_core": 2, "model_name": "Xeon", "architecture": "x86_64",
+            "has_hypervisor_flag": true,
+            // There is no source for the possible CPUs.
+            "offline": null,
+        }),
     );
-    assert_eq!(cpu.offline, None, "no source for the possible CPUs");
 }
 
 #[test]
 fn empty_machine_has_no_facts_and_no_problems() {
-    let (cpu, n_problems) = read(&[], &[]);
-    assert_eq!((cpu, n_problems), (Cpu::default(), 0));
+    assert_eq!(read(&[], ""), (Cpu::default(), 0));
 }
 
 #[test]
@@ -242,130 +228,80 @@ fn kernel_release_ends_in_the_architecture() {
     assert_eq!(architecture_of_release("6.1.0"), None);
 }
 
-/// Topology files of a CPU: package, die, core id, the CPUs in its core and package.
-fn place(
-    cpu: u32,
-    ids: [&'static str; 3],
-    sets: [&'static str; 2],
-) -> [(u32, &'static str, &'static str); 5] {
-    [
-        (cpu, "physical_package_id", ids[0]),
-        (cpu, "die_id", ids[1]),
-        (cpu, "core_id", ids[2]),
-        (cpu, "core_cpus_list", sets[0]),
-        (cpu, "package_cpus_list", sets[1]),
-    ]
-}
-
 #[test]
 fn cpu_0_may_be_offline_and_is_no_template_for_the_others() {
-    let cpus = [place(1, ["0", "0", "1"], ["1,3", "1-3"]), place(2, ["0", "0", "2"], ["2", "1-3"])];
     let cpuinfo = "processor : 1\nmodel name : Real\n\nprocessor : 2\nmodel name : Real\n";
-    let sets =
-        [(ONLINE, "1-3"), ("sys/devices/system/cpu/present", "0-3"), ("proc/cpuinfo", cpuinfo)];
-    let (cpu, n_problems) = read(&sets, &cpus.concat());
-    assert_eq!(
-        (cpu.n_cores, cpu.n_packages, cpu.n_logical_cpus_online),
-        (Some(2), Some(1), Some(3))
+    let sets = [("online", "1-3"), ("present", "0-3"), ("proc/cpuinfo", cpuinfo)];
+    let (cpu, n_problems) = read(&sets, "1 0 0 1 1,3 1-3\n2 0 0 2 2 1-3");
+    has(
+        &cpu,
+        &json!({
+            "n_cores": 2, "n_packages": 1, "n_logical_cpus_online": 3, "model_name": "Real",
+            "offline": null,
+        }),
     );
-    assert_eq!(cpu.model_name.as_deref(), Some("Real"));
-    assert_eq!((cpu.offline.as_deref(), n_problems), (None, 0));
+    assert_eq!(n_problems, 0);
 }
 
 #[test]
-fn core_ids_that_repeat_on_each_die_are_different_cores() {
-    let cpus = [
-        place(0, ["0", "0", "0"], ["0", "0-3"]),
-        place(1, ["0", "0", "1"], ["1", "0-3"]),
-        place(2, ["0", "1", "0"], ["2", "0-3"]),
-        place(3, ["0", "1", "1"], ["3", "0-3"]),
+fn ids_that_repeat_on_each_die_or_in_each_package_are_different_cores_and_dies() {
+    let set = [
+        ("online", "0-3"),
+        ("cpu0/topology/die_cpus_list", "0-1"),
+        ("cpu2/topology/die_cpus_list", "2-3"),
     ];
-    let dies = [(0, "die_cpus_list", "0-1"), (2, "die_cpus_list", "2-3")];
-    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &[cpus.concat(), dies.to_vec()].concat());
-    assert_eq!((cpu.n_cores, cpu.n_packages, n_problems), (Some(4), Some(1), 0));
+    let on_dies = "0 0 0 0 0 0-3\n1 0 0 1 1 0-3\n2 0 1 0 2 0-3\n3 0 1 1 3 0-3";
+    let (cpu, n_problems) = read(&set, on_dies);
+    assert_eq!((counts(&cpu), n_problems), ([Some(1), Some(4), Some(1)], 0));
     let dies: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.die_id).collect();
     assert_eq!(dies, [Some(0), Some(0), Some(1), Some(1)]);
-}
-
-#[test]
-fn die_ids_that_repeat_in_each_package_are_different_dies() {
-    let cpus = [
-        place(0, ["0", "0", "0"], ["0", "0-1"]),
-        place(1, ["0", "0", "1"], ["1", "0-1"]),
-        place(2, ["1", "0", "0"], ["2", "2-3"]),
-        place(3, ["1", "0", "1"], ["3", "2-3"]),
-    ];
-    let dies = [(0, "die_cpus_list", "0-1"), (2, "die_cpus_list", "2-3")];
-    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &[cpus.concat(), dies.to_vec()].concat());
-    assert_eq!((cpu.n_cores, cpu.n_packages, n_problems), (Some(4), Some(2), 0));
+    let in_packages = "0 0 0 0 0 0-1\n1 0 0 1 1 0-1\n2 1 0 0 2 2-3\n3 1 0 1 3 2-3";
+    let (cpu, n_problems) = read(&set, in_packages);
+    assert_eq!((counts(&cpu), n_problems), ([Some(2), Some(4), Some(1)], 0));
 }
 
 #[test]
 fn sockets_are_distinct_package_ids_whatever_the_siblings_would_give_by_division() {
     // Old kernels on new parts: every core claims to be all siblings of its package.
-    let cpus = [
-        place(0, ["0", "-1", "0"], ["0", "0"]),
-        place(1, ["0", "-1", "1"], ["1", "1"]),
-        place(2, ["0", "-1", "2"], ["2", "2"]),
-    ];
-    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
-    assert_eq!((cpu.n_packages, cpu.n_cores, cpu.threads_per_core), (Some(1), Some(3), Some(1)));
+    let (cpu, _) = read(&[("online", "0-2")], "0 0 -1 0 0 0\n1 0 -1 1 1 1\n2 0 -1 2 2 2");
+    assert_eq!(counts(&cpu), [Some(1), Some(3), Some(1)]);
     assert_eq!(cpu.packages[0].cores[0].die_id, None, "-1 means unknown");
 }
 
 #[test]
 fn package_mask_with_cpus_of_another_package_is_a_problem() {
-    let cpus = [
-        place(0, ["0", "0", "0"], ["0", "0-3"]),
-        place(1, ["0", "0", "1"], ["1", "0-1"]),
-        place(2, ["1", "0", "0"], ["2", "2-3"]),
-        place(3, ["1", "0", "1"], ["3", "2-3"]),
-    ];
-    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &cpus.concat());
-    assert_eq!((cpu.n_packages, cpu.n_cores, n_problems), (Some(2), Some(4), 1));
+    let table = "0 0 0 0 0 0-3\n1 0 0 1 1 0-1\n2 1 0 0 2 2-3\n3 1 0 1 3 2-3";
+    let (cpu, n_problems) = read(&[("online", "0-3")], table);
+    assert_eq!((counts(&cpu), n_problems), ([Some(2), Some(4), Some(1)], 1));
     assert_eq!(cpu.packages[1].cores.len(), 2);
 }
 
 #[test]
 fn package_takes_three_reads_whatever_its_number_of_cores() {
-    let mut cpus = Vec::new();
-    for cpu in 0..64_u32 {
-        cpus.extend([(cpu, "core_id", "1"), (cpu, "package_cpus_list", "0-63")]);
-    }
-    let lists: Vec<String> = (0..64).map(|cpu| cpu.to_string()).collect();
-    cpus.extend(lists.iter().zip(0..64).map(|(list, cpu)| (cpu, "core_cpus_list", list.as_str())));
     // Only the first and the last CPU have the file, and no other is read.
-    cpus.extend([(0, "physical_package_id", "36"), (63, "physical_package_id", "36")]);
-    let (cpu, n_problems) = read(&[(ONLINE, "0-63")], &cpus);
-    assert_eq!((cpu.n_packages, cpu.n_cores, n_problems), (Some(1), Some(64), 0));
+    let line = |cpu: u32| {
+        let package = if cpu == 0 || cpu == 63 { "36" } else { "." };
+        format!("{cpu} {package} . 1 {cpu} 0-63\n")
+    };
+    let (cpu, n_problems) = read(&[("online", "0-63")], &(0..64).map(line).collect::<String>());
+    assert_eq!((counts(&cpu), n_problems), ([Some(1), Some(64), Some(1)], 0));
     assert_eq!(cpu.packages[0].id, Some(36));
 }
 
 #[test]
-fn cpus_without_a_topology_directory_leave_the_count_unknown() {
-    let cpus = [place(0, ["0", "0", "0"], ["0", "0-2"]), place(1, ["0", "0", "1"], ["1", "0-2"])];
-    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
-    assert_eq!((cpu.n_logical_cpus_online, cpu.n_cores), (Some(3), None));
-}
-
-#[test]
 fn most_and_least_capable_arm_cores_have_a_kind_and_a_part_name() {
-    let file = |cpu: u32, name: &str| format!("sys/devices/system/cpu/cpu{cpu}/{name}");
-    let cpuinfo = |cpu: u32, part: &str| {
+    let block = |(cpu, part): (u32, &str)| {
         format!("processor : {cpu}\nCPU implementer : 0x41\nCPU part : {part}\n\n")
     };
-    let text = [cpuinfo(0, "0xd05"), cpuinfo(1, "0xd05"), cpuinfo(2, "0xd0b")].concat();
-    let capacities = [(0, "400"), (1, "400"), (2, "1024")];
-    let files: Vec<(String, &str)> =
-        capacities.iter().map(|(cpu, value)| (file(*cpu, "cpu_capacity"), *value)).collect();
-    let mut set: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-    set.extend([(ONLINE, "0-2"), ("proc/cpuinfo", text.as_str())]);
-    let cpus = [
-        place(0, ["0", "0", "0"], ["0", "0-2"]),
-        place(1, ["0", "0", "1"], ["1", "0-2"]),
-        place(2, ["0", "0", "2"], ["2", "0-2"]),
+    let text = [(0, "0xd05"), (1, "0xd05"), (2, "0xd0b")].map(block).concat();
+    let set = [
+        ("online", "0-2"),
+        ("cpu0/cpu_capacity", "400"),
+        ("cpu1/cpu_capacity", "400"),
+        ("cpu2/cpu_capacity", "1024"),
+        ("proc/cpuinfo", &text),
     ];
-    let (cpu, _) = read(&set, &cpus.concat());
+    let (cpu, _) = read(&set, "0 0 0 0 0 0-2\n1 0 0 1 1 0-2\n2 0 0 2 2 0-2");
     let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.kind.as_deref()).collect();
     assert_eq!(cores, [Some("efficiency"), Some("efficiency"), Some("performance")]);
     let parts: Vec<_> = cpu.packages[0].cores.iter().map(|c| c.part_name.as_deref()).collect();
@@ -373,40 +309,22 @@ fn most_and_least_capable_arm_cores_have_a_kind_and_a_part_name() {
 }
 
 #[test]
-fn books_and_drawers_are_read_on_ibm_z_only() {
-    let ids = [(0, "book_id", "2"), (0, "drawer_id", "1")];
-    let cpus = [place(0, ["0", "-1", "0"], ["0", "0"]).to_vec(), ids.to_vec()].concat();
-    let (z, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", "vendor_id : IBM/S390\n")], &cpus);
-    let core = &z.packages[0].cores[0];
-    assert_eq!((core.book_id, core.drawer_id), (Some(2), Some(1)));
-    let (other, _) = read(&[(ONLINE, "0")], &cpus);
-    assert_eq!(other.packages[0].cores[0].book_id, None);
-}
-
-#[test]
 fn list_of_flags_starts_with_the_first_flag() {
     let text = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 7\nflags : fpu vme de pse tsc msr pae\n";
-    let (cpu, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", text)], &[]);
-    assert_eq!(cpu.flags, ["fpu", "vme", "de", "pse", "tsc", "msr", "pae"]);
-    assert_eq!((cpu.family, cpu.model, cpu.stepping), (Some(6), Some(85), Some(7)));
+    let (cpu, _) = read(&[("online", "0"), ("proc/cpuinfo", text)], "");
+    let flags = ["fpu", "vme", "de", "pse", "tsc", "msr", "pae"];
+    has(&cpu, &json!({"flags": flags, "family": 6, "model": 85, "stepping": 7}));
 }
 
 #[test]
 fn missing_list_of_online_cpus_is_replaced_by_present_minus_offline() {
-    let (cpu, _) = read(
-        &[("sys/devices/system/cpu/present", "0-7"), ("sys/devices/system/cpu/offline", "6-7")],
-        &[(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2-3")],
-    );
+    let (cpu, _) = read(&[("present", "0-7"), ("offline", "6-7")], "0 . . . 0-1 .\n2 . . . 2-3 .");
     assert_eq!((cpu.online.as_deref(), cpu.n_logical_cpus_online), (Some("0-5"), Some(6)));
 }
 
 #[test]
 fn packages_and_cores_are_sorted_numerically() {
-    let place = |cpu: u32, package: &'static str, core: &'static str, set: &'static str| {
-        place(cpu, [package, "-1", core], [set, set])
-    };
-    let cpus = [place(0, "10", "10", "0"), place(1, "2", "9", "1"), place(2, "2", "10", "2")];
-    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    let (cpu, _) = read(&[("online", "0-2")], "0 10 -1 10 0 0\n1 2 -1 9 1 1\n2 2 -1 10 2 2");
     let ids: Vec<_> = cpu.packages.iter().map(|package| package.id).collect();
     assert_eq!(ids, [Some(2), Some(10)]);
     let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.id).collect();
@@ -415,16 +333,16 @@ fn packages_and_cores_are_sorted_numerically() {
 
 #[test]
 fn offline_cpu_that_stopped_halfway_is_distinguished_from_one_that_is_down() {
-    let at = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/hotplug/state");
-    let machine = tree(&[
-        ("sys/devices/system/cpu/present", "0-3"),
-        ("sys/devices/system/cpu/online", "0"),
-        (&at(0), "238"),
-        (&at(1), "0"),
-        (&at(2), "72"),
-        (&at(3), "238"),
-        ("proc/cpuinfo", "processor : 0\nvendor_id : GenuineIntel\n"),
-    ]);
-    assert_eq!(cpu(&machine).stuck.as_deref(), Some("2"));
-    assert!(machine.problems().is_empty());
+    let cpuinfo = "processor : 0\nvendor_id : GenuineIntel\n";
+    let set = [
+        ("present", "0-3"),
+        ("online", "0"),
+        ("cpu0/hotplug/state", "238"),
+        ("cpu1/hotplug/state", "0"),
+        ("cpu2/hotplug/state", "72"),
+        ("cpu3/hotplug/state", "238"),
+        ("proc/cpuinfo", cpuinfo),
+    ];
+    let (cpu, n_problems) = read(&set, "");
+    assert_eq!((cpu.stuck.as_deref(), n_problems), (Some("2"), 0));
 }

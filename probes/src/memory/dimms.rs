@@ -107,14 +107,7 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
         form_factor: slot.form_factor().and_then(|code| dimm_names::form_factor(&code)),
         ..Dimm::default()
     };
-    match size(slot) {
-        Size::Empty => dimm.is_populated = Some(false),
-        Size::NotKnown => {}
-        Size::Bytes(bytes) => {
-            dimm.is_populated = Some(true);
-            dimm.size_bytes = Some(bytes);
-        }
-    }
+    (dimm.is_populated, dimm.size_bytes) = size(slot);
     // The other fields of an empty slot are meaningless; some firmware leaves stale values there.
     if dimm.is_populated == Some(false) {
         return dimm;
@@ -184,23 +177,18 @@ fn range(kib: Option<(u32, u32)>, bytes: Option<(u64, u64)>) -> Option<(u64, u64
     (from < to).then_some((from, to))
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Size {
-    Empty,
-    NotKnown,
-    Bytes(u64),
-}
-
-fn size(slot: &SMBiosMemoryDevice) -> Size {
-    match (slot.size(), slot.extended_size()) {
-        (Some(MemorySize::NotInstalled), _) => Size::Empty,
-        (Some(MemorySize::Megabytes(mib)), _) => Size::Bytes(u64::from(mib) << 20),
-        (Some(MemorySize::Kilobytes(kib)), _) if kib > 0 => Size::Bytes(u64::from(kib) << 10),
+/// True if the slot holds a module, and its size; nothing of a module whose size is unknown.
+fn size(slot: &SMBiosMemoryDevice) -> (Option<bool>, Option<u64>) {
+    let bytes = match (slot.size(), slot.extended_size()) {
+        (Some(MemorySize::NotInstalled), _) => return (Some(false), None),
+        (Some(MemorySize::Megabytes(mib)), _) => u64::from(mib) << 20,
+        (Some(MemorySize::Kilobytes(kib)), _) if kib > 0 => u64::from(kib) << 10,
         (Some(MemorySize::SeeExtendedSize), Some(MemorySizeExtended::Megabytes(mib))) => {
-            Size::Bytes(u64::from(mib) << 20)
+            u64::from(mib) << 20
         }
-        _ => Size::NotKnown,
-    }
+        _ => return (None, None),
+    };
+    (Some(true), Some(bytes))
 }
 
 /// A speed in MT/s.
@@ -241,6 +229,8 @@ fn same<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> 
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+    use crate::testing::has;
+    use serde_json::json;
 
     #[test]
     fn a_table_without_its_end_gives_its_whole_dimms_and_no_sums() {
@@ -293,63 +283,62 @@ mod tests {
 
     #[test]
     fn sizes_come_in_mib_kib_and_the_extended_field() {
-        let memory = memory(&[
-            device(0x4000, 0),
-            device(0x8000 | 512, 0),
-            device(0x7fff, 48 << 10),
-            device(0, 0),
-        ]);
-        let sizes: Vec<_> = memory.dimms.iter().map(|dimm| dimm.size_bytes).collect();
-        assert_eq!(sizes, [Some(16 << 30), Some(512 << 10), Some(48 << 30), None]);
-        assert_eq!((memory.n_slots, memory.n_slots_populated), (Some(4), Some(3)));
-        assert_eq!(memory.installed_bytes, Some((64 << 30) + (512 << 10)));
-        assert_eq!(memory.dimms[0].kind.as_deref(), Some("DDR4"));
-        assert_eq!(memory.dimms[0].speed_mt_s, Some(3200));
-        assert_eq!(memory.dimms[0].configured_speed_mt_s, Some(70_000));
-        assert_eq!(memory.dimms[3].kind, None, "an empty slot has no facts of a module");
+        let sizes = [(0x4000, 0), (0x8000 | 512, 0), (0x7fff, 48 << 10), (0, 0)];
+        let memory = memory(&sizes.map(|(size, extended)| device(size, extended)));
+        has(
+            &memory,
+            &json!({
+                "dimms/0/size_bytes": 16_u64 << 30, "dimms/1/size_bytes": 512 << 10,
+                "dimms/2/size_bytes": 48_u64 << 30, "dimms/3/size_bytes": null, "n_slots": 4,
+                "n_slots_populated": 3, "installed_bytes": (64_u64 << 30) + (512 << 10),
+                "dimms/0/kind": "DDR4", "dimms/0/speed_mt_s": 3200, "dimms/0/configured_speed_mt_s": 70_000,
+                // An empty slot has no facts of a module.
+                "dimms/3/kind": null,
+            }),
+        );
+    }
+
+    /// The module of a structure with these bytes at these offsets.
+    fn module(bytes: &[(usize, &[u8])], strings: &[&[u8]]) -> Dimm {
+        let mut fields = vec![0; 0x58];
+        for (at, bytes) in [(0x0c, &[1][..])].iter().chain(bytes) {
+            fields[at - 4..at - 4 + bytes.len()].copy_from_slice(bytes);
+        }
+        memory(&[structure(17, &fields, strings)]).dimms.remove(0)
     }
 
     #[test]
     fn non_volatile_module_reports_its_parts_firmware_and_maker() {
         let with = |non_volatile: u64, volatile: u64, maker: [u8; 2]| {
-            let mut fields = vec![0; 0x58];
-            fields[0x0c - 4] = 1;
-            fields[0x2b - 4] = 1;
-            fields[0x2c - 4..0x2e - 4].copy_from_slice(&maker);
-            fields[0x34 - 4..0x3c - 4].copy_from_slice(&non_volatile.to_le_bytes());
-            fields[0x3c - 4..0x44 - 4].copy_from_slice(&volatile.to_le_bytes());
-            memory(&[structure(17, &fields, &[b"1.2.0.5446"])]).dimms.remove(0)
+            let (non_volatile, volatile) = (non_volatile.to_le_bytes(), volatile.to_le_bytes());
+            let bytes =
+                [(0x2b, &[1][..]), (0x2c, &maker), (0x34, &non_volatile), (0x3c, &volatile)];
+            module(&bytes, &[b"1.2.0.5446"])
         };
-        let mixed = with(126 << 30, 2 << 30, [0x80, 0x89]);
-        assert_eq!(mixed.non_volatile_bytes, Some(126 << 30));
-        assert_eq!(
-            (mixed.volatile_bytes, mixed.firmware.as_deref()),
-            (Some(2 << 30), Some("1.2.0.5446"))
+        has(
+            &with(126 << 30, 2 << 30, [0x80, 0x89]),
+            &json!({
+                "non_volatile_bytes": 126_u64 << 30, "volatile_bytes": 2_u64 << 30,
+                "firmware": "1.2.0.5446", "manufacturer_id": "8089",
+            }),
         );
-        assert_eq!(mixed.manufacturer_id.as_deref(), Some("8089"));
-        let plain = with(0, 32 << 30, [0, 0]);
-        assert_eq!((plain.non_volatile_bytes, plain.volatile_bytes), (None, None));
-        assert_eq!(plain.manufacturer_id, None);
+        let none =
+            json!({"non_volatile_bytes": null, "volatile_bytes": null, "manufacturer_id": null});
+        has(&with(0, 32 << 30, [0, 0]), &none);
         assert_eq!(with(u64::MAX, u64::MAX, [0xff; 2]).non_volatile_bytes, None);
     }
 
     #[test]
     fn plain_dram_has_no_technology() {
-        let technologies = [2, 3, 4, 6, 7].map(|code| {
-            let mut fields = vec![0; 0x58];
-            (fields[0x0c - 4], fields[0x28 - 4]) = (1, code);
-            memory(&[structure(17, &fields, &[])]).dimms.remove(0).technology
-        });
-        assert_eq!(
-            technologies.each_ref().map(Option::as_deref),
-            [
-                None,
-                None,
-                Some("NVDIMM-N"),
-                Some("NVDIMM-P"),
-                Some("Intel Optane persistent memory")
-            ]
-        );
+        for (code, expected) in [
+            (2, None),
+            (3, None),
+            (4, Some("NVDIMM-N")),
+            (6, Some("NVDIMM-P")),
+            (7, Some("Intel Optane persistent memory")),
+        ] {
+            assert_eq!(module(&[(0x28, &[code])], &[]).technology.as_deref(), expected);
+        }
     }
 
     #[test]
@@ -386,21 +375,12 @@ mod tests {
     #[test]
     fn mapped_addresses_in_kib_or_bytes_belong_to_their_module() {
         let array = structure(19, &fields(&[(0, 4), (0x3f_ffff, 4), (7, 2), (1, 1)]), &[]);
-        let high = fields(&[
-            (u64::from(u32::MAX), 4),
-            (u64::from(u32::MAX), 4),
-            (7, 2),
-            (1, 1),
-            (1 << 42, 8),
-            ((1 << 42) + (1 << 30) - 1, 8),
-        ]);
-        let device_map = fields(&[(0x10_0000, 4), (0x1f_ffff, 4), (7, 2), (7, 2), (0, 3)]);
-        let memory = memory(&[
-            device(0x4000, 0),
-            array,
-            structure(19, &high, &[]),
-            structure(20, &device_map, &[]),
-        ]);
+        let none = u64::from(u32::MAX);
+        let (from, to) = (1 << 42, (1 << 42) + (1 << 30) - 1);
+        let high = fields(&[(none, 4), (none, 4), (7, 2), (1, 1), (from, 8), (to, 8)]);
+        let map = fields(&[(0x10_0000, 4), (0x1f_ffff, 4), (7, 2), (7, 2), (0, 3)]);
+        let (high, map) = (structure(19, &high, &[]), structure(20, &map, &[]));
+        let memory = memory(&[device(0x4000, 0), array, high, map]);
         assert_eq!(memory.mapped_bytes, Some((4 << 30) + (1 << 30)));
         assert_eq!(memory.dimms[0].mapped_from, Some(1 << 30));
         assert_eq!(memory.dimms[0].mapped_to, Some((2 << 30) - 1));

@@ -28,6 +28,7 @@ pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion
 pub(crate) use place::candidates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub(crate) use totals::{hugepages_in, mem_total_bytes};
 
 use crate::machine::Machine;
 use crate::smbios;
@@ -214,7 +215,7 @@ pub fn memory(machine: &Machine) -> Memory {
         cxl: cxl::memories(machine),
         dax: dax::devices(machine),
         persistent: nvdimm::persistent(machine),
-        usable_bytes: totals::meminfo_bytes(&meminfo, "MemTotal"),
+        usable_bytes: mem_total_bytes(&meminfo),
         ecc: ecc::counts(machine),
         hugepages: totals::hugepages(machine, &meminfo),
         ..Memory::default()
@@ -263,11 +264,4 @@ fn parse_size(text: &str) -> Result<u64, &'static str> {
         None => text.parse(),
     };
     size.map_err(|_| "a whole number such as 4096 or 0x1000")
-}
-
-pub(crate) use totals::hugepages_in;
-
-/// Bytes in `MemTotal` of a text such as `/proc/meminfo` or a node's `meminfo`.
-pub(crate) fn mem_total_bytes(meminfo: &str) -> Option<u64> {
-    totals::meminfo_bytes(meminfo, "MemTotal")
 }

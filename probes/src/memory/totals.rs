@@ -10,8 +10,13 @@ use crate::machine::{Machine, quote};
 use super::HugePages;
 use super::page::page_bytes;
 
+/// Bytes in `MemTotal` of a text such as `/proc/meminfo` or a node's `meminfo`.
+pub(crate) fn mem_total_bytes(meminfo: &str) -> Option<u64> {
+    meminfo_bytes(meminfo, "MemTotal")
+}
+
 /// The value of `key` in bytes. The kernel's `kB` is 1024 bytes.
-pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
+fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
     let mut words = value(text, key)?.split_whitespace();
     let number: u64 = words.next()?.parse().ok()?;
     (words.next() == Some("kB")).then(|| number.checked_mul(1024)).flatten()

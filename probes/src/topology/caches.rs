@@ -291,143 +291,101 @@ fn parse_kind(text: &str) -> Result<&'static str, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_from;
 
-    /// The files of one cache.
-    fn cache(
-        cpu: u32,
-        index: u32,
-        level: u32,
-        kind: &str,
-        size: &str,
-        cpus: &str,
-    ) -> Vec<(String, String)> {
-        let file = |name: &str, value: &str| (path(cpu, index, name), value.to_owned());
-        vec![
-            file("level", &level.to_string()),
-            file("type", kind),
-            file("size", size),
-            file("shared_cpu_list", cpus),
-            file("coherency_line_size", "64"),
-            file("ways_of_associativity", "8"),
-        ]
+    /// The files of one cache: `CPU index level type size CPUs`.
+    fn cache(line: &str) -> Vec<(String, String)> {
+        let cells: Vec<&str> = line.split(' ').collect();
+        let (cpu, index) = (cells[0].parse().unwrap(), cells[1].parse().unwrap());
+        let names = ["level", "type", "size", "shared_cpu_list"].into_iter().zip(&cells[2..]);
+        let all = names.chain([("coherency_line_size", &"64"), ("ways_of_associativity", &"8")]);
+        all.map(|(name, value)| (path(cpu, index, name), (*value).to_owned())).collect()
     }
 
-    fn read(
-        files: &[Vec<(String, String)>],
-        online: &str,
-    ) -> (Vec<(u32, Option<u64>, String)>, usize) {
-        let files: Vec<(String, String)> = files.concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
-        let machine = tree(&files);
+    /// Level, size and CPUs of each cache that these files describe, and the number of problems.
+    fn read_files(files: &[(String, String)], online: &str) -> (Vec<String>, usize) {
+        let machine = tree_from(files);
         let caches = caches(&machine, &CpuSet::parse(online).unwrap());
-        let caches = caches.into_iter().map(|c| (c.level, c.size_bytes, c.shared_cpus)).collect();
-        (caches, machine.problems().len())
+        let kib = |cache: &Cache| {
+            cache.size_bytes.map_or_else(|| "?".to_owned(), |n| (n >> 10).to_string())
+        };
+        let lines = caches.iter().map(|c| format!("L{} {}K {}", c.level, kib(c), c.shared_cpus));
+        (lines.collect(), machine.problems().len())
+    }
+
+    fn read(lines: &[&str], online: &str) -> (Vec<String>, usize) {
+        let files: Vec<_> = lines.iter().flat_map(|line| cache(line)).collect();
+        read_files(&files, online)
     }
 
     #[test]
-    fn cache_is_listed_once_whatever_the_nodes_of_its_cpus() {
-        let (caches, n_problems) = read(
-            &[
-                cache(0, 0, 1, "Data", "48K", "0,4"),
-                cache(0, 1, 3, "Unified", "32M", "0-7"),
-                cache(1, 0, 1, "Data", "48K", "1,5"),
-                cache(2, 0, 1, "Data", "32K", "2"),
-                cache(2, 1, 3, "Unified", "32M", "0-7"),
-            ],
-            "0-4",
-        );
-        let expected = [
-            (1, Some(48 << 10), "0,4"),
-            (1, Some(48 << 10), "1"),
-            (1, Some(32 << 10), "2"),
-            (3, Some(32 << 20), "0-4"),
-        ];
-        assert_eq!(caches, expected.map(|(l, s, c)| (l, s, c.to_owned())));
-        assert_eq!(n_problems, 0);
-    }
-
-    #[test]
-    fn third_cache_of_a_small_core_can_be_the_fourth_of_a_large_one() {
-        let (caches, n_problems) = read(
-            &[
-                cache(0, 0, 1, "Data", "32K", "0"),
-                cache(0, 1, 3, "Unified", "4M", "0-1"),
-                cache(1, 0, 1, "Data", "64K", "1"),
-                cache(1, 1, 2, "Unified", "1M", "1"),
-                cache(1, 2, 3, "Unified", "4M", "0-1"),
-            ],
-            "0-1",
-        );
-        let levels: Vec<_> =
-            caches.iter().map(|(level, _, cpus)| (*level, cpus.as_str())).collect();
-        assert_eq!(levels, [(1, "0"), (1, "1"), (2, "1"), (3, "0-1")]);
-        assert_eq!(n_problems, 0);
-    }
-
-    #[test]
-    fn cache_that_spans_nodes_is_one_cache_with_all_its_cpus() {
-        // Sub-NUMA clustering: nodes 0 and 1 have CPUs 0-1 and 2-3 of one package.
-        let l1 = |cpu: u32| cache(cpu, 0, 1, "Data", "48K", &cpu.to_string());
-        let l3 = |cpu: u32| cache(cpu, 3, 3, "Unified", "60M", "0-3");
-        let files = [l1(0), l3(0), l1(1), l3(1), l1(2), l3(2), l1(3), l3(3)];
-        let (caches, n_problems) = read(&files, "0-3");
-        let shared: Vec<_> = caches.iter().filter(|(level, ..)| *level == 3).collect();
-        assert_eq!(shared, [&(3, Some(60 << 20), "0-3".to_owned())]);
-        assert_eq!(n_problems, 0);
-    }
-
-    #[test]
-    fn data_and_instruction_cache_have_separate_sizes() {
-        let (caches, _) = read(
-            &[cache(0, 0, 1, "Data", "48K", "0"), cache(0, 1, 1, "Instruction", "32K", "0")],
-            "0",
-        );
-        let sizes: Vec<_> = caches.iter().map(|(_, size, _)| *size).collect();
-        assert_eq!(sizes, [Some(48 << 10), Some(32 << 10)]);
+    fn caches_are_listed_once_whatever_the_nodes_of_their_cpus_and_their_indexes() {
+        for (lines, online, expected) in [
+            (
+                &[
+                    "0 0 1 Data 48K 0,4",
+                    "0 1 3 Unified 32M 0-7",
+                    "1 0 1 Data 48K 1,5",
+                    "2 0 1 Data 32K 2",
+                    "2 1 3 Unified 32M 0-7",
+                ][..],
+                "0-4",
+                &["L1 48K 0,4", "L1 48K 1", "L1 32K 2", "L3 32768K 0-4"][..],
+            ),
+            // The third cache of a small core can be the fourth of a large one.
+            (
+                &[
+                    "0 0 1 Data 32K 0",
+                    "0 1 3 Unified 4M 0-1",
+                    "1 0 1 Data 64K 1",
+                    "1 1 2 Unified 1M 1",
+                    "1 2 3 Unified 4M 0-1",
+                ],
+                "0-1",
+                &["L1 32K 0", "L1 64K 1", "L2 1024K 1", "L3 4096K 0-1"],
+            ),
+            // Sub-NUMA clustering: nodes 0 and 1 have CPUs 0-1 and 2-3 of one package.
+            (
+                &["0 3 3 Unified 60M 0-3", "1 3 3 Unified 60M 0-3", "2 3 3 Unified 60M 0-3"],
+                "0-3",
+                &["L3 61440K 0-3"],
+            ),
+            (&["0 0 1 Data 48K 0", "0 1 1 Instruction 32K 0"], "0", &["L1 48K 0", "L1 32K 0"]),
+        ] {
+            let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+            assert_eq!(read(lines, online), (expected, 0));
+        }
     }
 
     #[test]
     fn shape_is_read_again_for_another_kind_of_core() {
-        let mut small = cache(1, 0, 1, "Data", "64K", "1");
-        small.retain(|(path, _)| !path.ends_with("coherency_line_size"));
-        let kind =
-            |name: &str, cpus: &str| vec![(format!("sys/devices/{name}/cpus"), cpus.to_owned())];
-        let files = [
-            cache(0, 0, 1, "Data", "64K", "0"),
-            small,
-            kind("cpu_core", "0"),
-            kind("cpu_atom", "1"),
-        ];
-        let files: Vec<(String, String)> = files.concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
-        let caches = super::caches(&tree(&files), &CpuSet::parse("0-1").unwrap());
+        let mut files = [cache("0 0 1 Data 64K 0"), cache("1 0 1 Data 64K 1")].concat();
+        files.retain(|(path, _)| !path.ends_with("cpu1/cache/index0/coherency_line_size"));
+        files.push(("sys/devices/cpu_core/cpus".to_owned(), "0".to_owned()));
+        files.push(("sys/devices/cpu_atom/cpus".to_owned(), "1".to_owned()));
+        let caches = caches(&tree_from(&files), &CpuSet::parse("0-1").unwrap());
         let lines: Vec<_> = caches.iter().map(|cache| cache.line_bytes).collect();
         assert_eq!(lines, [Some(64), None]);
     }
 
     #[test]
     fn missing_file_of_one_cpu_is_read_from_another() {
-        let mut first = cache(0, 0, 3, "Unified", "4M", "0-1");
-        first.retain(|(path, _)| path.ends_with("shared_cpu_list"));
-        let (caches, _) = read(&[first, cache(1, 0, 3, "Unified", "4M", "0-1")], "0-1");
-        assert_eq!(caches, [(3, Some(4 << 20), "0-1".to_owned())]);
+        let mut files = cache("0 0 3 Unified 4M 0-1");
+        files.retain(|(path, _)| path.ends_with("shared_cpu_list"));
+        files.extend(cache("1 0 3 Unified 4M 0-1"));
+        assert_eq!(read_files(&files, "0-1").0, ["L3 4096K 0-1"]);
     }
 
     #[test]
     fn missing_file_of_one_cache_is_supplied_by_equal_caches() {
         let of = |cpu: u32, missing: &str| {
-            let mut files = cache(cpu, 0, 2, "Unified", "512K", &cpu.to_string());
+            let mut files = cache(&format!("{cpu} 0 2 Unified 512K {cpu}"));
             files.push((path(cpu, 0, "number_of_sets"), "1024".to_owned()));
             files.retain(|(path, _)| !path.ends_with(missing));
             files
         };
         let files = [of(0, "/type"), of(1, "/level"), of(2, "/ways_of_associativity")].concat();
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let machine = tree(&files);
+        let machine = tree_from(&files);
         let found = caches(&machine, &CpuSet::parse("0-2").unwrap());
         assert_eq!((found.len(), machine.problems().len()), (3, 0));
         let is_whole = |c: &Cache| c.kind.is_some() && c.ways == Some(8) && c.n_sets == Some(1024);
@@ -436,44 +394,42 @@ mod tests {
 
     #[test]
     fn contradictory_sets_are_a_problem() {
-        let (_, n_problems) = read(
-            &[
-                cache(0, 0, 2, "Unified", "1M", "0-1"),
-                cache(2, 0, 2, "Unified", "1M", "1-2"),
-                cache(3, 0, 2, "Unified", "1M", "0"),
-            ],
-            "0-3",
-        );
-        assert_eq!(n_problems, 2);
+        let lines = ["0 0 2 Unified 1M 0-1", "2 0 2 Unified 1M 1-2", "3 0 2 Unified 1M 0"];
+        assert_eq!(read(&lines, "0-3").1, 2);
     }
 
     #[test]
     fn mask_of_a_cache_wins_over_a_list_that_names_its_cpu_alone() {
-        let l3 = |cpu: u32, list: &str, mask: &str| {
-            let mut files = cache(cpu, 0, 3, "Unified", "8M", list);
-            files.push((path(cpu, 0, "shared_cpu_map"), mask.to_owned()));
-            files
+        let read_l3 = |caches: &[(&str, &str)]| {
+            let files = (0..).zip(caches).flat_map(|(cpu, (list, mask))| {
+                let mut files = cache(&format!("{cpu} 0 3 Unified 8M {list}"));
+                files.push((path(cpu, 0, "shared_cpu_map"), (*mask).to_owned()));
+                files
+            });
+            read_files(&files.collect::<Vec<_>>(), "0-6")
         };
-        let wrong: Vec<_> = (0..4).map(|cpu| l3(cpu, &cpu.to_string(), "0000000f")).collect();
-        let whole = [(3, Some(8 << 20), "0-3".to_owned())];
-        assert_eq!(read(&wrong, "0-3"), (whole.to_vec(), 1));
-        let own_mask = |cpu: u32| format!("{:08x}", 1 << cpu);
-        let private: Vec<_> = (0..4).map(|cpu| l3(cpu, &cpu.to_string(), &own_mask(cpu))).collect();
-        let (caches, n_problems) = read(&private, "0-3");
-        assert_eq!((caches.len(), n_problems), (4, 0));
-        let mixed = (0..7).map(|cpu| {
-            let mask = if cpu < 3 { own_mask(cpu) } else { "78".to_owned() };
-            l3(cpu, &cpu.to_string(), &mask)
-        });
-        let (caches, n_problems) = read(&mixed.collect::<Vec<_>>(), "0-6");
-        let shared: Vec<&str> = caches.iter().map(|(.., cpus)| cpus.as_str()).collect();
-        assert_eq!((shared, n_problems), (vec!["0", "1", "2", "3-6"], 1));
-        let (caches, n_problems) = read(&[l3(0, "0-1", "0000000f")], "0-3");
-        assert_eq!(
-            (caches[0].2.as_str(), n_problems),
-            ("0-1", 0),
-            "a list of several CPUs is not checked"
-        );
+        for (caches, expected, n_problems) in [
+            (&[("0", "f"), ("1", "f"), ("2", "f"), ("3", "f")][..], &["0-3"][..], 1),
+            (&[("0", "1"), ("1", "2"), ("2", "4"), ("3", "8")], &["0", "1", "2", "3"], 0),
+            (
+                &[
+                    ("0", "1"),
+                    ("1", "2"),
+                    ("2", "4"),
+                    ("3", "78"),
+                    ("4", "78"),
+                    ("5", "78"),
+                    ("6", "78"),
+                ],
+                &["0", "1", "2", "3-6"],
+                1,
+            ),
+            // A list of several CPUs is not checked.
+            (&[("0-1", "f")], &["0-1"], 0),
+        ] {
+            let expected = expected.iter().map(|cpus| format!("L3 8192K {cpus}")).collect();
+            assert_eq!(read_l3(caches), (expected, n_problems));
+        }
     }
 
     #[test]
@@ -481,9 +437,6 @@ mod tests {
         assert_eq!(parse_size("32K"), Ok(32 << 10));
         assert!(parse_size("").is_err() && parse_size("-1K").is_err());
         assert!(parse_size("18446744073709551615K").is_err());
-        let mut files = cache(0, 0, 1, "Data", "x", "0");
-        files.retain(|(path, _)| !path.ends_with("ways_of_associativity"));
-        let (caches, n_problems) = read(&[files], "0");
-        assert_eq!((caches, n_problems), (vec![(1, None, "0".to_owned())], 1));
+        assert_eq!(read(&["0 0 1 Data x 0"], "0"), (vec!["L1 ?K 0".to_owned()], 1));
     }
 }

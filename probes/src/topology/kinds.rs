@@ -146,7 +146,7 @@ fn parse_hex(text: &str) -> Result<u64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_from};
     use crate::topology::Access;
 
     fn node(id: u32, has_cpu: bool, bandwidth: Option<u64>) -> Node {
@@ -155,8 +155,11 @@ mod tests {
         Node { id, has_cpu, memory_bytes, access: vec![access], ..Node::default() }
     }
 
-    fn kinds(files: &[(&str, &str)], mut nodes: Vec<Node>) -> Vec<Option<String>> {
-        fill(&tree(files), &mut nodes, &Blocks::new());
+    fn kinds<P: AsRef<str>, C: AsRef<str>>(
+        files: &[(P, C)],
+        mut nodes: Vec<Node>,
+    ) -> Vec<Option<String>> {
+        fill(&tree_from(files), &mut nodes, &Blocks::new());
         nodes.into_iter().map(|node| node.memory_kind).collect()
     }
 
@@ -169,22 +172,16 @@ mod tests {
         let devices = "sys/devices/platform";
         let pmem = format!("{devices}/ACPI0012:00/ndbus0/region0/dax0.0");
         let cxl = format!("{devices}/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0");
+        let (pmem_link, cxl_link) = (format!("-> /{pmem}"), format!("-> /{cxl}"));
+        let (pmem_node, cxl_node) = (format!("{pmem}/target_node"), format!("{cxl}/target_node"));
         let files = [
-            ("sys/bus/dax/devices/dax0.0".to_owned(), format!("-> /{pmem}")),
-            ("sys/bus/dax/devices/dax1.0".to_owned(), format!("-> /{cxl}")),
-            (format!("{pmem}/target_node"), "2".to_owned()),
-            (format!("{cxl}/target_node"), "3".to_owned()),
-            (
-                "proc/driver/nvidia/gpus/0000:01:00.0/numa_status".to_owned(),
-                "Node: 4\nStatus: online".to_owned(),
-            ),
-            (
-                "sys/devices/virtual/memory_tiering/memory_tier4/nodelist".to_owned(),
-                "0-4".to_owned(),
-            ),
+            ("sys/bus/dax/devices/dax0.0", pmem_link.as_str()),
+            ("sys/bus/dax/devices/dax1.0", &cxl_link),
+            (&pmem_node, "2"),
+            (&cxl_node, "3"),
+            ("proc/driver/nvidia/gpus/0000:01:00.0/numa_status", "Node: 4\nStatus: online"),
+            ("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-4"),
         ];
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
         let nodes = (0..5).map(|id| node(id, id < 2, None)).collect();
         let expected = [Some("dram"), Some("dram"), Some("pmem"), Some("cxl"), Some("gpu")];
         assert_eq!(kinds(&files, nodes), named(&expected));
@@ -193,16 +190,12 @@ mod tests {
     #[test]
     fn faster_tier_or_twice_the_bandwidth_is_hbm_and_a_slower_tier_has_no_kind() {
         let dir = "sys/devices/virtual/memory_tiering";
-        let files = [
-            (format!("{dir}/memory_tier2/nodelist"), "1"),
-            (format!("{dir}/memory_tier4/nodelist"), "0"),
-            (format!("{dir}/memory_tier22/nodelist"), "2"),
-        ];
-        let files: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+        let tiers = [(2, "1"), (4, "0"), (22, "2")];
+        let files = tiers.map(|(tier, nodes)| (format!("{dir}/memory_tier{tier}/nodelist"), nodes));
         let nodes = vec![node(0, true, None), node(1, false, None), node(2, false, None)];
         assert_eq!(kinds(&files, nodes), named(&[Some("dram"), Some("hbm"), None]));
         let nodes = vec![node(0, true, Some(100)), node(1, false, Some(400))];
-        assert_eq!(kinds(&[], nodes), named(&[None, Some("hbm")]));
+        assert_eq!(kinds::<&str, &str>(&[], nodes), named(&[None, Some("hbm")]));
     }
 
     #[test]
@@ -241,32 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn dax_device_outside_of_a_node_does_not_affect_the_node() {
-        let dax = "sys/devices/platform/ndbus0/dax0.0";
-        let files = [
-            ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
-            (&format!("{dax}/target_node"), "1"),
-            (&format!("{dax}/driver"), "-> ../../../../bus/dax/drivers/device_dax"),
-        ];
-        assert_eq!(kinds(&files, vec![node(1, false, None)]), [None]);
-    }
-
-    #[test]
-    fn node_with_cpus_that_is_the_target_of_a_dax_device_is_not_persistent() {
-        let files = [
-            ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
-            ("sys/devices/platform/ndbus0/dax0.0/target_node", "0"),
-        ];
-        assert_eq!(kinds(&files, vec![node(0, true, None)]), [None]);
-        assert_eq!(kinds(&files, vec![node(0, false, None)]), named(&[Some("pmem")]));
-    }
-
-    #[test]
-    fn target_node_of_minus_one_is_no_node() {
-        let files = [
-            ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
-            ("sys/devices/platform/ndbus0/dax0.0/target_node", "-1"),
-        ];
-        assert_eq!(kinds(&files, vec![node(0, true, None)]), [None]);
+    fn dax_device_names_only_the_memory_of_a_node_without_cpus_that_it_became() {
+        let driver = "-> ../../../../bus/dax/drivers/device_dax";
+        for (target, driver, has_cpu, expected) in [
+            ("0", "", false, Some("pmem")),
+            // Programs use the memory of this driver.
+            ("0", driver, false, None),
+            ("0", "", true, None),
+            // No node.
+            ("-1", "", true, None),
+        ] {
+            let files = [
+                ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
+                ("sys/devices/platform/ndbus0/dax0.0/target_node", target),
+                ("sys/devices/platform/ndbus0/dax0.0/driver", driver),
+            ];
+            assert_eq!(kinds(&files, vec![node(0, has_cpu, None)]), named(&[expected]));
+        }
     }
 }

@@ -39,13 +39,11 @@ pub fn read_any(disk: &mut Disk, sector_bytes: u64) -> Result<Option<Table>, Str
 }
 
 fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table, String> {
-    let damaged = |damage: Damage| damage.to_string();
     let at = lba.checked_mul(sector_bytes).ok_or("a GPT header beyond the end of any disk")?;
-    let header = Header::parse(&source.bytes_at(at, BLOCK_BYTES)?).map_err(damaged)?;
-    let (offset, n_bytes) = header.entries_place(sector_bytes).map_err(damaged)?;
+    let header = Header::parse(&source.bytes_at(at, BLOCK_BYTES)?)?;
+    let (offset, n_bytes) = header.entries_place(sector_bytes)?;
     let entries = source.bytes_at(offset, n_bytes)?;
-    let partitions = header.partitions(&entries, sector_bytes).map_err(damaged)?;
-    Ok(Table { header, partitions })
+    Ok(Table { header, partitions: header.partitions(&entries, sector_bytes)? })
 }
 
 /// Checks the backup of `table`, and that it lies in block `last_lba` if that is known. Returns where it lies.

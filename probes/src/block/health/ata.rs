@@ -8,7 +8,6 @@ use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
 use super::{Answers, AtaSupport, Health, locks};
-use formats::tcg::DiskTcg;
 
 /// Answers to CHECK POWER MODE from a disk in standby: two kinds of standby, and writes held by its non-volatile cache
 /// (ACS-4 table 206).
@@ -16,21 +15,19 @@ const STANDBY: [u8; 3] = [0x00, 0x01, 0x40];
 /// Bits of the status register: the command was refused, the device is broken (ACS-4 §6.2).
 const FAILED: u8 = 0x21;
 
-pub(super) fn read(machine: &Machine, disk: &DiskHandle, support: AtaSupport) -> Answers {
-    if support == AtaSupport::default() || !is_up(machine, disk) {
-        return Answers::default();
-    }
-    let tcg = if support.trusted { locks::of_ata(machine, disk) } else { None };
-    Answers { health: health(machine, disk, support), tcg, ..Answers::default() }
-}
-
-/// Asks for the locks alone.
-pub(super) fn read_locks(
+pub(super) fn read(
     machine: &Machine,
     disk: &DiskHandle,
     support: AtaSupport,
-) -> Option<DiskTcg> {
-    if support.trusted && is_up(machine, disk) { locks::of_ata(machine, disk) } else { None }
+    is_readable: bool,
+) -> Answers {
+    let has_health = is_readable && (support.smart || support.wear_log);
+    if !(has_health || support.trusted) || !is_up(machine, disk) {
+        return Answers::default();
+    }
+    let tcg = if support.trusted { locks::of_ata(machine, disk) } else { None };
+    let health = if has_health { health(machine, disk, support) } else { None };
+    Answers { health, tcg, ..Answers::default() }
 }
 
 /// True if the disk reports that it is not in standby.

@@ -47,7 +47,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::testing::bytes::identify_page as page;
     use crate::testing::bytes::{opal, protocols};
-    use crate::testing::tree_of_bytes;
+    use crate::testing::tree_from_bytes;
 
     const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
     const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0";
@@ -56,27 +56,32 @@ mod tests {
     const USB: &str =
         "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0";
     const VOLUME: &str = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0";
+    /// A disk at each place where it is asked for its locks, with the words of its IDENTIFY DEVICE.
+    const ASKED: [(&str, &[(usize, u16)]); 3] = [(NVME, &[]), (SATA, &[(48, 0x4001)]), (SAS, &[])];
 
-    /// A machine with the disk at `path`, whose VPD page 89h says `words`, with these answers.
-    fn machine(path: &str, words: &[(usize, u16)], answers: &[(&str, &[u8])]) -> Machine {
+    /// A machine with the disk at `path`, whose VPD page 89h says `words` and `model`, with these answers.
+    fn machine_of(
+        path: &str,
+        (words, model): (&[(usize, u16)], &str),
+        answers: &[(&str, &[u8])],
+    ) -> Machine {
         let (name, directory) = match path {
             NVME => ("nvme0n1", format!("{path}/nvme0n1")),
             _ => ("sda", format!("{path}/block/sda")),
         };
         let link = directory.replacen("sys", "-> ..", 1);
-        let identify = page(words, &[(27, "X")]);
+        let identify = page(words, &[(27, model)]);
         let mut files: Vec<(String, &[u8])> = vec![
             (format!("sys/block/{name}"), link.as_bytes()),
             (format!("{directory}/size"), b"2048\n"),
             (format!("{directory}/device/vpd_pg89"), &identify),
         ];
         files.extend(answers.iter().map(|(path, answer)| (format!("kernel/{path}"), *answer)));
-        let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-        tree_of_bytes(&files)
+        tree_from_bytes(&files)
     }
 
     fn disk(path: &str, words: &[(usize, u16)], answers: &[(&str, &[u8])]) -> Disk {
-        crate::block::block(&machine(path, words, answers)).disks.remove(0)
+        crate::block::block(&machine_of(path, (words, "X"), answers)).disks.remove(0)
     }
 
     fn is_locked(disk: &Disk) -> Option<bool> {
@@ -103,13 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn locked_disk_is_not_eligible_and_says_why_on_nvme_sata_and_sas() {
+    fn locked_disk_is_not_eligible_and_says_why_on_nvme_sata_and_sas_even_if_it_cannot_be_read() {
+        let failed = ("errors", &b"5 kernel/disk/sda/0-4096\n5 kernel/disk/nvme0n1/0-4096\n"[..]);
         locked(1, |answers| {
-            for (path, words) in [(NVME, &[][..]), (SATA, &[(48, 0x4001)]), (SAS, &[])] {
-                let disk = disk(path, words, answers);
-                assert_eq!(is_locked(&disk), Some(true), "{path}");
-                let reasons = disk.not_eligible_because.join("; ");
-                assert!(!disk.eligible && reasons.contains("locked by TCG Opal 2"), "{reasons}");
+            for (path, words) in ASKED {
+                let unreadable = [answers, &[failed]].concat();
+                for disk in [disk(path, words, answers), disk(path, words, &unreadable)] {
+                    assert_eq!((is_locked(&disk), &disk.health), (Some(true), &None), "{path}");
+                    let reasons = disk.not_eligible_because.join("; ");
+                    assert!(
+                        !disk.eligible && reasons.contains("locked by TCG Opal 2"),
+                        "{reasons}"
+                    );
+                }
             }
         });
     }
@@ -123,67 +134,33 @@ mod tests {
                 assert_eq!(disk(SATA, &[(48, word)], answers).tcg, None);
             }
         });
-        let (mut identify, level_0) = (vec![0; 4096], opal(0b111));
-        identify[256] = 1;
-        let other = protocols(&[0, 0xef]);
-        let answers: [(&str, &[u8]); 3] = [
-            ("nvme/nvme0/identify", &identify),
-            ("nvme/nvme0/security-protocols", &other),
-            ("nvme/nvme0/tcg-level-0", &level_0),
-        ];
-        assert_eq!(disk(NVME, &[], &answers).tcg, None, "it does not list the protocol");
-    }
-
-    #[test]
-    fn usb_disks_and_raid_volumes_are_never_sent_a_security_command() {
         locked(1, |answers| {
-            for path in [USB, VOLUME] {
-                assert_eq!(disk(path, &[(48, 0x4001)], answers).tcg, None, "{path}");
-            }
-            let volume = page(&[(48, 0x4001), (82, 1), (85, 1)], &[(27, "DELLBOSS VD ")]);
-            let link = format!("{SATA}/block/sda").replacen("sys", "-> ..", 1);
-            let (size, identify) =
-                (format!("{SATA}/block/sda/size"), format!("{SATA}/block/sda/device/vpd_pg89"));
-            let mut files: Vec<(String, &[u8])> = vec![
-                ("sys/block/sda".to_owned(), link.as_bytes()),
-                (size, b"2048\n"),
-                (identify, &volume),
-            ];
-            files.extend(answers.iter().map(|(path, answer)| (format!("kernel/{path}"), *answer)));
-            let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-            assert_eq!(crate::block::block(&tree_of_bytes(&files)).disks[0].tcg, None);
+            let other = protocols(&[0, 0xef]);
+            let answers = [answers, &[("nvme/nvme0/security-protocols", &other)]].concat();
+            assert_eq!(disk(NVME, &[], &answers).tcg, None, "it does not list the protocol");
         });
     }
 
     #[test]
-    fn locked_disk_whose_bytes_cannot_be_read_is_still_asked_for_its_locks() {
+    fn usb_disks_and_raid_volumes_are_never_sent_a_security_command() {
+        let words = &[(48, 0x4001), (82, 1), (85, 1)];
         locked(1, |answers| {
-            let failed =
-                ("errors", &b"5 kernel/disk/sda/0-4096\n5 kernel/disk/nvme0n1/0-4096\n"[..]);
-            let answers = [answers, &[failed]].concat();
-            for (path, words) in [(NVME, &[][..]), (SATA, &[(48, 0x4001)]), (SAS, &[])] {
-                let disk = disk(path, words, &answers);
-                assert_eq!((is_locked(&disk), &disk.health), (Some(true), &None), "{path}");
+            for (path, model) in [(USB, "X"), (VOLUME, "X"), (SATA, "DELLBOSS VD ")] {
+                let machine = machine_of(path, (words, model), answers);
+                assert_eq!(crate::block::block(&machine).disks[0].tcg, None, "{path}");
             }
         });
     }
 
     #[test]
     fn damaged_answer_is_a_problem_naming_the_question() {
-        let (mut identify, list) = (vec![0; 4096], protocols(&[0, 1]));
-        identify[256] = 1;
-        let machine = machine(
-            NVME,
-            &[],
-            &[
-                ("nvme/nvme0/identify", &identify),
-                ("nvme/nvme0/security-protocols", &list),
-                ("nvme/nvme0/tcg-level-0", &[0; 2048]),
-            ],
-        );
-        assert_eq!(crate::block::block(&machine).disks[0].tcg, None);
-        let problem = &machine.problems()[0];
-        assert_eq!(problem.path, "/kernel/nvme/nvme0/tcg-level-0");
-        assert_eq!(problem.found, "a length of 0 bytes");
+        locked(1, |answers| {
+            let answers = [answers, &[("nvme/nvme0/tcg-level-0", &[0; 2048][..])]].concat();
+            let machine = machine_of(NVME, (&[], "X"), &answers);
+            assert_eq!(crate::block::block(&machine).disks[0].tcg, None);
+            let problem = &machine.problems()[0];
+            assert_eq!(problem.path, "/kernel/nvme/nvme0/tcg-level-0");
+            assert_eq!(problem.found, "a length of 0 bytes");
+        });
     }
 }

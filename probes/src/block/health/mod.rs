@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
+use super::bay::DiskBay;
 use super::controller::is_volume_model;
 use super::listing::BlockDevice;
 use super::security::DiskSecurity;
-use super::sysfs_path::numbered_part;
+use super::sysfs_path::{numbered_part, prefixed_hex};
 use formats::ata_identify::Identify;
 use formats::tcg::DiskTcg;
 
@@ -127,40 +128,39 @@ pub(super) fn method(device: &BlockDevice, controller: Option<String>) -> Health
     }
 }
 
-/// Answers of a disk.
-#[derive(Debug, Default)]
+/// Answers of a disk, and of the enclosure about its bay.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Answers {
+    /// The health that it reports.
     pub health: Option<Health>,
+    /// Ways to erase it, if its controller was asked.
     pub security: Option<DiskSecurity>,
+    /// TCG standards that it supports, and the locks set by them.
     pub tcg: Option<DiskTcg>,
+    /// The bay that it is in.
+    pub bay: Option<DiskBay>,
 }
 
-/// Asks the disk; empty if it cannot be asked or reports nothing.
-pub(super) fn read(machine: &Machine, disk: &DiskHandle, method: &HealthMethod) -> Answers {
+/// Asks the disk; empty if it cannot be asked or reports nothing. An unreadable disk is asked only whether it is locked:
+/// that may be the reason.
+pub(super) fn read(
+    machine: &Machine,
+    disk: &DiskHandle,
+    method: &HealthMethod,
+    is_readable: bool,
+) -> Answers {
     let of_sas = |disk: &DiskHandle| Answers {
-        health: scsi::read(machine, disk),
+        health: if is_readable { scsi::read(machine, disk) } else { None },
         tcg: locks::of_scsi(machine, disk),
         ..Answers::default()
     };
     match method {
-        HealthMethod::Nvme(controller) => nvme::read(machine, controller),
-        HealthMethod::Ata(support) => ata::read(machine, disk, *support),
+        HealthMethod::Nvme(controller) => nvme::read(machine, controller, is_readable),
+        HealthMethod::Ata(support) => ata::read(machine, disk, *support, is_readable),
         HealthMethod::Sas(None) => of_sas(disk),
         HealthMethod::Sas(Some(path)) => of_sas(&DiskHandle::new(path)),
         HealthMethod::None => Answers::default(),
     }
-}
-
-/// Asks an unreadable disk only whether it is locked: that may be the reason.
-pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, method: &HealthMethod) -> Answers {
-    let tcg = match method {
-        HealthMethod::Nvme(controller) => return nvme::read_locks(machine, controller),
-        HealthMethod::Ata(support) => ata::read_locks(machine, disk, *support),
-        HealthMethod::Sas(None) => locks::of_scsi(machine, disk),
-        HealthMethod::Sas(Some(path)) => locks::of_scsi(machine, &DiskHandle::new(path)),
-        HealthMethod::None => None,
-    };
-    Answers { tcg, ..Answers::default() }
 }
 
 /// Reads what files contain, without asking the disk: counts of the kernel, and the wear of an eMMC (JESD84-B51
@@ -174,7 +174,7 @@ pub(super) fn of_files(
     let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
     if device.name.starts_with("sd") {
         // Not `ioerr_cnt`: it counts every answer with sense data, including those to our own commands.
-        health.late_commands = machine.parse(&at("iotmo_cnt"), scsi_count);
+        health.late_commands = machine.parse(&at("iotmo_cnt"), prefixed_hex);
     }
     if device.name.starts_with("mmcblk") {
         health.used_percent = machine.parse(&at("life_time"), life_time).flatten();
@@ -183,16 +183,10 @@ pub(super) fn of_files(
     (health != Health::default()).then_some(health)
 }
 
-/// A count of the SCSI layer, which writes `0x1f`.
-pub(super) fn scsi_count(text: &str) -> Result<u64, &'static str> {
-    let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
-    u64::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
-}
-
 /// Two estimates, of both types of memory in the chip: 1 is up to 10 % used, 11 is more than 100 %.
 fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
     let expected = "two numbers from 0x00 to 0x0b";
-    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(scsi_count).collect();
+    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(prefixed_hex).collect();
     let most = steps.map_err(|_| expected)?.into_iter().max().ok_or(expected)?;
     match u8::try_from(most) {
         Ok(0) => Ok(None),
@@ -203,7 +197,7 @@ fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
 
 /// 1 normal, 2 warning, 3 urgent: the spare blocks are nearly used up.
 fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
-    match scsi_count(text)? {
+    match prefixed_hex(text)? {
         0 => Ok(None),
         1 | 2 => Ok(Some(true)),
         3 => Ok(Some(false)),
@@ -222,28 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn usb_and_virtual_media_are_never_sent_a_scsi_command() {
-        let usb =
-            "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/host6/target6:0:0/6:0:0:0/block/sda";
-        assert_eq!(method_of(usb), HealthMethod::None);
-        let virtio = "sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda";
-        assert_eq!(method_of(virtio), HealthMethod::None);
-        let optical =
-            "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0";
-        assert_eq!(method_of(optical), HealthMethod::None);
+    fn only_disks_that_the_kernel_talks_to_directly_are_sent_a_command() {
+        let pci = "sys/devices/pci0000:00";
+        for (path, expected) in [
+            ("0000:00:14.0/usb1/1-7/host6/target6:0:0/6:0:0:0/block/sda", HealthMethod::None),
+            ("0000:00:04.0/virtio1/block/vda", HealthMethod::None),
+            ("0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0", HealthMethod::None),
+            ("0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda", HealthMethod::None),
+            // The firmware of a SAS controller translates, so even a SATA disk there is asked in SCSI.
+            ("0000:3b:00.0/host0/end_device-0:0/0:0:0:0/block/sda", HealthMethod::Sas(None)),
+            // A disk that claims no support is not asked.
+            ("0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb", HealthMethod::None),
+        ] {
+            assert_eq!(method_of(&format!("{pci}/{path}")), expected, "{path}");
+        }
         assert_eq!(method_of("sys/block/sda"), HealthMethod::None);
-    }
-
-    #[test]
-    fn volume_of_a_raid_controller_is_never_sent_an_ata_command() {
-        let raid = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
-        assert_eq!(method_of(raid), HealthMethod::None);
-        let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
-        // The firmware of a SAS controller translates, so even a SATA disk there is asked in SCSI.
-        assert_eq!(method_of(sas), HealthMethod::Sas(None));
-        let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
-        // A disk that claims no support is not asked.
-        assert_eq!(method_of(sata), HealthMethod::None);
     }
 
     #[test]

@@ -25,9 +25,9 @@ const FAILING: u8 = 0b0011_1101;
 /// A data unit is a thousand times 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-pub(super) fn read(machine: &Machine, controller: &str) -> Answers {
+pub(super) fn read(machine: &Machine, controller: &str, is_readable: bool) -> Answers {
     let question = |page: NvmePage| NvmeQuestion { controller: controller.to_owned(), page };
-    let log = machine.ask(&question(NvmePage::Health));
+    let log = if is_readable { machine.ask(&question(NvmePage::Health)) } else { None };
     let mut health = log.and_then(|log| match parse(&log) {
         Ok(health) => Some(health),
         Err(found) => {
@@ -41,24 +41,13 @@ pub(super) fn read(machine: &Machine, controller: &str) -> Answers {
         health.warning_temperature_celsius = celsius(le16(&identify, 266));
         health.critical_temperature_celsius = celsius(le16(&identify, 268));
     }
-    Answers { health, ..with_locks(machine, controller, &identify) }
-}
-
-/// Asks for the locks alone.
-pub(super) fn read_locks(machine: &Machine, controller: &str) -> Answers {
-    let page = NvmePage::Identify;
-    let identify = machine.ask(&NvmeQuestion { controller: controller.to_owned(), page });
-    with_locks(machine, controller, &identify.unwrap_or_default())
-}
-
-fn with_locks(machine: &Machine, controller: &str, identify: &[u8]) -> Answers {
-    let security = security::of_nvme(identify);
+    let security = security::of_nvme(&identify);
     let has = security.as_ref().is_some_and(|known| known.has_trusted_commands == Some(true));
     // Some controllers present their drives as a volume.
     let model = identify.get(24..64).and_then(text).unwrap_or_default();
     let is_asked = has && !is_volume_model(&model);
     let tcg = if is_asked { locks::of_nvme(machine, controller) } else { None };
-    Answers { health: None, security, tcg }
+    Answers { health, security, tcg, bay: None }
 }
 
 /// `Err` is the reason that the log is invalid. Cloud drives answer with zeros, which are not facts.

@@ -2,7 +2,7 @@
 //! is in the last block. The kernel uses the backup only on request (`gpt` on its command line), but the partitions
 //! that it describes are still on the disk.
 
-use formats::gpt::{self as format, Damage, Header, Partition};
+use formats::gpt::{self as format, Header, Partition};
 
 use super::{Entry, Found, Place, Table};
 
@@ -25,14 +25,14 @@ pub(super) fn backup_of(damage: &str, place: &mut Place<'_>) -> Found {
     };
     let (table, backup) = match backup {
         Some(Ok(table)) => (Some(Table { is_backup: true, ..table }), "a sound backup".to_owned()),
-        Some(Err(damage)) => (None, damage.to_string()),
+        Some(Err(damage)) => (None, damage),
         None => (None, "no backup".to_owned()),
     };
     Found { table, problem: Some(format!("{damage} at LBA 1, and {backup} at LBA {last}")) }
 }
 
 /// The table of a header.
-pub(super) fn gpt(header: &Header, place: &mut Place<'_>) -> Result<Table, Damage> {
+pub(super) fn gpt(header: &Header, place: &mut Place<'_>) -> Result<Table, String> {
     let block_bytes = u64::from(place.block_bytes);
     let (offset, n_bytes) = header.entries_place(block_bytes)?;
     let mut bytes = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn gpt(header: &Header, place: &mut Place<'_>) -> Result<Table, Damag
         let next = (n_bytes - bytes.len()).min(crate::sys::disk::LIMIT_BYTES);
         match (place.read)(offset.saturating_add(bytes.len() as u64), next) {
             Some(part) if part.len() == next => bytes.extend(part),
-            _ => return Err(Damage::EntriesLength),
+            _ => return Err(format::UNREADABLE_ENTRIES.to_owned()),
         }
     }
     let partitions = header.partitions(&bytes, block_bytes)?;

@@ -11,25 +11,20 @@ const FIRST: u32 = 5;
 /// Most records that are read: a chain may lead round in a circle.
 const MAX_RECORDS: usize = 64;
 
-/// Content of the chain.
-#[derive(Debug, Default)]
-pub(super) struct Chain {
-    pub entries: Vec<Entry>,
-    /// The fault in it.
-    pub problem: Option<&'static str>,
-}
-
+/// The logical partitions, and the fault in their chain.
 pub(super) fn entries(
     extended_bytes: u64,
     block_bytes: u64,
     disk_number: u32,
     read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Chain {
-    let mut chain = Chain::default();
+) -> (Vec<Entry>, Option<&'static str>) {
+    let mut chain = Vec::new();
     let (mut at, mut number) = (extended_bytes, FIRST);
     for _ in 0..MAX_RECORDS {
         let block = read(at, mbr::RECORD_BYTES);
-        let Some(records) = block.and_then(|block| mbr::entries(&block)) else { return chain };
+        let Some(records) = block.and_then(|block| mbr::entries(&block)) else {
+            return (chain, None);
+        };
         let mut next = None;
         // The last two records of a block are not used.
         for record in records.into_iter().take(2) {
@@ -46,18 +41,16 @@ pub(super) fn entries(
                 let from_start = u64::from(record.first_block) * block_bytes;
                 next = next.or(extended_bytes.checked_add(from_start));
             } else {
-                chain.entries.push(entry);
+                chain.push(entry);
                 number += 1;
             }
         }
         match next {
             Some(next) => at = next,
-            None => return chain,
+            None => return (chain, None),
         }
     }
-    chain.problem =
-        Some("more than 64 logical partitions, or a chain that leads round in a circle");
-    chain
+    (chain, Some("more than 64 logical partitions, or a chain that leads round in a circle"))
 }
 
 #[cfg(test)]
@@ -80,9 +73,9 @@ mod tests {
     fn of(disk: &[u8]) -> Vec<(u32, u64, u64)> {
         let mut read =
             |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
-        let found = entries(8 * 512, 512, 1, &mut read);
-        assert_eq!(found.problem.is_some(), found.entries.len() >= MAX_RECORDS);
-        found.entries.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
+        let (found, problem) = entries(8 * 512, 512, 1, &mut read);
+        assert_eq!(problem.is_some(), found.len() >= MAX_RECORDS);
+        found.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //!
 //! The controller reports their health only through ioctls specific to each vendor.
 
+use formats::megaraid::naa;
+use formats::raid::{RaidController, RaidDrive, RaidVolume};
 use formats::vpd;
 use formats::wwn::is_blank;
 use std::collections::BTreeSet;
@@ -13,7 +15,7 @@ use crate::block::target;
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
 
-use super::{RaidController, RaidDrive, RaidVolume, host, naa};
+use super::host;
 
 const DRIVERS: [&str; 4] = ["aacraid", "hpsa", "mpt2sas", "mpt3sas"];
 /// Most SCSI devices of a host that are read.
@@ -133,7 +135,7 @@ mod tests {
 
     const DRIVE: &str = "sys/devices/pci0000:02/0000:03:00.0/host1/target1:0:4/1:0:4:0";
 
-    fn files<'a>(driver: &'a str, more: &[(&'a str, &'a [u8])]) -> Machine {
+    fn files<P: AsRef<str>>(driver: &str, more: &[(P, &[u8])]) -> Machine {
         let bound = format!("sys/bus/pci/drivers/{driver}/0000:03:00.0");
         let mut files: Vec<(&str, &[u8])> = vec![
             (&bound, b"-> ../../../../devices/pci0000:02/0000:03:00.0"),
@@ -150,7 +152,7 @@ mod tests {
             ("sys/bus/scsi/devices/1:3:0:0/type", b"12\n"),
             ("sys/bus/scsi/devices/11:0:0:0/type", b"0\n"),
         ];
-        files.extend(more);
+        files.extend(more.iter().map(|(path, content)| (path.as_ref(), *content)));
         tree_of_bytes(&files)
     }
 
@@ -168,9 +170,7 @@ mod tests {
 
     #[test]
     fn drive_of_a_smart_array_is_listed_without_a_disk() {
-        let drive = drive_files();
-        let drive: Vec<(&str, &[u8])> = drive.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-        let machine = files("hpsa", &drive);
+        let machine = files("hpsa", &drive_files());
         let found = controllers(&machine);
         assert_eq!(
             (found.len(), found[0].driver.as_str(), machine.problems()),
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn degraded_volume_of_integrated_raid_is_reported_and_adapter_without_volumes_is_no_controller()
     {
-        assert_eq!(controllers(&files("mpt3sas", &[])), []);
+        assert_eq!(controllers(&files::<&str>("mpt3sas", &[])), []);
         let machine = files(
             "mpt3sas",
             &[

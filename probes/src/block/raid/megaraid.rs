@@ -2,7 +2,8 @@
 //! the answers of their firmware.
 
 use formats::megaraid::arrays::{self, Members};
-use formats::megaraid::{self, DRIVE_BYTES, ListedDrive, ListedVolume, VOLUME_BYTES};
+use formats::megaraid::{self, DRIVE_BYTES, ListedVolume, VOLUME_BYTES, naa};
+use formats::raid::{RaidController, RaidDrive, RaidVolume};
 use formats::vpd;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use crate::sys::megaraid::{
     ConfigurationRoom, DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion,
 };
 
-use super::{RaidController, RaidDrive, RaidVolume, drive, host, naa, volume};
+use super::host;
 
 pub(super) const DRIVER: &str = "megaraid_sas";
 /// After this no drive is asked directly: the collector has 20 s.
@@ -53,8 +54,7 @@ impl Firmware<'_> {
     fn structure(&self, command: MegaraidCommand, what: &str, n_bytes: usize) -> Option<Vec<u8>> {
         let answer = self.ask(command)?;
         if answer.len() < n_bytes {
-            let found = format!("{} bytes", answer.len());
-            self.machine.problem(&self.path(what), found, format!("{n_bytes} bytes"));
+            self.problem(what, format!("{} bytes", answer.len()), format!("{n_bytes} bytes"));
             return None;
         }
         Some(answer)
@@ -69,9 +69,10 @@ impl Firmware<'_> {
         self.ask(MegaraidCommand::DrivePage(target, page))
     }
 
-    /// The path of a problem with the answer to `what`.
-    fn path(&self, what: &str) -> String {
-        format!("kernel/megaraid/host{}/{what}", self.host)
+    /// Records a problem with the answer to `what`.
+    fn problem(&self, what: &str, found: impl Into<String>, expected: impl Into<String>) {
+        let path = format!("kernel/megaraid/host{}/{what}", self.host);
+        self.machine.problem(&path, found, expected);
     }
 }
 
@@ -90,18 +91,8 @@ fn controller(
     let Some(info) = firmware.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&firmware);
     let volumes = volumes(&firmware, drives.as_deref().unwrap_or_default());
-    let found = megaraid::controller(&info);
-    RaidController {
-        model: found.model,
-        serial: found.serial,
-        firmware: found.firmware,
-        memory_mib: found.memory_mib,
-        memory_correctable_errors: found.memory_correctable_errors,
-        memory_uncorrectable_errors: found.memory_uncorrectable_errors,
-        drives,
-        volumes,
-        ..known
-    }
+    let RaidController { pci_address, driver, .. } = known;
+    RaidController { pci_address, driver, drives, volumes, ..megaraid::controller(&info) }
 }
 
 /// While the host recovers, the driver delays every question.
@@ -122,34 +113,41 @@ fn drives(firmware: &Firmware) -> Option<Vec<RaidDrive>> {
     let Some(listed) = megaraid::drives(&answer) else {
         let n_bytes = answer.len();
         let found = format!("{n_bytes} bytes that end before the drives that they announce");
-        firmware.machine.problem(&firmware.path("drives"), found, "a list of at most 256 drives");
+        firmware.problem("drives", found, "a list of at most 256 drives");
         return None;
     };
     // A list that repeats a drive describes it once.
-    let listed: BTreeMap<u16, ListedDrive> =
-        listed.into_iter().map(|drive| (drive.device_id, drive)).collect();
-    let described = listed.into_values().filter_map(|drive| one_drive(firmware, drive));
+    let listed: BTreeMap<u16, RaidDrive> =
+        listed.into_iter().filter_map(|drive| Some((drive.device_id?, drive))).collect();
+    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(firmware, id, drive));
     let mut drives: Vec<RaidDrive> = described.collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
     if firmware.is_late.get() {
         let found = "drives that were not asked directly, because time ran out";
-        firmware.machine.problem(
-            &firmware.path("drives"),
-            found,
-            "an answer from each within milliseconds",
-        );
+        firmware.problem("drives", found, "an answer from each within milliseconds");
     }
     Some(drives)
 }
 
 /// The drive that the list has as `listed`; `None` if it is not a drive.
-fn one_drive(firmware: &Firmware, listed: ListedDrive) -> Option<RaidDrive> {
-    let id = listed.device_id;
+fn one_drive(firmware: &Firmware, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
     let what = format!("drive-{id}");
-    let Some(info) = firmware.structure(MegaraidCommand::Drive(id), &what, DRIVE_BYTES) else {
-        return Some(drive::of_list(listed));
+    let info = firmware.structure(MegaraidCommand::Drive(id), &what, DRIVE_BYTES);
+    let Some((drive, scsi_kind, state)) = info.and_then(|info| megaraid::drive(&info)) else {
+        return Some(listed);
     };
-    let drive = drive::parse(firmware.machine, &firmware.path(&what), id, &info)?;
+    if drive.device_id != Some(id) {
+        let found = format!("drive {:?}", drive.device_id);
+        firmware.problem(&what, found, format!("the requested drive {id}"));
+        return None;
+    }
+    // Others are enclosures and the like.
+    if scsi_kind != 0 {
+        return None;
+    }
+    if drive.state.is_none() {
+        firmware.problem(&what, format!("drive state {state:#04x}"), "a known state");
+    }
     // A failed drive may block the controller, and the number of a drive in a SCSI command has one
     // byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
@@ -166,8 +164,7 @@ fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
     if drive.model.is_none()
         && let Some(data) = page(DrivePage::Standard)
     {
-        let RaidDrive { vendor, model, firmware, serial, .. } =
-            drive::of_inquiry(megaraid::inquiry(&data));
+        let RaidDrive { vendor, model, firmware, serial, .. } = megaraid::inquiry(&data);
         drive = RaidDrive { vendor, model, firmware, serial, ..drive };
     }
     if drive.wwn.is_none() {
@@ -185,9 +182,9 @@ fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
 fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
     let answer = firmware.ask(MegaraidCommand::Volumes)?;
     let Some(listed) = megaraid::volumes(&answer) else {
-        let found =
-            format!("{} bytes that end before the volumes that they announce", answer.len());
-        firmware.machine.problem(&firmware.path("volumes"), found, "a list of at most 64 volumes");
+        let n_bytes = answer.len();
+        let found = format!("{n_bytes} bytes that end before the volumes that they announce");
+        firmware.problem("volumes", found, "a list of at most 64 volumes");
         return None;
     };
     if listed.is_empty() {
@@ -196,11 +193,7 @@ fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>>
     let n_volumes = megaraid::n_volumes(&answer).unwrap_or_default();
     if n_volumes != listed.len() {
         let found = format!("{n_volumes} volumes");
-        firmware.machine.problem(
-            &firmware.path("volumes"),
-            found,
-            "at most 64; the others are not read",
-        );
+        firmware.problem("volumes", found, "at most 64; the others are not read");
     }
     let arrays = arrays(firmware);
     let mut volumes: Vec<RaidVolume> =
@@ -216,19 +209,29 @@ fn one_volume(
     arrays: &BTreeMap<u16, Members>,
     drives: &[RaidDrive],
 ) -> RaidVolume {
-    let what = format!("volume-{}", listed.id);
-    let path = firmware.path(&what);
-    let info = firmware.structure(MegaraidCommand::Volume(listed.id), &what, VOLUME_BYTES);
-    let parsed = info.and_then(|info| volume::parse(firmware.machine, &path, listed, &info));
-    let Some((mut volume, spans)) = parsed else {
-        return volume::of_list(firmware.machine, &path, listed);
-    };
+    let ListedVolume { id, state: listed_state, n_blocks } = listed;
+    let what = format!("volume-{id}");
+    let info = firmware.structure(MegaraidCommand::Volume(id), &what, VOLUME_BYTES);
+    let described = info.and_then(|info| megaraid::volume(&info)).filter(|(volume, ..)| {
+        if volume.id != id {
+            let found = format!("volume {}", volume.id);
+            firmware.problem(&what, found, format!("the requested volume {id}"));
+        }
+        volume.id == id
+    });
+    let (mut volume, state, spans) = described.unwrap_or_else(|| {
+        let state = megaraid::volume_state(listed_state).map(str::to_owned);
+        (RaidVolume { id, state, ..RaidVolume::default() }, listed_state, Vec::new())
+    });
+    if volume.state.is_none() {
+        firmware.problem(&what, format!("volume state {state}"), "a number from 0 to 3");
+    }
     let spans: Option<Vec<&Members>> = spans.iter().map(|number| arrays.get(number)).collect();
-    if let Some(spans) = spans {
+    if let Some(spans) = spans.filter(|spans| !spans.is_empty()) {
         let members: Vec<&Option<u16>> = spans.into_iter().flatten().collect();
         volume.drives = members.iter().filter_map(|member| **member).collect();
         volume.n_missing_drives = Some(members.len() - volume.drives.len());
-        volume.size_bytes = size_bytes(listed.n_blocks, &volume.drives, drives);
+        volume.size_bytes = size_bytes(n_blocks, &volume.drives, drives);
     }
     volume
 }
@@ -252,13 +255,9 @@ fn arrays(firmware: &Firmware) -> BTreeMap<u16, Members> {
         answer = larger;
     }
     arrays::arrays(&answer).unwrap_or_else(|| {
-        let header = formats::hex::hex(answer.iter().take(16));
+        let found = format!("a header of {}", formats::hex::hex(answer.iter().take(16)));
         let expected = "a header of 32 bytes and arrays of 288 bytes";
-        firmware.machine.problem(
-            &firmware.path("configuration"),
-            format!("a header of {header}"),
-            expected,
-        );
+        firmware.problem("configuration", found, expected);
         BTreeMap::new()
     })
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::block::{attach_raid, block};
-use crate::testing::tree_of_bytes;
+use crate::testing::{has, tree_from_bytes};
+use serde_json::json;
 
 const ADDRESS: &str = "0000:18:00.0";
 
@@ -22,9 +23,7 @@ impl Files {
     }
 
     fn machine(&self) -> Machine {
-        let files: Vec<(&str, &[u8])> =
-            self.0.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
-        tree_of_bytes(&files)
+        tree_from_bytes(&self.0)
     }
 }
 
@@ -138,32 +137,24 @@ fn of(files: &Files) -> RaidController {
 #[test]
 fn failed_drive_is_found_in_its_volume() {
     let controller = of(&mirror());
-    assert_eq!(controller.model.as_deref(), Some("PERC H740P Mini"));
-    assert_eq!(controller.firmware.as_deref(), Some("51.16.0-5150"));
-    assert_eq!(
-        (controller.serial.as_deref(), controller.memory_mib),
-        (Some("84B01XY"), Some(8192))
+    has(
+        &controller,
+        &json!({
+            "model": "PERC H740P Mini", "firmware": "51.16.0-5150", "serial": "84B01XY", "memory_mib": 8192,
+            "drives/0/device_id": 8, "drives/2": null, "volumes/0/state": "degraded",
+            "volumes/0/name": "system", "volumes/0/drives": [8, 9], "volumes/0/n_missing_drives": 0,
+            "volumes/0/size_bytes": 0x1000 * 512,
+        }),
     );
-    let drives: Vec<_> = controller.drives().collect();
-    assert_eq!(drives.iter().map(|d| d.device_id).collect::<Vec<_>>(), [Some(8), Some(9)]);
-    let failed = drives[1];
-    assert_eq!((failed.enclosure, failed.slot), (Some(32), Some(2)));
-    assert_eq!(failed.state.as_deref(), Some("failed"));
-    assert_eq!(failed.serial.as_deref(), Some("WFK0A1B2"));
-    assert_eq!(failed.model.as_deref(), Some("ST1200MM0099"));
-    assert_eq!(failed.wwn.as_deref(), Some("0x5000c500a1b2c309"));
-    assert_eq!(failed.sas_address.as_deref(), Some("0x5000c500a1b2c3d5"));
-    assert_eq!(failed.interface.as_deref(), Some("sas"));
-    assert_eq!(failed.size_bytes, Some(0x8bba_0cb0 * 512));
-    assert_eq!((failed.media_errors, failed.other_errors), (Some(2), Some(5)));
-    assert_eq!((failed.temperature_celsius, failed.is_foreign), (Some(36), Some(false)));
-    let volume = controller.volumes().next().unwrap();
-    assert_eq!(
-        (volume.state.as_deref(), volume.name.as_deref()),
-        (Some("degraded"), Some("system"))
+    has(
+        &controller.drives().nth(1),
+        &json!({
+            "device_id": 9, "enclosure": 32, "slot": 2, "state": "failed", "serial": "WFK0A1B2",
+            "model": "ST1200MM0099", "wwn": "0x5000c500a1b2c309", "sas_address": "0x5000c500a1b2c3d5",
+            "interface": "sas", "size_bytes": 0x8bba_0cb0_u64 * 512, "media_errors": 2,
+            "other_errors": 5, "temperature_celsius": 36, "is_foreign": false,
+        }),
     );
-    assert_eq!((&volume.drives[..], volume.n_missing_drives), (&[8, 9][..], Some(0)));
-    assert_eq!(volume.size_bytes, Some(0x1000 * 512));
 }
 
 #[test]
@@ -179,14 +170,15 @@ fn rebuild_predicted_failures_and_cache_errors_are_read_if_present() {
     let mut of_controller = controller_info();
     put(&mut of_controller, 1492, &[7, 0, 1, 0]);
     files.answer("drive-8", info).answer("drive-9", patrolled).answer("controller", of_controller);
-    let controller = of(&files);
-    let errors = (controller.memory_correctable_errors, controller.memory_uncorrectable_errors);
-    assert_eq!(errors, (Some(7), Some(1)));
-    let drives: Vec<_> = controller.drives().collect();
-    assert_eq!(drives[0].state.as_deref(), Some("rebuilding"));
-    assert_eq!((drives[0].rebuild_percent, drives[1].rebuild_percent), (Some(49), None));
-    assert_eq!((drives[0].predictive_failures, drives[1].predictive_failures), (Some(3), Some(0)));
-    assert_eq!((drives[0].is_foreign, drives[0].interface.as_deref()), (Some(true), Some("sata")));
+    has(
+        &of(&files),
+        &json!({
+            "memory_correctable_errors": 7, "memory_uncorrectable_errors": 1,
+            "drives/0/state": "rebuilding", "drives/0/rebuild_percent": 49,
+            "drives/1/rebuild_percent": null, "drives/0/predictive_failures": 3,
+            "drives/1/predictive_failures": 0, "drives/0/is_foreign": true, "drives/0/interface": "sata",
+        }),
+    );
 }
 
 #[test]
@@ -201,27 +193,22 @@ fn volume_is_linked_to_its_disk() {
 }
 
 #[test]
-fn drive_of_4096_byte_blocks_is_counted_in_them() {
-    let mut files = mirror();
-    for id in [8, 9] {
-        let mut info = drive_info(id, 1, 0x18);
-        put(&mut info, 404, &4096_u16.to_le_bytes());
-        files.answer(&format!("drive-{id}"), info);
+fn drive_and_volume_are_counted_in_the_blocks_of_the_drive() {
+    for (block_bytes, of_volume) in [(4096_u16, json!(0x1000 * 4096)), (520, json!(0x1000 * 520))] {
+        let mut files = mirror();
+        for id in [8, 9] {
+            let mut info = drive_info(id, 1, 0x18);
+            put(&mut info, 404, &block_bytes.to_le_bytes());
+            files.answer(&format!("drive-{id}"), info);
+        }
+        has(
+            &of(&files),
+            &json!({
+                "drives/0/logical_block_bytes": block_bytes, "volumes/0/size_bytes": of_volume,
+                "drives/0/size_bytes": 0x8bba_0cb0_u64 * u64::from(block_bytes),
+            }),
+        );
     }
-    let controller = of(&files);
-    assert_eq!(controller.drives().next().unwrap().size_bytes, Some(0x8bba_0cb0 * 4096));
-    assert_eq!(controller.volumes().next().unwrap().size_bytes, Some(0x1000 * 4096));
-}
-
-#[test]
-fn drive_of_520_byte_blocks_is_not_counted_in_512() {
-    let mut files = mirror();
-    let mut info = drive_info(8, 1, 0x01);
-    put(&mut info, 404, &520_u16.to_le_bytes());
-    files.answer("drive-8", info);
-    let controller = of(&files);
-    let drive = controller.drives().next().unwrap();
-    assert_eq!((drive.logical_block_bytes, drive.size_bytes), (Some(520), Some(0x8bba_0cb0 * 520)));
 }
 
 #[test]
@@ -230,11 +217,11 @@ fn listed_drive_without_description_is_still_a_drive() {
     let mut list = drive_list(&[9, 8]);
     put(&mut list, 8 + 24 + 2, &[32, 0, 1, 7]);
     files.answer("drives", list).0.retain(|(path, _)| !path.ends_with("/drive-8"));
+    let expected =
+        json!({"device_id": 8, "enclosure": 32, "slot": 7, "state": null, "media_errors": null});
     let controller = of(&files);
-    let drives: Vec<_> = controller.drives().collect();
-    assert_eq!((drives.len(), drives[1].device_id), (2, Some(8)));
-    assert_eq!((drives[1].enclosure, drives[1].slot), (Some(32), Some(7)));
-    assert_eq!((&drives[1].state, drives[1].media_errors), (&None, None));
+    has(&controller.drives().nth(1), &expected);
+    assert_eq!(controller.drives().count(), 2);
 }
 
 #[test]
@@ -244,12 +231,10 @@ fn truncated_description_is_a_problem_and_leaves_the_listed_facts() {
     let machine = files.machine();
     let found = controllers(&machine);
     assert_eq!((found[0].drives().count(), found[0].volumes().count()), (2, 1));
-    let problems = machine.problems();
-    let found: Vec<(&str, &str)> =
-        problems.iter().map(|problem| (problem.path.as_str(), problem.found.as_str())).collect();
-    let at = "/kernel/megaraid/host0";
-    let expected = [(format!("{at}/drive-8"), "160 bytes"), (format!("{at}/volume-0"), "30 bytes")];
-    assert_eq!(found, expected.each_ref().map(|(path, found)| (path.as_str(), *found)));
+    let problems = machine.problems().into_iter().map(|problem| (problem.path, problem.found));
+    let at = |what: &str| format!("/kernel/megaraid/host0/{what}");
+    let expected = [(at("drive-8"), "160 bytes".into()), (at("volume-0"), "30 bytes".into())];
+    assert_eq!(problems.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -268,11 +253,10 @@ fn blank_name_of_a_drive_is_ignored_and_requested_from_the_drive() {
     let mut info = drive_info(8, 1, 0x18);
     put(&mut info, 108, &[0; 8]);
     files.answer("drive-8", info);
-    assert_eq!(of(&files).drives().next().unwrap().wwn, None);
+    has(&of(&files), &json!({"drives/0/wwn": null}));
     let page = [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4];
     files.answer("drive-8-page-83", page);
-    let wwn = of(&files).drives().next().unwrap().wwn.clone();
-    assert_eq!(wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
+    has(&of(&files), &json!({"drives/0/wwn": "0x5000c500a1b2c3d4"}));
 }
 
 #[test]
@@ -285,10 +269,8 @@ fn missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
         .answer("drive-8", info)
         .answer("configuration", configuration(&[(0, [8, 0xffff])]));
     let controller = of(&files);
-    let drive = controller.drives().next().unwrap();
-    assert_eq!((drive.enclosure, drive.slot), (None, Some(3)));
-    let volume = controller.volumes().next().unwrap();
-    assert_eq!((&volume.drives[..], volume.n_missing_drives), (&[8][..], Some(1)));
+    has(&controller, &json!({"drives/0/enclosure": null, "drives/0/slot": 3}));
+    has(&controller, &json!({"volumes/0/drives": [8], "volumes/0/n_missing_drives": 1}));
 }
 
 #[test]
@@ -299,14 +281,19 @@ fn fields_that_firmware_leaves_zero_are_absent() {
     put(&mut info, 4, &[0x7f]);
     files.answer("drive-8", info).answer("controller", [0; 2048]);
     let controller = of(&files);
-    assert_eq!((controller.model.as_ref(), controller.memory_mib), (None, None));
-    assert_eq!(controller.memory_uncorrectable_errors, None);
-    let drive = controller.drives().find(|drive| drive.device_id == Some(8)).unwrap();
-    assert_eq!((&drive.vendor, &drive.serial, &drive.wwn), (&None, &None, &None));
-    assert_eq!((drive.size_bytes, drive.temperature_celsius), (None, None));
-    assert_eq!((&drive.interface, &drive.sas_address), (&None, &None));
-    // A count of zero is a value.
-    assert_eq!((drive.media_errors, drive.state.as_deref()), (Some(0), Some("unconfigured good")));
+    has(
+        &controller,
+        &json!({"model": null, "memory_mib": null, "memory_uncorrectable_errors": null}),
+    );
+    has(
+        &controller.drives().find(|drive| drive.device_id == Some(8)),
+        &json!({
+            "vendor": null, "serial": null, "wwn": null, "size_bytes": null, "temperature_celsius": null,
+            "interface": null, "sas_address": null,
+            // A count of zero is a value.
+            "media_errors": 0, "state": "unconfigured good",
+        }),
+    );
 }
 
 #[test]
@@ -317,12 +304,15 @@ fn serial_number_from_the_drive_wins_over_vendor_bytes() {
         .answer("drive-8-page-80", b"\0\x80\0\x14WFK0A1B20000E123456  ")
         .answer("drive-8-page-b1", &rate)
         .answer("drive-9-page-80", b"\0\x80\0\x04LOST");
-    let controller = of(&files);
-    let drives: Vec<_> = controller.drives().collect();
-    assert_eq!(drives[0].serial.as_deref(), Some("WFK0A1B20000E123456"));
-    assert_eq!((drives[0].rotational, drives[0].rotation_rpm), (Some(true), Some(10_500)));
-    // A failed drive could block the controller.
-    assert_eq!(drives[1].serial.as_deref(), Some("WFK0A1B2"));
+    has(
+        &of(&files),
+        &json!({
+            "drives/0/serial": "WFK0A1B20000E123456", "drives/0/rotational": true,
+            "drives/0/rotation_rpm": 10_500,
+            // A failed drive could block the controller.
+            "drives/1/serial": "WFK0A1B2",
+        }),
+    );
 }
 
 #[test]
@@ -351,12 +341,13 @@ fn pages_of_a_drive_replace_what_the_controller_lacks() {
         .answer("drive-8", info)
         .answer("drive-8-page-00", standard)
         .answer("drive-8-page-83", naa);
-    let controller = of(&files);
-    let drive = controller.drives().next().unwrap();
-    assert_eq!(drive.model.as_deref(), Some("HUC101812CSS200"));
-    assert_eq!((drive.vendor.as_deref(), drive.firmware.as_deref()), (Some("HGST"), Some("B21D")));
-    assert_eq!(drive.wwn.as_deref(), Some("0x5000cca012345678"));
-    assert_eq!((drive.slot, drive.state.as_deref()), (Some(1), Some("online")));
+    has(
+        &of(&files).drives().next(),
+        &json!({
+            "model": "HUC101812CSS200", "vendor": "HGST", "firmware": "B21D",
+            "wwn": "0x5000cca012345678", "slot": 1, "state": "online",
+        }),
+    );
 }
 
 /// The disk that is linked to drive 130, whose NAA name ends in 82h, if the disk at its address has `page`
@@ -391,13 +382,9 @@ fn passed_through_drive_is_linked_to_its_disk_and_no_other_at_its_address() {
 fn silent_controller_is_listed_with_its_address_only() {
     let mut files = mirror();
     files.0.retain(|(path, _)| !path.starts_with("kernel/"));
-    let controller = of(&files);
-    assert_eq!(
-        (controller.pci_address.as_str(), controller.driver.as_str()),
-        (ADDRESS, "megaraid_sas")
-    );
-    assert_eq!((controller.drives, controller.volumes), (None, None));
-    assert!(controllers(&tree_of_bytes(&[("sys/block/sda/size", b"8")])).is_empty());
+    let known = json!({"pci_address": ADDRESS, "driver": "megaraid_sas"});
+    assert_eq!(serde_json::to_value(of(&files)).unwrap(), known);
+    assert!(controllers(&tree_from_bytes(&[("sys/block/sda/size", b"8")])).is_empty());
 }
 
 #[test]
