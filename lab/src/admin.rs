@@ -195,9 +195,7 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use clap::Parser;
-    use hyper::HeaderMap;
 
     use super::*;
     use crate::cli::Options;
@@ -207,16 +205,7 @@ mod tests {
     }
 
     fn from(is_local: bool) -> Request {
-        Request {
-            method: Method::GET,
-            path: "/lab/nodes".to_owned(),
-            query: None,
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-            base: String::new(),
-            is_local,
-            has_client_certificate: false,
-        }
+        Request { path: "/lab/nodes".to_owned(), is_local, ..Request::default() }
     }
 
     #[tokio::test]

@@ -118,14 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_fits_80_columns() {
-        let help = Options::command().render_long_help().to_string();
+    fn the_command_line_is_well_formed_and_its_help_fits_80_columns() {
+        let mut command = Options::command();
+        command.clone().debug_assert();
+        let help = command.render_long_help().to_string();
         let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
         assert_eq!(long, Vec::<&str>::new());
-    }
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Options::command().debug_assert();
     }
 }

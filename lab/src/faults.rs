@@ -212,17 +212,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_read_from_its_command_line_form() {
-        let fault: Fault =
-            "reports=status,status=503,retry_after=date:2,times=3,skip=1".parse().unwrap();
-        assert_eq!((fault.kind, fault.status, fault.skip), (Kind::Status, Some(503), 1));
-        assert_eq!(fault.retry_after.as_deref(), Some("date:2"));
-        assert_eq!(fault.times, Times::Count(3));
-        let fault: Fault = "files=hang,times=forever,bytes=10".parse().unwrap();
-        assert_eq!(fault.times, Times::Forever(Forever::Forever));
-    }
-
-    #[test]
     fn a_star_is_one_part_of_the_path() {
         assert!(path_matches("/v1/nodes/*/events", "/v1/nodes/n/events"));
         assert!(!path_matches("/v1/nodes/*/events", "/v1/nodes/n/m/events"));

@@ -186,63 +186,51 @@ mod tests {
 
     use super::*;
 
-    fn document(at: &str, body: Value) -> Document {
-        Document { received_at: at.to_owned(), body }
-    }
-
-    fn node(event: Option<Document>, result: Option<Document>) -> Node {
-        Node {
+    /// The state after a report at T2, with the last event and result and their times.
+    fn after(event: Option<(&str, Value)>, result: Option<(&str, Value)>) -> Standing {
+        let document = |(at, body): (&str, Value)| Document { received_at: at.to_owned(), body };
+        standing(&Node {
             id: "n".to_owned(),
             first_seen: String::new(),
             last_seen: String::new(),
-            report: Some(document("T2", json!({}))),
-            event,
-            result,
+            report: Some(document(("T2", json!({})))),
+            event: event.map(document),
+            result: result.map(document),
+        })
+    }
+
+    #[test]
+    fn events_of_this_job_count_and_strange_ones_do_no_harm() {
+        for (at, event, expected) in [
+            // Half of the write is about half of the job.
+            ("T3", json!({"stage": "write", "state": "progress", "percent": 50}), ("writing", 57)),
+            // The job before the last report.
+            ("T1", json!({"stage": "write", "state": "failed"}), ("reported", 16)),
+            ("T3", json!({"stage": 7, "state": null, "percent": 1e99}), ("finishing", 12)),
+        ] {
+            let standing = after(Some((at, event.clone())), None);
+            assert_eq!((standing.label, standing.percent), expected, "{event}");
         }
-    }
-
-    #[test]
-    fn half_of_the_write_is_about_half_of_the_job() {
-        let event = json!({"stage": "write", "state": "progress", "percent": 50});
-        let standing = standing(&node(Some(document("T3", event)), None));
-        assert_eq!((standing.label, standing.percent), ("writing", 57));
-    }
-
-    #[test]
-    fn an_event_of_the_job_before_the_last_report_does_not_count() {
-        let event = json!({"stage": "write", "state": "failed"});
-        let standing = standing(&node(Some(document("T1", event)), None));
-        assert_eq!((standing.label, standing.tone), ("reported", "idle"));
     }
 
     #[test]
     fn an_installed_node_is_at_its_end_and_a_refused_one_shows_where_it_stopped() {
         let result = json!({"outcome": "installed", "stage": "result", "message": "m"});
-        assert_eq!(standing(&node(None, Some(document("T3", result)))).percent, 100);
+        assert_eq!(after(None, Some(("T3", result))).percent, 100);
         let result = json!({"outcome": "refused", "stage": "preflight", "message": "m"});
-        let standing = standing(&node(None, Some(document("T3", result))));
-        assert_eq!(
-            (standing.tone, standing.step(3), standing.step(4)),
-            ("bad", "failed", "pending")
-        );
+        let standing = after(None, Some(("T3", result)));
+        let steps = (standing.step(3), standing.step(4));
+        assert_eq!((standing.tone, steps), ("bad", ("failed", "pending")));
     }
 
     #[test]
     fn corrected_instruction_shows_its_progress_and_not_the_refusal_before() {
-        let refused = json!({"outcome": "refused", "stage": "instruction", "message": "m"});
-        let event = |stage: &str| json!({"stage": stage, "state": "started"});
-        let label = |at: &str, stage: &str| {
-            standing(&node(Some(document(at, event(stage))), Some(document("T5", refused.clone()))))
-                .label
-        };
-        assert_eq!(label("T6", "wait"), "refused");
-        assert_eq!(label("T6", "write"), "writing");
-        assert_eq!(label("T4", "write"), "refused");
-    }
-
-    #[test]
-    fn strange_events_do_no_harm() {
-        let event = json!({"stage": 7, "state": null, "percent": 1e99});
-        assert_eq!(standing(&node(Some(document("T3", event)), None)).percent, 12);
+        for (at, stage, label) in
+            [("T6", "wait", "refused"), ("T6", "write", "writing"), ("T4", "write", "refused")]
+        {
+            let refused = json!({"outcome": "refused", "stage": "instruction", "message": "m"});
+            let event = json!({"stage": stage, "state": "started"});
+            assert_eq!(after(Some((at, event)), Some(("T5", refused))).label, label);
+        }
     }
 }

@@ -230,13 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_change_the_direction_of_the_text_around_it() {
+    fn text_is_cut_with_its_length_and_cannot_change_the_direction_of_the_text_around_it() {
         assert_eq!(cut("a\u{202e}gpj.exe\u{2066}\u{7}"), "a\u{fffd}gpj.exe\u{fffd}\u{fffd}");
         assert_eq!(cut("שלום, مرحبا\n"), "שלום, مرحبا\n");
-    }
-
-    #[test]
-    fn a_long_text_is_cut_with_its_length() {
         assert!(cut(&"x".repeat(1000)).ends_with("x… (1000 characters)"));
     }
 }
