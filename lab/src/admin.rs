@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::faults::Fault;
 use crate::http::{Answer, Refusal, Request, header, json_answer, no_content, query};
 use crate::lab::Lab;
-use crate::orders::{AnswerMode, scope_of};
-use crate::store::{Document, Node};
+use crate::orders::{AnswerMode, each_template, scope_of};
+use crate::store::Node;
 
 /// Answers a request below `/lab`; `parts` are the path's parts after it.
 ///
@@ -20,7 +20,7 @@ pub(crate) async fn answer(
     request: &Request,
     parts: &[&str],
 ) -> Result<Answer, Refusal> {
-    if !request.is_local && !lab.open_admin {
+    if !request.is_local && !lab.options.open_admin {
         let message = "the admin API is for this machine only; --open-admin opens it";
         return Err(Refusal::new(403, "ADMIN", message));
     }
@@ -63,12 +63,9 @@ fn shown(value: &Value) -> Answer {
     json_answer(StatusCode::OK, value)
 }
 
-fn unknown(id: &str) -> Refusal {
-    Refusal::new(404, "NODE_UNKNOWN", format!("node {id:?} has never contacted this VIM"))
-}
-
 fn node(lab: &Lab, id: &str) -> Result<Node, Refusal> {
-    lab.store.node(id)?.ok_or_else(|| unknown(id))
+    let message = || format!("node {id:?} has never contacted this VIM");
+    lab.store.node(id)?.ok_or_else(|| Refusal::new(404, "NODE_UNKNOWN", message()))
 }
 
 fn nodes(lab: &Lab) -> Result<Answer, Refusal> {
@@ -87,10 +84,8 @@ fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
         "outcome": result.map(|result| &result["outcome"]),
         "code": result.map(|result| &result["code"]),
     });
-    if let (Value::Object(summary), Value::Object(counts)) =
-        (&mut summary, lab.store.counts(&node.id)?)
-    {
-        summary.extend(counts);
+    for (key, n) in lab.store.counts(&node.id)? {
+        summary[key] = json!(n);
     }
     Ok(summary)
 }
@@ -114,50 +109,35 @@ async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answ
 }
 
 fn find(lab: &Lab, id: &str, what: &str) -> Result<Value, Refusal> {
-    let node = node(lab, id)?;
+    node(lab, id)?;
     let missing = || Refusal::new(404, "NOT_SENT", format!("node {id:?} has sent no {what}"));
-    let body = |document: Option<Document>| document.map(|document| document.body);
-    match what {
-        "report" => body(node.report).ok_or_else(missing),
-        "result" => body(lab.store.last_result(id)?).ok_or_else(missing),
-        _ => {
-            let events = lab.store.events(id, 10_000)?;
-            if events.is_empty() {
-                return Err(missing());
-            }
-            let events: Value = events.into_iter().map(|event| event.body).collect();
-            Ok(json!({"events": events}))
-        }
-    }
+    let sent = lab.store.sent(id, what)?.filter(|sent| *sent != json!([])).ok_or_else(missing)?;
+    Ok(if what == "events" { json!({"events": sent}) } else { sent })
 }
 
 /// Reads, changes or removes a setting.
 fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answer, Refusal> {
-    if request.method == Method::GET {
-        let text = lab.store.setting(scope, kind)?;
-        let missing = || Refusal::new(404, "NOT_SET", format!("no {kind} is set here"));
-        let text = text.ok_or_else(missing)?;
-        return Ok(crate::http::answer(StatusCode::OK, "application/json", text));
-    }
-    if request.method == Method::DELETE {
-        lab.store.set(scope, kind, None)?;
-        return Ok(no_content());
-    }
-    if request.method != Method::PUT {
-        return Err(Refusal::new(405, "METHOD", "a setting accepts GET, PUT and DELETE"));
-    }
-    let text = std::str::from_utf8(&request.body)
-        .map_err(|_| Refusal::new(400, "JSON", "the body is no UTF-8"))?;
-    let is_unchecked = query(request.query.as_deref(), "unchecked").is_some();
-    if !is_unchecked {
-        let faults = setting_faults(lab, kind, text);
-        if !faults.is_empty() {
-            let message = format!("{}; ?unchecked=1 accepts it anyway", faults.join("; "));
-            return Err(Refusal::new(422, "SETTING_INVALID", message));
+    match request.method {
+        Method::GET => {
+            let missing = || Refusal::new(404, "NOT_SET", format!("no {kind} is set here"));
+            let text = lab.store.setting(scope, kind)?.ok_or_else(missing)?;
+            return Ok(crate::http::answer(StatusCode::OK, "application/json", text));
         }
+        Method::DELETE => lab.store.set(scope, kind, None)?,
+        Method::PUT => {
+            let text = std::str::from_utf8(&request.body)
+                .map_err(|_| Refusal::new(400, "JSON", "the body is no UTF-8"))?;
+            let is_unchecked = query(request.query.as_deref(), "unchecked").is_some();
+            let faults = if is_unchecked { Vec::new() } else { setting_faults(lab, kind, text) };
+            if !faults.is_empty() {
+                let message = format!("{}; ?unchecked=1 accepts it anyway", faults.join("; "));
+                return Err(Refusal::new(422, "SETTING_INVALID", message));
+            }
+            lab.store.set(scope, kind, Some(text))?;
+            lab.changed();
+        }
+        _ => return Err(Refusal::new(405, "METHOD", "a setting accepts GET, PUT and DELETE")),
     }
-    lab.store.set(scope, kind, Some(text))?;
-    lab.changed();
     Ok(no_content())
 }
 
@@ -173,7 +153,16 @@ pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
                 object.entry("api_version").or_insert(json!("1"));
                 object.entry("request_id").or_insert(json!("lab"));
             }
-            fill_hashes(&mut value);
+            // Of the right form, so that the form can be checked.
+            let example = |word: &str| match word.split_once(':') {
+                Some(("sha256", _)) => "0".repeat(64),
+                Some(("sha512", _)) => "0".repeat(128),
+                None if word == "base" => "http://vim.example".to_owned(),
+                _ => format!("{{{{{word}}}}}"),
+            };
+            if let Err(refusal) = each_template(&mut value, &|word| Ok(example(word))) {
+                return vec![refusal.message];
+            }
             let faults = lab.contract.instruction_faults(&value);
             faults.into_iter().map(|fault| format!("instruction{fault}")).collect()
         }
@@ -183,22 +172,6 @@ pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
         },
         _ if value["ignition"].is_object() => Vec::new(),
         _ => vec!["an Ignition config without the key \"ignition\"".to_owned()],
-    }
-}
-
-/// Replaces each digest template with a digest of the right form, so that the form can be checked.
-fn fill_hashes(value: &mut Value) {
-    match value {
-        Value::String(text) if text.starts_with("sha256-{{") => {
-            *text = format!("sha256-{}", "0".repeat(64));
-        }
-        Value::String(text) if text.starts_with("sha512-{{") => {
-            *text = format!("sha512-{}", "0".repeat(128));
-        }
-        Value::String(text) => *text = text.replace("{{base}}", "http://vim.example"),
-        Value::Array(values) => values.iter_mut().for_each(fill_hashes),
-        Value::Object(object) => object.values_mut().for_each(fill_hashes),
-        _ => {}
     }
 }
 
@@ -222,36 +195,17 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use bytes::Bytes;
     use clap::Parser;
-    use hyper::HeaderMap;
 
     use super::*;
     use crate::cli::Options;
-    use crate::contract::{Contract, DOCUMENT};
-    use crate::files::Shelf;
-    use crate::store::Store;
 
     fn lab(arguments: &[&str]) -> Lab {
-        let options = Options::parse_from([&["lab-vim"], arguments].concat());
-        let contract = Contract::read(DOCUMENT).unwrap();
-        let store = Store::open(Path::new(":memory:")).unwrap();
-        Lab::new(&options, contract, store, Shelf::default(), None, None)
+        Lab::open(Options::parse_from([&["lab-vim"], arguments].concat()), None).unwrap()
     }
 
     fn from(is_local: bool) -> Request {
-        Request {
-            method: Method::GET,
-            path: "/lab/nodes".to_owned(),
-            query: None,
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-            base: String::new(),
-            is_local,
-            has_client_certificate: false,
-        }
+        Request { path: "/lab/nodes".to_owned(), is_local, ..Request::default() }
     }
 
     #[tokio::test]

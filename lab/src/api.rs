@@ -1,13 +1,12 @@
 //! VIM API v1: `/v1/…`, each request checked against the `OpenAPI` document before it is carried out.
 
 use formats::hex::hex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::http::{Answer, Refusal, Request, gunzip, header, no_content};
 use crate::lab::Lab;
 use crate::orders::{Order, known_name, order, renamed};
-use crate::store::Kept;
 
 /// Answers a request below `/v1`.
 ///
@@ -19,7 +18,7 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     found.check_head(&request.headers, request.query.as_deref())?;
     let body = match header(&request.headers, "content-encoding") {
         None | Some("identity") => request.body.clone(),
-        Some("gzip") if found.takes_gzip() => gunzip(&request.body, lab.max_body_bytes)?,
+        Some("gzip") if found.takes_gzip() => gunzip(&request.body, lab.options.max_body_bytes)?,
         Some(other) => {
             let message = format!("content-encoding {other:?}, expected what the API lists");
             return Err(Refusal::new(415, "CONTENT_ENCODING", message));
@@ -37,16 +36,14 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
         "putNeighbours" => neighbours(lab, &node, &value),
         "postEvents" => events(lab, &node, &value),
-        "postResult" => {
-            once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body)
-        }
+        "postResult" => once.answer(|| result(lab, &node, &found.path["id"], &value)),
         other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not implemented"))),
     }
 }
 
 /// Checks a request's token and certificate.
 fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
-    if lab.client_certificate && !request.has_client_certificate {
+    if lab.options.require_client_certificate && !request.has_client_certificate {
         let message = "no client certificate from this VIM's CA, expected one over HTTPS";
         return Err(Refusal::new(403, "CLIENT_CERTIFICATE", message));
     }
@@ -82,15 +79,15 @@ impl Once<'_> {
         digest.update([0]);
         digest.update(self.body);
         let digest = hex(&digest.finalize());
-        match self.lab.store.kept(self.operation, key, &digest)? {
-            Kept::OtherBody => {
+        match self.lab.store.kept(self.operation, key)? {
+            Some((kept, _)) if kept != digest => {
                 let message = format!("idempotency-key {key:?} was used before with another body");
                 Err(Refusal::new(422, "IDEMPOTENCY_KEY", message))
             }
-            Kept::Answer(kept) => serde_json::from_value::<Order>(kept)
+            Some((_, kept)) => serde_json::from_value::<Order>(kept)
                 .map(Order::answer)
                 .map_err(|error| Refusal::new(500, "STORE", error.to_string())),
-            Kept::Nothing => {
+            None => {
                 let order = act()?;
                 let kept = serde_json::to_value(&order).unwrap_or_default();
                 self.lab.store.keep(self.operation, key, &digest, &kept)?;
@@ -114,20 +111,18 @@ fn report(lab: &Lab, request: &Request, node: &str, report: &Value) -> Result<Or
 }
 
 fn instruction(lab: &Lab, request: &Request, node: &str, id: &str) -> Result<Answer, Refusal> {
-    let Some(known) = lab.store.node(node)? else {
-        let message = format!("node {node:?} has not reported yet");
-        return Err(Refusal::new(404, "NODE_UNKNOWN", message));
-    };
+    let known = lab.store.node(node)?.ok_or_else(|| unknown(node))?;
     lab.store.touch(node)?;
-    // Settings are stored under the name in the report, also for a node that was given another.
-    let reported = known.report.as_ref().and_then(|report| report.body["node_id"].as_str());
-    order(lab, reported.unwrap_or(id), &request.base).map(Order::answer)
+    order(lab, known.reported_name().unwrap_or(id), &request.base).map(Order::answer)
+}
+
+fn unknown(node: &str) -> Refusal {
+    Refusal::new(404, "NODE_UNKNOWN", format!("node {node:?} has not reported yet"))
 }
 
 fn neighbours(lab: &Lab, node: &str, supplement: &Value) -> Result<Answer, Refusal> {
     if !lab.store.add_neighbours(node, &supplement["neighbours"])? {
-        let message = format!("node {node:?} has not reported yet");
-        return Err(Refusal::new(404, "NODE_UNKNOWN", message));
+        return Err(unknown(node));
     }
     lab.changed();
     Ok(no_content())
@@ -150,12 +145,5 @@ fn result(lab: &Lab, node: &str, id: &str, result: &Value) -> Result<Order, Refu
     }
     lab.store.add_result(node, result)?;
     lab.changed();
-    serde_json::from_value(json!({"status": 204, "content_type": "", "body": ""}))
-        .map_err(|error| Refusal::new(500, "STORE", error.to_string()))
-}
-
-/// A 204 has no content type.
-fn drop_body(mut answer: Answer) -> Answer {
-    answer.headers_mut().remove("content-type");
-    answer
+    Ok(Order::no_content())
 }

@@ -7,51 +7,8 @@ use clap::{Parser, ValueEnum};
 
 use crate::faults::Fault;
 
-const EXAMPLES: &str = "\
-Examples:
-  Look at reports; nodes wait and ask again:
-    lab-vim
-  Install every node that reports, on its only disk:
-    lab-vim --ignition config.ign
-  The same with a local image, and the agent for the live image:
-    lab-vim --instruction install.json --image coreos.raw.xz \\
-            --agent target/static/run-coreos-installer
-  For a test: a free port, a database in memory, two 503 before the answer:
-    lab-vim --listen 127.0.0.1:0 --ignition config.ign \\
-            --fault reports=status,status=503,retry_after=2,times=2
-
-What is served:
-  /                    the page: nodes, stages, progress, findings
-  /nodes/ID            one node: timeline, report, result, proof
-  /v1/...              VIM API v1, checked against its OpenAPI document
-  /openapi.json        that document
-  /files/NAME          files of --files, --file and --image
-  /ignition/ID         the Ignition config of a node; `default` for all
-  /ocp/run-coreos-installer[.gz|.sha512]   the agent (--agent)
-  /boot/ipxe?mac=&serial=   the iPXE script of a machine: its disk if it was
-                       installed, or the live image (--boot)
-  /boot/NAME           files of that folder: kernel, initramfs, root file system
-  /ca.pem              the CA of the HTTPS port
-  /lab/...             the admin API, for this machine only (see README.md)
-
-In an instruction's strings {{base}} becomes the address under which the node
-reached this VIM, {{sha256:/files/NAME}} and {{sha512:/files/NAME}} the digest
-of a served file. api_version and request_id are filled in when absent.
-
-Faults: --fault ROUTE=KIND[,KEY=VALUE]...
-  ROUTE  reports, instruction, events, result, files, agent, any, or a path
-         where one part may be * and the last **
-  KIND   status (status=500, retry_after=2 or date:2), delay (delay_ms=1000),
-         drip (bytes=16, delay_ms=200), reset (bytes=0), truncate (bytes=half),
-         hang (bytes=0), huge (bytes=1 GiB), corrupt (bytes=offset),
-         wrong_hash, wrong_image_hash, redirect_loop, invalid_json,
-         answer (status=, body=, content_type=)
-  and    times=N or times=forever (1), skip=N (0), method=GET,
-         processed=true (carried out, but the answer is lost)
-
-The first line on stdout says where the server listens:
-  listening http=127.0.0.1:41234 https=127.0.0.1:41235
-Each request is one line on stderr. SIGTERM and SIGINT end the server, status 0.";
+/// Examples, paths and faults, shown below the options.
+const EXAMPLES: &str = include_str!("cli.help");
 
 /// A small real VIM: receives reports, sends instructions, shows what nodes do.
 #[derive(Debug, Parser)]
@@ -161,14 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_fits_80_columns() {
-        let help = Options::command().render_long_help().to_string();
+    fn the_command_line_is_well_formed_and_its_help_fits_80_columns() {
+        let mut command = Options::command();
+        command.clone().debug_assert();
+        let help = command.render_long_help().to_string();
         let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
         assert_eq!(long, Vec::<&str>::new());
-    }
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Options::command().debug_assert();
     }
 }

@@ -37,16 +37,10 @@ pub(crate) struct Operation {
 #[derive(Debug)]
 struct Parameter {
     name: String,
-    place: Place,
+    /// `path`, `header` or `query`.
+    place: String,
     is_required: bool,
     schema: Schema,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Path,
-    Header,
-    Query,
 }
 
 /// A schema in the document.
@@ -133,30 +127,27 @@ impl Match<'_> {
         query: Option<&str>,
     ) -> Result<(), Refusal> {
         let refuse = |message| Err(Refusal::new(400, "PARAMETER", message));
+        let parameters = &self.operation.parameters;
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let name = pair.split('=').next().unwrap_or_default();
-            let is_known = |p: &&Parameter| p.place == Place::Query && p.name == name;
-            if !self.operation.parameters.iter().any(|p| is_known(&p)) {
+            if !parameters.iter().any(|p| p.place == "query" && p.name == name) {
                 return refuse(format!("this operation has no query parameter {name:?}"));
             }
         }
-        for parameter in &self.operation.parameters {
-            let found = match parameter.place {
-                Place::Path => self.path.get(&parameter.name).cloned(),
-                Place::Header => header(headers, &parameter.name).map(str::to_owned),
-                Place::Query => crate::http::query(query, &parameter.name),
+        for Parameter { name, place, is_required, schema } in parameters {
+            let found = match place.as_str() {
+                "path" => self.path.get(name).cloned(),
+                "header" => header(headers, name).map(str::to_owned),
+                _ => crate::http::query(query, name),
             };
-            match found {
-                None if parameter.is_required => {
-                    return refuse(format!("required parameter {} is missing", parameter.name));
+            let Some(found) = found else {
+                if *is_required {
+                    return refuse(format!("required parameter {name} is missing"));
                 }
-                None => {}
-                Some(found) => {
-                    let faults = parameter.schema.faults(&Value::String(found));
-                    if let Some(fault) = faults.first() {
-                        return refuse(format!("{}{fault}", parameter.name));
-                    }
-                }
+                continue;
+            };
+            if let Some(fault) = schema.faults(&Value::String(found)).first() {
+                return refuse(format!("{name}{fault}"));
             }
         }
         Ok(())
@@ -179,12 +170,11 @@ impl Match<'_> {
         body: &[u8],
     ) -> Result<Option<Value>, Refusal> {
         let bodies = &self.operation.bodies;
+        if bodies.is_empty() && body.is_empty() {
+            return Ok(None);
+        }
         if bodies.is_empty() {
-            return if body.is_empty() {
-                Ok(None)
-            } else {
-                Err(Refusal::new(400, "BODY_UNASKED", "this operation has no body"))
-            };
+            return Err(Refusal::new(400, "BODY_UNASKED", "this operation has no body"));
         }
         let content_type = header(headers, "content-type").unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -213,17 +203,19 @@ impl Operation {
         }
         let mut parameters = BTreeMap::new();
         for (part, pattern) in parts.iter().zip(&self.path) {
-            let name = pattern.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-            match name {
-                Some(name) => {
-                    parameters.insert(name.to_owned(), percent_decoded(part)?);
-                }
-                None if part == pattern => {}
-                None => return None,
+            if let Some(name) = braced(pattern) {
+                parameters.insert(name.to_owned(), percent_decoded(part)?);
+            } else if part != pattern {
+                return None;
             }
         }
         Some(parameters)
     }
+}
+
+/// Returns the name of a parameter in a path.
+fn braced(part: &str) -> Option<&str> {
+    part.strip_prefix('{')?.strip_suffix('}')
 }
 
 impl Schema {
@@ -232,11 +224,8 @@ impl Schema {
         let describe = |error: jsonschema::ValidationError| {
             let path = error.instance_path.to_string();
             let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
-            format!(
-                "{place}: found {}, expected {}",
-                cut(&error.instance),
-                self.expectation(&error)
-            )
+            let (found, expected) = (cut(&error.instance), self.expectation(&error));
+            format!("{place}: found {found}, expected {expected}")
         };
         self.validator.iter_errors(value).take(5).map(describe).collect()
     }
@@ -302,8 +291,12 @@ fn form(schema: &Value) -> String {
     if keys().next().is_some() {
         return format!("an object with {}", keys().collect::<Vec<_>>().join(" and "));
     }
-    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
-    name.or(schema["type"].as_str()).unwrap_or("another form").to_owned()
+    referred(schema).or(schema["type"].as_str()).unwrap_or("another form").to_owned()
+}
+
+/// Returns the name of the component that a schema refers to.
+fn referred(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.rsplit('/').next()
 }
 
 /// The found value, short enough for a message.
@@ -343,15 +336,13 @@ fn read_operation(
 }
 
 fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Parameter> {
-    let place = match parameter["in"].as_str() {
-        Some("path") => Place::Path,
-        Some("header") => Place::Header,
-        Some("query") => Place::Query,
-        other => return Err(anyhow!("a parameter in {other:?}, expected path, header or query")),
-    };
+    let place = parameter["in"].as_str().unwrap_or_default();
+    if !["path", "header", "query"].contains(&place) {
+        return Err(anyhow!("a parameter in {place:?}, expected path, header or query"));
+    }
     Ok(Parameter {
         name: parameter["name"].as_str().unwrap_or_default().to_owned(),
-        place,
+        place: place.to_owned(),
         is_required: parameter["required"] == json!(true),
         schema: read_schema(document, &parameter["schema"])?,
     })
@@ -359,7 +350,6 @@ fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Paramet
 
 /// Combines a schema with the whole document's components, so that its references resolve.
 fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
-    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut root = schema.clone();
     let object = root.as_object_mut().ok_or_else(|| anyhow!("a schema that is no object"))?;
     object.insert("components".to_owned(), document["components"].clone());
@@ -368,5 +358,5 @@ fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
         .should_validate_formats(true)
         .build(&root)
         .map_err(|error| anyhow!("a schema: {error}"))?;
-    Ok(Schema { name: name.unwrap_or_default().to_owned(), root, validator })
+    Ok(Schema { name: referred(schema).unwrap_or_default().to_owned(), root, validator })
 }

@@ -1,11 +1,12 @@
 //! The plan of faults: which answers fail, how, and how often. `--fault` and `PUT /lab/faults` fill it.
 
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 
 /// The effect of a fault on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,13 +59,13 @@ pub(crate) enum Forever {
 }
 
 /// One line in the plan.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
     /// `reports`, `instruction`, `events`, `result`, `files`, `agent`, `any`, or a path where a part may be `*`.
     pub(crate) route: String,
     /// Only requests with this method; absent: with any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) method: Option<String>,
     /// The effect on the answer.
     pub(crate) kind: Kind,
@@ -75,25 +76,19 @@ pub(crate) struct Fault {
     #[serde(default)]
     pub(crate) skip: u32,
     /// `status`, `answer`: the HTTP status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
     /// `status`: seconds for a Retry-After header, or `date:SECONDS` for its date form.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after: Option<String>,
     /// `delay`, `drip`: milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delay_ms: Option<u64>,
     /// Number of bytes or an offset, depending on the kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
     /// The request is carried out first, then its answer is lost: for `status`, `reset`, `hang`.
     #[serde(default)]
     pub(crate) processed: bool,
     /// `answer`: the body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<String>,
     /// `answer`: its type; `application/json` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content_type: Option<String>,
 }
 
@@ -164,6 +159,10 @@ impl FromStr for Fault {
 pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
 impl Faults {
+    fn lock(&self) -> MutexGuard<'_, Vec<Fault>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A plan.
     pub(crate) fn new(faults: Vec<Fault>) -> Self {
         Self(Mutex::new(faults))
@@ -171,58 +170,46 @@ impl Faults {
 
     /// Replaces the plan.
     pub(crate) fn replace(&self, faults: Vec<Fault>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+        *self.lock() = faults;
     }
 
     /// Appends to the plan.
     pub(crate) fn add(&self, faults: Vec<Fault>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
+        self.lock().extend(faults);
     }
 
     /// Returns the remaining plan.
     pub(crate) fn left(&self) -> Vec<Fault> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().clone()
     }
 
     /// The fault for this request, counted down; a fault that is used up is removed.
     pub(crate) fn take(&self, method: &Method, path: &str) -> Option<Fault> {
-        let mut plan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plan = self.lock();
         let at = plan.iter().position(|fault| fault.matches(method, path))?;
         let fault = &mut plan[at];
         if fault.skip > 0 {
             fault.skip -= 1;
             return None;
         }
-        let taken = fault.clone();
         match &mut fault.times {
-            Times::Forever(_) => {}
             Times::Count(0) => {
                 plan.remove(at);
-                return None;
+                None
             }
-            Times::Count(1) => {
-                plan.remove(at);
+            Times::Count(1) => Some(plan.remove(at)),
+            Times::Count(left) => {
+                *left -= 1;
+                Some(fault.clone())
             }
-            Times::Count(left) => *left -= 1,
+            Times::Forever(_) => Some(fault.clone()),
         }
-        Some(taken)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fault_is_read_from_its_command_line_form() {
-        let fault: Fault =
-            "reports=status,status=503,retry_after=date:2,times=3,skip=1".parse().unwrap();
-        assert_eq!((fault.kind, fault.status, fault.skip), (Kind::Status, Some(503), 1));
-        assert_eq!(fault.retry_after.as_deref(), Some("date:2"));
-        assert_eq!(fault.times, Times::Count(3));
-        let fault: Fault = "files=hang,times=forever,bytes=10".parse().unwrap();
-        assert_eq!(fault.times, Times::Forever(Forever::Forever));
-    }
 
     #[test]
     fn a_star_is_one_part_of_the_path() {

@@ -71,14 +71,10 @@ impl Shelf {
         for path in named.values() {
             File::open(path).with_context(|| format!("opening {}", path.display()))?;
         }
-        let root = options.files.as_ref().map(|dir| {
-            dir.canonicalize().with_context(|| format!("opening the folder {}", dir.display()))
-        });
-        let agent = options.agent.as_ref().map(|path| Agent::pack(path));
         Ok(Self {
-            root: root.transpose()?,
+            root: options.files.as_deref().map(root).transpose()?,
             named,
-            agent: agent.transpose()?,
+            agent: options.agent.as_deref().map(Agent::pack).transpose()?,
             digests: Mutex::default(),
         })
     }
@@ -88,9 +84,7 @@ impl Shelf {
     /// # Errors
     /// When it does not exist.
     pub(crate) fn folder(dir: &Path) -> anyhow::Result<Self> {
-        let root = dir.canonicalize();
-        let root = root.with_context(|| format!("opening the folder {}", dir.display()))?;
-        Ok(Self { root: Some(root), ..Self::default() })
+        Ok(Self { root: Some(root(dir)?), ..Self::default() })
     }
 
     /// The file served as `/files/NAME`; `None` when there is none or when it is outside the folder.
@@ -120,7 +114,6 @@ impl Shelf {
     /// # Errors
     /// 404 if the file does not exist.
     pub(crate) async fn serve(&self, served: &str) -> Result<Answer, Refusal> {
-        let binary = "application/octet-stream";
         if let Some(agent) = &self.agent {
             match served {
                 "/ocp/run-coreos-installer.gz" => {
@@ -137,7 +130,7 @@ impl Shelf {
             || Refusal::new(404, "FILE_UNKNOWN", format!("{served:?} is not served here"));
         let path = self.path(served).ok_or_else(missing)?;
         let (n_bytes, body) = stream::file(&path).await.map_err(|_| missing())?;
-        let mut answer = answer(StatusCode::OK, binary, Bytes::new());
+        let mut answer = answer(StatusCode::OK, "application/octet-stream", Bytes::new());
         *answer.body_mut() = body;
         set_header(&mut answer, "content-length", &n_bytes.to_string());
         Ok(answer)
@@ -185,6 +178,10 @@ impl Shelf {
         }
         list.into_iter().collect()
     }
+}
+
+fn root(dir: &Path) -> anyhow::Result<PathBuf> {
+    dir.canonicalize().with_context(|| format!("opening the folder {}", dir.display()))
 }
 
 impl Agent {

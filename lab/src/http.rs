@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A request with its body read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Request {
     /// GET, POST, …
     pub(crate) method: Method,
@@ -182,15 +182,5 @@ pub(crate) fn retry_after(text: &str) -> String {
 pub(crate) fn set_header(answer: &mut Answer, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_in_an_address_is_encoded() {
-        assert_eq!(encoded("uuid-1:\"/"), "uuid-1%3A%22%2F");
     }
 }

@@ -1,14 +1,17 @@
 //! The lab VIM's state, shared by all connections.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 
-use crate::cli::{AfterInstall, Options};
-use crate::contract::Contract;
+use crate::cli::Options;
+use crate::contract::{self, Contract};
 use crate::faults::Faults;
 use crate::files::Shelf;
 use crate::http::Refusal;
@@ -45,6 +48,8 @@ impl Made {
 /// Everything that the answers depend on.
 #[derive(Debug)]
 pub(crate) struct Lab {
+    /// The command line.
+    pub(crate) options: Options,
     /// The `OpenAPI` document.
     pub(crate) contract: Contract,
     /// The database.
@@ -59,16 +64,6 @@ pub(crate) struct Lab {
     pub(crate) journal: Journal,
     /// The bearer token for /v1; `None` when none is required.
     pub(crate) token: Option<String>,
-    /// True if /v1 is only for clients with a certificate.
-    pub(crate) client_certificate: bool,
-    /// True if other machines may use /lab.
-    pub(crate) open_admin: bool,
-    /// Largest request body.
-    pub(crate) max_body_bytes: usize,
-    /// This VIM's address in instructions; `None`: as the Host header says.
-    pub(crate) public_url: Option<String>,
-    /// The answer to an installed node that reports again.
-    pub(crate) after_install: AfterInstall,
     /// The CA for HTTPS; `None` without HTTPS.
     pub(crate) ca_pem: Option<String>,
     /// A token in the forms of this VIM's pages, which a form on another site does not contain.
@@ -84,28 +79,19 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// A lab VIM without nodes.
-    pub(crate) fn new(
-        options: &Options,
-        contract: Contract,
-        store: Store,
-        shelf: Shelf,
-        token: Option<String>,
-        ca_pem: Option<String>,
-    ) -> Self {
-        Self {
-            contract,
-            store,
+    /// Reads the files that the command line names.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or the database cannot be opened.
+    pub(crate) fn open(options: Options, ca_pem: Option<String>) -> anyhow::Result<Self> {
+        Ok(Self {
+            contract: Contract::read(contract::DOCUMENT).context("reading the OpenAPI document")?,
+            store: Store::open(&options.db)?,
             faults: Faults::new(options.fault.clone()),
-            shelf,
-            boot: None,
+            shelf: Shelf::fill(&options)?,
+            boot: options.boot.as_deref().map(Shelf::folder).transpose()?,
             journal: Journal::default(),
-            token,
-            client_certificate: options.require_client_certificate,
-            open_admin: options.open_admin,
-            max_body_bytes: options.max_body_bytes,
-            public_url: options.public_url.clone(),
-            after_install: options.after_install,
+            token: options.token.as_deref().map(read_token).transpose()?,
             ca_pem,
             // The standard library seeds it from the system's random numbers.
             form_token: format!("{:016x}", RandomState::new().hash_one(std::process::id())),
@@ -114,7 +100,8 @@ impl Lab {
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             polls: Mutex::default(),
             changes: watch::Sender::new(0),
-        }
+            options,
+        })
     }
 
     /// Notifies pages and waiting tests of a change.
@@ -138,5 +125,14 @@ impl Lab {
     /// A new report: the count begins again.
     pub(crate) fn forget_polls(&self, node: &str) {
         self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+    }
+}
+
+fn read_token(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("reading the token {}", path.display()))?;
+    match text.trim() {
+        "" => Err(anyhow!("{} is empty, expected a bearer token", path.display())),
+        token => Ok(token.to_owned()),
     }
 }

@@ -18,7 +18,6 @@ mod netboot;
 mod orders;
 mod overview;
 mod page;
-mod revisions;
 mod server;
 mod socket;
 mod store;
@@ -31,24 +30,21 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Parser;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
 use crate::cli::Options;
-use crate::contract::Contract;
-use crate::files::Shelf;
 use crate::lab::Lab;
-use crate::store::Store;
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     let outcome = runtime.context("starting the runtime").and_then(|runtime| {
-        let outcome = runtime.block_on(run(&options));
+        let outcome = runtime.block_on(run(options));
         runtime.shutdown_background();
         outcome
     });
@@ -62,27 +58,26 @@ fn main() -> ExitCode {
 }
 
 /// Serves until SIGTERM or SIGINT.
-async fn run(options: &Options) -> anyhow::Result<()> {
+async fn run(options: Options) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
-    let tls = if options.listen_https.is_empty() {
-        None
-    } else {
-        Some(tls::prepare(&options.tls_dir, &options.name)?)
-    };
+    let tls = (!options.listen_https.is_empty())
+        .then(|| tls::prepare(&options.tls_dir, &options.name))
+        .transpose()?;
     let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
-    let lab = Arc::new(prepare(options, ca_pem)?);
+    let lab = Arc::new(Lab::open(options, ca_pem)?);
+    preset(&lab)?;
+    let options = &lab.options;
+    let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
     let mut words = vec!["listening".to_owned()];
-    for address in &options.listen {
-        let listener = socket::listen(*address)?;
-        words.push(format!("http={}", listener.local_addr()?));
-        tokio::spawn(server::serve(Arc::clone(&lab), listener, None));
-    }
-    for address in &options.listen_https {
-        let listener = socket::listen(*address)?;
-        words.push(format!("https={}", listener.local_addr()?));
-        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
-        tokio::spawn(server::serve(Arc::clone(&lab), listener, acceptor));
+    for (scheme, addresses, tls) in
+        [("http", &options.listen, None), ("https", &options.listen_https, acceptor)]
+    {
+        for address in addresses {
+            let listener = socket::listen(*address)?;
+            words.push(format!("{scheme}={}", listener.local_addr()?));
+            tokio::spawn(server::serve(Arc::clone(&lab), listener, tls.clone()));
+        }
     }
     announce(&words.join(" "), options.port_file.as_deref())?;
     tokio::select! {
@@ -105,15 +100,9 @@ fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("writing to stdout")
 }
 
-/// Reads the files that the command line names.
-fn prepare(options: &Options, ca_pem: Option<String>) -> anyhow::Result<Lab> {
-    let contract = Contract::read(contract::DOCUMENT).context("reading the OpenAPI document")?;
-    let store = Store::open(&options.db)?;
-    let shelf = Shelf::fill(options)?;
-    let token = options.token.as_deref().map(read_token).transpose()?;
-    let boot = options.boot.as_deref().map(Shelf::folder).transpose()?;
-    let mut lab = Lab::new(options, contract, store, shelf, token, ca_pem);
-    lab.boot = boot;
+/// Stores the settings that the command line names.
+fn preset(lab: &Lab) -> anyhow::Result<()> {
+    let options = &lab.options;
     let mode = json!({
         "mode": options.answer, "polls": options.polls, "retry_after": options.retry_after,
     });
@@ -122,20 +111,11 @@ fn prepare(options: &Options, ca_pem: Option<String>) -> anyhow::Result<Lab> {
         let Some(path) = path else { continue };
         let text = fs::read_to_string(path)
             .with_context(|| format!("reading the {kind} {}", path.display()))?;
-        for fault in admin::setting_faults(&lab, kind, &text) {
+        for fault in admin::setting_faults(lab, kind, &text) {
             // Tests send broken ones on purpose.
             journal::line(&format!("{}: {fault}; it is sent anyway", path.display()));
         }
         lab.store.set_if_other("default", kind, &text)?;
     }
-    Ok(lab)
-}
-
-fn read_token(path: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("reading the token {}", path.display()))?;
-    match text.trim() {
-        "" => Err(anyhow!("{} is empty, expected a bearer token", path.display())),
-        token => Ok(token.to_owned()),
-    }
+    Ok(())
 }

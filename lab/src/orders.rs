@@ -1,14 +1,15 @@
 //! The answer to a node: the instruction or Ignition config that is set for this node or for all, sent in the mode that is set.
 
 use formats::hex::hex;
-use hyper::StatusCode;
+use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha512};
 
 use crate::cli::{AfterInstall, Mode};
 use crate::files::Hash;
-use crate::http::{Answer, Refusal, answer, retry_after, set_header};
+use crate::http::{Answer, Refusal, full, retry_after, set_header};
 use crate::lab::Lab;
 use crate::store::Node;
 
@@ -16,44 +17,35 @@ use crate::store::Node;
 pub(crate) const IGNITION_TYPE: &str = "application/vnd.coreos.ignition+json";
 
 /// Time and form of the answer to a report: the setting `answer`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct AnswerMode {
     /// At once, later, never, or the bare Ignition config.
-    #[serde(default = "direct")]
     pub(crate) mode: Mode,
     /// `later`: number of further requests that a node must make.
-    #[serde(default = "one")]
     pub(crate) polls: u32,
     /// Retry-After in a 202: seconds, or `date:SECONDS`.
-    #[serde(default = "two_seconds")]
     pub(crate) retry_after: String,
     /// The node's new name; absent: it keeps its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) node_id: Option<String>,
 }
 
-fn direct() -> Mode {
-    Mode::Direct
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn two_seconds() -> String {
-    "2".to_owned()
+impl Default for AnswerMode {
+    fn default() -> Self {
+        Self { mode: Mode::Direct, polls: 1, retry_after: "2".to_owned(), node_id: None }
+    }
 }
 
 /// An answer in a form that can be kept under an Idempotency-Key.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Order {
     status: u16,
+    /// Empty for an answer without a body.
     content_type: String,
     body: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     location: Option<String>,
 }
 
@@ -61,8 +53,14 @@ impl Order {
     /// The answer itself.
     pub(crate) fn answer(self) -> Answer {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
-        let mut answer = answer(status, &self.content_type, self.body);
-        for (name, value) in [("retry-after", self.retry_after), ("location", self.location)] {
+        let mut answer = Response::new(full(self.body));
+        *answer.status_mut() = status;
+        let content_type = Some(self.content_type).filter(|kind| !kind.is_empty());
+        for (name, value) in [
+            ("content-type", content_type),
+            ("retry-after", self.retry_after),
+            ("location", self.location),
+        ] {
             if let Some(value) = value {
                 set_header(&mut answer, name, &value);
             }
@@ -70,14 +68,17 @@ impl Order {
         answer
     }
 
+    /// An answer without a body.
+    pub(crate) fn no_content() -> Self {
+        Self { status: 204, ..Self::default() }
+    }
+
+    fn ok(content_type: &str, body: String) -> Self {
+        Self { status: 200, content_type: content_type.to_owned(), body, ..Self::default() }
+    }
+
     fn json(value: &Value) -> Self {
-        Self {
-            status: 200,
-            content_type: "application/json".to_owned(),
-            body: format!("{value:#}\n"),
-            retry_after: None,
-            location: None,
-        }
+        Self::ok("application/json", format!("{value:#}\n"))
     }
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
         return Ok(not_yet(&mode, &node));
     }
     if let Some(known) = lab.store.node(&node)?
-        && lab.after_install == AfterInstall::Reboot
+        && lab.options.after_install == AfterInstall::Reboot
         && let Some(reboot) = reboot(lab, &known, &source)?
     {
         return Ok(Order::json(&reboot));
@@ -124,8 +125,7 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
     if mode.mode == Mode::Bare
         && let Some(ignition) = source.ignition()
     {
-        let content_type = IGNITION_TYPE.to_owned();
-        return Ok(Order { content_type, body: ignition, ..Order::json(&Value::Null) });
+        return Ok(Order::ok(IGNITION_TYPE, ignition));
     }
     let mut instruction = source.instruction();
     fill(lab, &mut instruction, base)?;
@@ -195,12 +195,11 @@ fn not_yet(mode: &AnswerMode, node: &str) -> Order {
 /// # Errors
 /// 500 when a setting in the database is broken.
 pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusal> {
-    if lab.after_install != AfterInstall::Reboot {
+    if lab.options.after_install != AfterInstall::Reboot {
         return Ok(None);
     }
-    // Settings are stored under the name in the report, also for a node that was given another.
-    let reported = node.report.as_ref().and_then(|report| report.body["node_id"].as_str());
-    let Some(source) = source(lab, reported.unwrap_or(&node.id))? else { return Ok(None) };
+    let reported = node.reported_name().unwrap_or(&node.id);
+    let Some(source) = source(lab, reported)? else { return Ok(None) };
     let reboot = reboot(lab, node, &source)?;
     Ok(reboot.and_then(|reboot| reboot["reason"].as_str().map(str::to_owned)))
 }
@@ -225,10 +224,10 @@ fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refu
 
 /// Adds `api_version`, `request_id` and a new name where they are absent.
 fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> Result<(), Refusal> {
-    let counts = lab.store.counts(node)?;
+    let [(_, n_reports), ..] = lab.store.counts(node)?;
     let Value::Object(object) = instruction else { return Ok(()) };
     object.entry("api_version").or_insert(json!("1"));
-    object.entry("request_id").or_insert(json!(format!("lab-{}", counts["n_reports"])));
+    object.entry("request_id").or_insert(json!(format!("lab-{n_reports}")));
     if node != reported {
         object.entry("node_id").or_insert(json!(node));
     }
@@ -237,43 +236,52 @@ fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> R
 
 /// Replaces `{{base}}` and `{{sha256:/files/NAME}}` in every string.
 fn fill(lab: &Lab, value: &mut Value, base: &str) -> Result<(), Refusal> {
-    match value {
-        Value::String(text) if text.contains("{{") => *text = filled(lab, text, base)?,
-        Value::Array(values) => values.iter_mut().try_for_each(|value| fill(lab, value, base))?,
-        Value::Object(object) => {
-            // The Ignition config is passed on byte for byte.
-            let others = object.iter_mut().filter(|(key, _)| *key != "inline");
-            others.map(|(_, value)| value).try_for_each(|value| fill(lab, value, base))?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn filled(lab: &Lab, text: &str, base: &str) -> Result<String, Refusal> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((head, tail)) = rest.split_once("{{") {
-        let Some((word, tail)) = tail.split_once("}}") else { break };
-        filled.push_str(head);
+    each_template(value, &|word| {
         let hash = |path: &str, hash| {
             let message = format!("the instruction's {{{{{word}}}}}: {path:?} is not served");
             let unknown = || Refusal::new(500, "INSTRUCTION_TEMPLATE", message);
             lab.shelf.digest(path, hash).ok_or_else(unknown)
         };
         match word.split_once(':') {
-            None if word == "base" => filled.push_str(base),
-            Some(("sha256", path)) => filled.push_str(&hash(path, Hash::Sha256)?),
-            Some(("sha512", path)) => filled.push_str(&hash(path, Hash::Sha512)?),
+            None if word == "base" => Ok(base.to_owned()),
+            Some(("sha256", path)) => hash(path, Hash::Sha256),
+            Some(("sha512", path)) => hash(path, Hash::Sha512),
             _ => {
                 let message = format!("the instruction has {{{{{word}}}}}, expected base or shaN:");
-                return Err(Refusal::new(500, "INSTRUCTION_TEMPLATE", message));
+                Err(Refusal::new(500, "INSTRUCTION_TEMPLATE", message))
             }
         }
-        rest = tail;
+    })
+}
+
+/// Replaces each `{{WORD}}` in every string by what `fill` returns for the word.
+pub(crate) fn each_template(
+    value: &mut Value,
+    fill: &dyn Fn(&str) -> Result<String, Refusal>,
+) -> Result<(), Refusal> {
+    match value {
+        Value::String(text) => {
+            let mut filled = String::new();
+            let mut rest = text.as_str();
+            while let Some((head, tail)) = rest.split_once("{{")
+                && let Some((word, tail)) = tail.split_once("}}")
+            {
+                filled = filled + head + &fill(word)?;
+                rest = tail;
+            }
+            *text = filled + rest;
+        }
+        Value::Array(values) => {
+            values.iter_mut().try_for_each(|value| each_template(value, fill))?;
+        }
+        Value::Object(object) => {
+            // The Ignition config is passed on byte for byte.
+            let others = object.iter_mut().filter(|(key, _)| *key != "inline");
+            others.map(|(_, value)| value).try_for_each(|value| each_template(value, fill))?;
+        }
+        _ => {}
     }
-    filled.push_str(rest);
-    Ok(filled)
+    Ok(())
 }
 
 /// Returns the Ignition config for a node, or for all with `default`.

@@ -148,7 +148,7 @@ async fn answer(
     // These two act before the body is read.
     let is_rude = instead.is_some_and(|fault| matches!(fault.kind, Kind::Reset | Kind::Hang));
     if has_body && !is_rude {
-        match read_body(body, lab.max_body_bytes).await {
+        match read_body(body, lab.options.max_body_bytes).await {
             Ok(bytes) => request.body = bytes,
             Err(refusal) => return (Ok(refusal.answer()), Some(said(&refusal))),
         }
@@ -211,7 +211,7 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
 
 /// The address that the client used: the Host header if it is valid, otherwise the socket's address.
 fn base(lab: &Lab, peer: &Peer, headers: &HeaderMap) -> String {
-    if let Some(url) = &lab.public_url {
+    if let Some(url) = &lab.options.public_url {
         return url.trim_end_matches('/').to_owned();
     }
     let is_host = |c: char| c.is_ascii_alphanumeric() || ".:[]-_%".contains(c);

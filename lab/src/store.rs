@@ -2,46 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::Context;
 use formats::time::rfc3339_ms;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::overview::overview;
-use crate::revisions::Revisions;
 
-const SCHEMA: &str = "
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = NORMAL;
-CREATE TABLE IF NOT EXISTS nodes (
-    id TEXT PRIMARY KEY, first_seen TEXT NOT NULL, last_seen TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS reports (
-    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS reports_of ON reports (node, n);
-CREATE TABLE IF NOT EXISTS events (
-    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, sequence INTEGER NOT NULL,
-    time TEXT NOT NULL, body TEXT NOT NULL, UNIQUE (node, sequence, time)) STRICT;
-CREATE TABLE IF NOT EXISTS results (
-    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS results_of ON results (node, n);
-CREATE TABLE IF NOT EXISTS answers (
-    operation TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, answer TEXT NOT NULL,
-    PRIMARY KEY (operation, key)) STRICT;
-CREATE TABLE IF NOT EXISTS settings (
-    scope TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, changed_at_n INTEGER NOT NULL,
-    PRIMARY KEY (scope, kind)) STRICT;
-";
+const SCHEMA: &str = include_str!("schema.sql");
 
 /// The database; a lock serialises its users.
 #[derive(Debug)]
 pub(crate) struct Store {
     connection: Mutex<Connection>,
-    revisions: Mutex<Revisions>,
-    /// The overview of each node's last report, with the node revision that it reflects.
-    overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
+    /// The overview of each node's last report, until the report changes.
+    overviews: Mutex<BTreeMap<String, Option<Document>>>,
+    /// The number of changes, and of changes in reports. Raised after the write: a reader in between reads the new
+    /// content again under the new number.
+    n_changes: AtomicU64,
+    n_reports: AtomicU64,
 }
 
 /// A database result.
@@ -73,15 +56,11 @@ pub(crate) struct Node {
     pub(crate) result: Option<Document>,
 }
 
-/// The stored state of an Idempotency-Key.
-#[derive(Debug)]
-pub(crate) enum Kept {
-    /// Nothing: the request is new.
-    Nothing,
-    /// The answer that the same request got before.
-    Answer(Value),
-    /// The key was used before with another body.
-    OtherBody,
+impl Node {
+    /// Returns the name in its report, under which its settings are stored even if it was given another.
+    pub(crate) fn reported_name(&self) -> Option<&str> {
+        self.report.as_ref()?.body["node_id"].as_str()
+    }
 }
 
 impl Store {
@@ -95,35 +74,40 @@ impl Store {
         connection
             .execute_batch(SCHEMA)
             .with_context(|| format!("preparing the database {}", path.display()))?;
-        let connection = Mutex::new(connection);
-        Ok(Self { connection, revisions: Mutex::default(), overviews: Mutex::default() })
+        Ok(Self {
+            connection: Mutex::new(connection),
+            overviews: Mutex::default(),
+            n_changes: AtomicU64::default(),
+            n_reports: AtomicU64::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn revisions(&self) -> MutexGuard<'_, Revisions> {
-        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn overviews(&self) -> MutexGuard<'_, BTreeMap<String, Option<Document>>> {
+        self.overviews.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a number that rises after every change.
     pub(crate) fn revision(&self) -> u64 {
-        self.revisions().all()
+        self.n_changes.load(Ordering::SeqCst)
     }
 
     /// Returns a number that rises after each change in a report.
     pub(crate) fn revision_of_reports(&self) -> u64 {
-        self.revisions().last_report()
+        self.n_reports.load(Ordering::SeqCst)
     }
 
-    /// Must be called after a write: a reader in between reads the new content again under the new number.
     fn changed(&self) {
-        self.revisions().changed();
+        self.n_changes.fetch_add(1, Ordering::SeqCst);
     }
 
     fn report_changed(&self, node: &str) {
-        self.revisions().report_changed(node);
+        self.overviews().remove(node);
+        self.n_reports.fetch_add(1, Ordering::SeqCst);
+        self.changed();
     }
 
     /// Records a contact with a node.
@@ -152,7 +136,7 @@ impl Store {
     fn add(&self, table: &str, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
         let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
-        self.lock().execute(&sql, params![node, now(), body.to_string()]).map(drop)
+        self.lock().execute(&sql, params![node, now(), body]).map(drop)
     }
 
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
@@ -169,7 +153,7 @@ impl Store {
         }
         let sql = "UPDATE reports SET body = ?2
                    WHERE n = (SELECT max(n) FROM reports WHERE node = ?1)";
-        connection.execute(sql, params![node, report.body.to_string()])?;
+        connection.execute(sql, params![node, report.body])?;
         drop(connection);
         self.report_changed(node);
         Ok(true)
@@ -187,7 +171,7 @@ impl Store {
                        VALUES (?1, ?2, ?3, ?4, ?5)";
             let sequence = event["sequence"].as_i64().unwrap_or(i64::MAX);
             let time = event["time"].as_str().unwrap_or_default();
-            let row = params![node, now(), sequence, time, event.to_string()];
+            let row = params![node, now(), sequence, time, event];
             n_new += transaction.execute(sql, row)?;
         }
         transaction.commit()?;
@@ -209,30 +193,22 @@ impl Store {
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
         let ids = self.ids()?;
         let listed: BTreeSet<&String> = ids.iter().collect();
-        let mut overviews = self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
-        overviews.retain(|id, _| listed.contains(id));
-        drop(overviews);
-        let nodes = ids.iter().map(|id| {
-            let report = self.overview_of(id)?;
-            self.node_with(id, report)
-        });
+        self.overviews().retain(|id, _| listed.contains(id));
+        let nodes = ids.iter().map(|id| self.node_with(id, self.overview_of(id)?));
         nodes.filter_map(Result::transpose).collect()
     }
 
     /// Returns the overview of a node's last report. Reports are parsed once, since they are long and change rarely.
     fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
-        let overviews = || self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the report is read, see `changed`.
-        let revision = self.revisions().of_report(id);
-        if let Some((known, overview)) = overviews().get(id)
-            && *known == revision
-        {
+        // Held until the report is read, so that a change meanwhile removes the overview afterwards.
+        let mut overviews = self.overviews();
+        if let Some(overview) = overviews.get(id) {
             return Ok(overview.clone());
         }
         let report = self.last_report(id)?;
         let overview = report
             .map(|Document { received_at, body }| Document { received_at, body: overview(&body) });
-        overviews().insert(id.to_owned(), (revision, overview.clone()));
+        overviews.insert(id.to_owned(), overview.clone());
         Ok(overview)
     }
 
@@ -277,28 +253,35 @@ impl Store {
         rows.collect()
     }
 
-    /// Counts the reports, events and results from a node.
-    pub(crate) fn counts(&self, node: &str) -> Stored<Value> {
-        let connection = self.lock();
-        let count = |table: &str| -> Stored<i64> {
-            let sql = format!("SELECT count(*) FROM {table} WHERE node = ?1");
-            connection.query_row(&sql, [node], |row| row.get(0))
+    /// Returns what a node sent: its last `report` or `result`, or its `events`.
+    pub(crate) fn sent(&self, node: &str, what: &str) -> Stored<Option<Value>> {
+        let last = match what {
+            "report" => self.last_report(node)?,
+            "result" => self.last_result(node)?,
+            _ => {
+                let events = self.events(node, 10_000)?;
+                return Ok(Some(events.into_iter().map(|event| event.body).collect()));
+            }
         };
-        let counts = [count("reports")?, count("events")?, count("results")?];
-        Ok(json!({"n_reports": counts[0], "n_events": counts[1], "n_results": counts[2]}))
+        Ok(last.map(|document| document.body))
     }
 
-    /// Returns the stored response for a key and operation.
-    pub(crate) fn kept(&self, operation: &str, key: &str, digest: &str) -> Stored<Kept> {
-        let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
-        let row = self.lock().query_row(sql, [operation, key], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-        });
-        Ok(match row.optional()? {
-            None => Kept::Nothing,
-            Some((kept, _)) if kept != digest => Kept::OtherBody,
-            Some((_, answer)) => Kept::Answer(parsed(&answer)),
+    /// Counts the reports, events and results from a node.
+    pub(crate) fn counts(&self, node: &str) -> Stored<[(&'static str, i64); 3]> {
+        let sql = "SELECT (SELECT count(*) FROM reports WHERE node = ?1),
+                   (SELECT count(*) FROM events WHERE node = ?1),
+                   (SELECT count(*) FROM results WHERE node = ?1)";
+        self.lock().query_row(sql, [node], |row| {
+            Ok([("n_reports", row.get(0)?), ("n_events", row.get(1)?), ("n_results", row.get(2)?)])
         })
+    }
+
+    /// Returns the digest of the request that used a key before, and its answer.
+    pub(crate) fn kept(&self, operation: &str, key: &str) -> Stored<Option<(String, Value)>> {
+        let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
+        let row =
+            self.lock().query_row(sql, [operation, key], |row| Ok((row.get(0)?, row.get(1)?)));
+        row.optional()
     }
 
     /// Stores the answer under its key.
@@ -310,7 +293,7 @@ impl Store {
         answer: &Value,
     ) -> Stored<()> {
         let sql = "INSERT OR REPLACE INTO answers VALUES (?1, ?2, ?3, ?4)";
-        self.lock().execute(sql, [operation, key, digest, &answer.to_string()]).map(drop)
+        self.lock().execute(sql, params![operation, key, digest, answer]).map(drop)
     }
 
     /// Returns a setting for a node or for all (`default`).
@@ -328,19 +311,13 @@ impl Store {
 
     /// Changes a setting; `None` removes it.
     pub(crate) fn set(&self, scope: &str, kind: &str, value: Option<&str>) -> Stored<()> {
-        let connection = self.lock();
+        let set = "INSERT OR REPLACE INTO settings
+                   VALUES (?1, ?2, ?3, (SELECT coalesce(max(n), 0) FROM results))";
+        let remove = "DELETE FROM settings WHERE scope = ?1 AND kind = ?2";
         match value {
-            None => {
-                let sql = "DELETE FROM settings WHERE scope = ?1 AND kind = ?2";
-                connection.execute(sql, [scope, kind])?;
-            }
-            Some(value) => {
-                let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2, ?3,
-                           (SELECT coalesce(max(n), 0) FROM results))";
-                connection.execute(sql, [scope, kind, value])?;
-            }
-        }
-        drop(connection);
+            None => self.lock().execute(remove, [scope, kind])?,
+            Some(value) => self.lock().execute(set, [scope, kind, value])?,
+        };
         self.changed();
         Ok(())
     }
@@ -359,8 +336,9 @@ impl Store {
             "DELETE FROM nodes; DELETE FROM reports; DELETE FROM events;
              DELETE FROM results; DELETE FROM answers;",
         )?;
-        self.revisions().reports_changed();
-        self.overviews.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.overviews().clear();
+        self.n_reports.fetch_add(1, Ordering::SeqCst);
+        self.changed();
         Ok(())
     }
 }
@@ -377,17 +355,13 @@ fn last(connection: &Connection, table: &str, node: &str) -> Stored<Option<Docum
 }
 
 fn document(row: &Row<'_>) -> Stored<Document> {
-    let body: String = row.get(1)?;
-    Ok(Document { received_at: row.get(0)?, body: parsed(&body) })
-}
-
-/// Parses JSON that this program wrote.
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or(Value::Null)
+    Ok(Document { received_at: row.get(0)?, body: row.get(1)? })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn store() -> Store {

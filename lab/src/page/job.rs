@@ -1,8 +1,10 @@
 //! State of a node: its stage, progress and outcome, in the words and colours of the pages.
 
-use maud::{Markup, html};
+use std::cmp::Ordering;
+
 use serde_json::Value;
 
+use super::words;
 use crate::overview::MAX_FINDINGS;
 use crate::store::{Document, Node};
 
@@ -29,7 +31,6 @@ pub(super) struct Standing {
     /// The node's own message.
     pub(super) message: Option<String>,
     stage: usize,
-    has_failed: bool,
     is_over: bool,
 }
 
@@ -39,33 +40,26 @@ pub(super) fn standing(node: &Node) -> Standing {
     let result = result.map(|result| &result.body);
     let event = node.event.as_ref().filter(|event| is_current(node, event));
     let event = event.map(|event| &event.body);
-    let stage = event.or(result).map_or("report", |last| last["stage"].as_str().unwrap_or(""));
-    let stage = if result.is_some() { result.map_or(stage, stage_of) } else { stage };
+    let stage = match result {
+        Some(result) => result["stage"].as_str().unwrap_or("result"),
+        None => event.map_or("report", |event| event["stage"].as_str().unwrap_or("")),
+    };
     let moment = event.and_then(|event| event["state"].as_str()).unwrap_or("done");
     let at = STAGES.iter().position(|(name, _)| *name == stage);
     let at = at.unwrap_or(if stage == "wait" { 2 } else { 0 });
-    let (label, tone) = words(result, stage, moment);
+    let (label, tone) = result.map_or_else(|| at_work(stage, moment), outcome);
     let is_over = result.is_some_and(|r| r["outcome"] == "installed" || r["outcome"] == "unproven");
     let message = result.or(event).and_then(|last| last["message"].as_str());
+    let percent = event.and_then(|event| event["percent"].as_u64());
     Standing {
         label,
         tone,
-        percent: if is_over { 100 } else { percent(at, moment, event) },
-        message: message.map(super::words::cut).or_else(|| detail(stage, event)),
+        percent: if is_over { 100 } else { share_done(at, moment, percent) },
+        // The stage's own progress, for a node without a message.
+        message: message.map(words::cut).or_else(|| Some(format!("{stage}: {} %", percent?))),
         stage: at,
-        has_failed: tone == "bad",
         is_over,
     }
-}
-
-/// The stage's own progress, for a node without a message.
-fn detail(stage: &str, event: Option<&Value>) -> Option<String> {
-    let percent = event?["percent"].as_u64()?;
-    Some(format!("{stage}: {percent} %"))
-}
-
-fn stage_of(result: &Value) -> &str {
-    result["stage"].as_str().unwrap_or("result")
 }
 
 /// Returns true if a new job began after the result: its first events come before its report. A node that refused an
@@ -87,16 +81,19 @@ fn is_current(node: &Node, event: &Document) -> bool {
     is_before_report || event.received_at >= report.received_at
 }
 
-fn words(result: Option<&Value>, stage: &str, moment: &str) -> (&'static str, &'static str) {
-    if let Some(result) = result {
-        return match result["outcome"].as_str() {
-            Some("installed") => ("installed", "good"),
-            Some("refused") if result["code"] == "FINDINGS" => ("blocked", "bad"),
-            Some("refused") => ("refused", "bad"),
-            Some("unproven") => ("installed, not proven", "warn"),
-            _ => ("failed", "bad"),
-        };
+/// Returns the label and the tone of a result.
+pub(super) fn outcome(result: &Value) -> (&'static str, &'static str) {
+    match result["outcome"].as_str() {
+        Some("installed") => ("installed", "good"),
+        Some("refused") if result["code"] == "FINDINGS" => ("blocked", "bad"),
+        Some("refused") => ("refused", "bad"),
+        Some("unproven") => ("installed, not proven", "warn"),
+        _ => ("failed", "bad"),
     }
+}
+
+/// Returns the label and the tone of a stage.
+fn at_work(stage: &str, moment: &str) -> (&'static str, &'static str) {
     match (stage, moment) {
         (_, "failed") => ("failed", "bad"),
         ("collect", _) => ("collecting", "busy"),
@@ -109,56 +106,29 @@ fn words(result: Option<&Value>, stage: &str, moment: &str) -> (&'static str, &'
     }
 }
 
-fn percent(at: usize, state: &str, event: Option<&Value>) -> u64 {
+/// Returns the share of the whole job that is done, in percent.
+fn share_done(at: usize, moment: &str, percent: Option<u64>) -> u64 {
     let before: u64 = STAGES[..at].iter().map(|(_, share)| share).sum();
-    let within = match (state, event.and_then(|event| event["percent"].as_u64())) {
-        ("done", _) => 100,
-        (_, Some(percent)) => percent.min(100),
-        _ => 0,
-    };
+    let within = if moment == "done" { 100 } else { percent.unwrap_or(0).min(100) };
     before + STAGES[at].1 * within / 100
 }
 
 impl Standing {
-    /// The outcome or stage as a pill.
-    pub(super) fn pill(&self) -> Markup {
-        html! { span.pill.(self.tone) { (self.label) } }
-    }
-
-    /// Shows the whole job's progress bar.
-    pub(super) fn bar(&self) -> Markup {
-        html! {
-            progress.(self.tone) max="100" value=(self.percent) aria-label="progress of the job" {
-                (self.percent) " %"
-            }
-        }
-    }
-
-    /// Shows the stages as a row of steps.
-    pub(super) fn rail(&self) -> Markup {
-        html! {
-            ol.rail aria-label="stages" {
-                @for (at, (name, _)) in STAGES.iter().enumerate() {
-                    @let class = self.step(at);
-                    li.(class) aria-current=[(at == self.stage && !self.is_over).then_some("step")] {
-                        span.dot aria-hidden="true" {}
-                        (name)
-                        span.hidden { ": " (class) }
-                    }
-                }
-            }
-        }
+    /// Lists the stages, each with its class; true marks the current one.
+    pub(super) fn steps(&self) -> Vec<(&'static str, &'static str, bool)> {
+        let step = |(at, (name, _)): (usize, &(&'static str, u64))| {
+            (*name, self.step(at), at == self.stage && !self.is_over)
+        };
+        STAGES.iter().enumerate().map(step).collect()
     }
 
     fn step(&self, at: usize) -> &'static str {
-        if self.is_over || at < self.stage {
-            "done"
-        } else if at > self.stage {
-            "pending"
-        } else if self.has_failed {
-            "failed"
-        } else {
-            "current"
+        match at.cmp(&self.stage) {
+            _ if self.is_over => "done",
+            Ordering::Less => "done",
+            Ordering::Greater => "pending",
+            Ordering::Equal if self.tone == "bad" => "failed",
+            Ordering::Equal => "current",
         }
     }
 }
@@ -172,32 +142,42 @@ pub(super) fn findings(node: &Node) -> Vec<&Value> {
 }
 
 fn named(document: Option<&Document>) -> Vec<&Value> {
-    let findings = document.and_then(|document| document.body["findings"].as_array());
-    findings.into_iter().flatten().take(MAX_FINDINGS).collect()
-}
-
-/// Worst first.
-fn rank(finding: &Value) -> usize {
-    let severity = finding["severity"].as_str();
-    ["critical", "warning", "info"].iter().position(|name| Some(*name) == severity).unwrap_or(3)
+    let findings = document.map_or(&[][..], |document| words::list(&document.body["findings"]));
+    findings.iter().take(MAX_FINDINGS).collect()
 }
 
 /// Returns a finding's part and its place.
 pub(super) fn place(finding: &Value) -> String {
-    let text = |key: &str| finding[key].as_str().map(super::words::cut);
-    let words = [text("component"), text("locator")];
-    let words: Vec<String> = words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
-    words.join(" ")
+    words::joined(["component", "locator"].map(|key| words::named("", &finding[key])), " ")
 }
 
-/// Shows a severity as a pill: class, sign, word. The sign works without colour.
-pub(super) fn severity(finding: &Value) -> (&'static str, &'static str, &'static str) {
-    [
-        ("bad", "▲", "critical"),
-        ("warn", "◆", "warning"),
-        ("info", "●", "info"),
-        ("idle", "○", "other"),
-    ][rank(finding)]
+/// A severity: class, sign, word. The sign works without colour.
+#[derive(Debug)]
+pub(super) struct Severity {
+    pub(super) class: &'static str,
+    pub(super) sign: &'static str,
+    pub(super) word: &'static str,
+}
+
+const fn level(class: &'static str, sign: &'static str, word: &'static str) -> Severity {
+    Severity { class, sign, word }
+}
+
+/// The severities, worst first.
+pub(super) const SEVERITIES: [Severity; 4] = [
+    level("bad", "▲", "critical"),
+    level("warn", "◆", "warning"),
+    level("info", "●", "info"),
+    level("idle", "○", "other"),
+];
+
+/// Returns the severity of a finding or fault.
+pub(super) fn severity(finding: &Value) -> &'static Severity {
+    &SEVERITIES[rank(finding)]
+}
+
+fn rank(finding: &Value) -> usize {
+    SEVERITIES[..3].iter().position(|severity| finding["severity"] == severity.word).unwrap_or(3)
 }
 
 #[cfg(test)]
@@ -206,63 +186,51 @@ mod tests {
 
     use super::*;
 
-    fn document(at: &str, body: Value) -> Document {
-        Document { received_at: at.to_owned(), body }
-    }
-
-    fn node(event: Option<Document>, result: Option<Document>) -> Node {
-        Node {
+    /// The state after a report at T2, with the last event and result and their times.
+    fn after(event: Option<(&str, Value)>, result: Option<(&str, Value)>) -> Standing {
+        let document = |(at, body): (&str, Value)| Document { received_at: at.to_owned(), body };
+        standing(&Node {
             id: "n".to_owned(),
             first_seen: String::new(),
             last_seen: String::new(),
-            report: Some(document("T2", json!({}))),
-            event,
-            result,
+            report: Some(document(("T2", json!({})))),
+            event: event.map(document),
+            result: result.map(document),
+        })
+    }
+
+    #[test]
+    fn events_of_this_job_count_and_strange_ones_do_no_harm() {
+        for (at, event, expected) in [
+            // Half of the write is about half of the job.
+            ("T3", json!({"stage": "write", "state": "progress", "percent": 50}), ("writing", 57)),
+            // The job before the last report.
+            ("T1", json!({"stage": "write", "state": "failed"}), ("reported", 16)),
+            ("T3", json!({"stage": 7, "state": null, "percent": 1e99}), ("finishing", 12)),
+        ] {
+            let standing = after(Some((at, event.clone())), None);
+            assert_eq!((standing.label, standing.percent), expected, "{event}");
         }
-    }
-
-    #[test]
-    fn half_of_the_write_is_about_half_of_the_job() {
-        let event = json!({"stage": "write", "state": "progress", "percent": 50});
-        let standing = standing(&node(Some(document("T3", event)), None));
-        assert_eq!((standing.label, standing.percent), ("writing", 57));
-    }
-
-    #[test]
-    fn an_event_of_the_job_before_the_last_report_does_not_count() {
-        let event = json!({"stage": "write", "state": "failed"});
-        let standing = standing(&node(Some(document("T1", event)), None));
-        assert_eq!((standing.label, standing.tone), ("reported", "idle"));
     }
 
     #[test]
     fn an_installed_node_is_at_its_end_and_a_refused_one_shows_where_it_stopped() {
         let result = json!({"outcome": "installed", "stage": "result", "message": "m"});
-        assert_eq!(standing(&node(None, Some(document("T3", result)))).percent, 100);
+        assert_eq!(after(None, Some(("T3", result))).percent, 100);
         let result = json!({"outcome": "refused", "stage": "preflight", "message": "m"});
-        let standing = standing(&node(None, Some(document("T3", result))));
-        assert_eq!(
-            (standing.tone, standing.step(3), standing.step(4)),
-            ("bad", "failed", "pending")
-        );
+        let standing = after(None, Some(("T3", result)));
+        let steps = (standing.step(3), standing.step(4));
+        assert_eq!((standing.tone, steps), ("bad", ("failed", "pending")));
     }
 
     #[test]
     fn corrected_instruction_shows_its_progress_and_not_the_refusal_before() {
-        let refused = json!({"outcome": "refused", "stage": "instruction", "message": "m"});
-        let event = |stage: &str| json!({"stage": stage, "state": "started"});
-        let label = |at: &str, stage: &str| {
-            standing(&node(Some(document(at, event(stage))), Some(document("T5", refused.clone()))))
-                .label
-        };
-        assert_eq!(label("T6", "wait"), "refused");
-        assert_eq!(label("T6", "write"), "writing");
-        assert_eq!(label("T4", "write"), "refused");
-    }
-
-    #[test]
-    fn strange_events_do_no_harm() {
-        let event = json!({"stage": 7, "state": null, "percent": 1e99});
-        assert_eq!(standing(&node(Some(document("T3", event)), None)).percent, 12);
+        for (at, stage, label) in
+            [("T6", "wait", "refused"), ("T6", "write", "writing"), ("T4", "write", "refused")]
+        {
+            let refused = json!({"outcome": "refused", "stage": "instruction", "message": "m"});
+            let event = json!({"stage": stage, "state": "started"});
+            assert_eq!(after(Some((at, event)), Some(("T5", refused))).label, label);
+        }
     }
 }

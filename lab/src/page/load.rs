@@ -2,7 +2,6 @@
 //! action `wait` (docs/wire.md).
 
 use hyper::{Response, StatusCode};
-use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::job::Standing;
@@ -12,58 +11,35 @@ use crate::orders::scope_of;
 use crate::store::Node;
 
 /// Maximum that an instruction may allow (`load_s` in the API).
-const MOST_S: u64 = 86_400;
+pub(super) const MOST_S: u64 = 86_400;
 /// Often enough that the node soon learns that the test is no longer allowed.
 const ASK_AGAIN_S: u64 = 5;
 
-/// Shows the form; nothing for a node that is at work or installed, a node with another instruction or its own config,
-/// or a reader who may not use the admin API.
-pub(super) fn panel(
-    lab: &Lab,
+/// The form.
+pub(super) struct Form<'a> {
+    pub(super) token: &'a str,
+    /// The seconds for which the load is allowed now.
+    pub(super) allowed: Option<u64>,
+    /// True if the node has an Ignition config of its own.
+    pub(super) has_config: bool,
+}
+
+/// Returns the form; `None` for a node that is at work or installed, a node with another instruction or its own
+/// config, or a reader who may not use the admin API.
+pub(super) fn form<'a>(
+    lab: &'a Lab,
     node: &Node,
     standing: &Standing,
     request: &Request,
-) -> Result<Markup, Refusal> {
-    let scope = scope_of(reported(node));
+) -> Result<Option<Form<'a>>, Refusal> {
+    let scope = scope_of(node.reported_name().unwrap_or(&node.id));
     let own = lab.store.setting(&scope, "instruction")?;
     let has_config = lab.store.setting(&scope, "ignition")?.is_some();
     let allowed = own.as_deref().and_then(load_s);
-    let has_own = own.is_some() || has_config;
     let is_waiting = ["reported", "waiting", "blocked"].contains(&standing.label);
-    if !may_change(lab, request)
-        || allowed.is_none() && (has_own || !is_waiting || node.report.is_none())
-    {
-        return Ok(html! {});
-    }
-    let action = format!("/nodes/{}/load", encoded(&node.id));
-    Ok(html! {
-        section.panel aria-labelledby="load" {
-            h2 #load { "Test under load" }
-            form.line method="post" action=(action) {
-                input type="hidden" name="token" value=(lab.form_token);
-                @if let Some(seconds) = allowed {
-                    p {
-                        "The node waits, and may compute on every CPU and test its free memory for " (seconds)
-                        " s after each report. It then reports again; what failed is among the faults and findings."
-                    }
-                    p.muted {
-                        "Once you end the test, "
-                        @if has_config { "the node is installed with the Ignition config that was set for it." }
-                        @else { "the node follows the instruction for all nodes." }
-                    }
-                    button.button #load-end type="submit" { "End the test" }
-                } @else {
-                    label for="load-seconds" { "Let the node compute on every CPU and test its free memory for" }
-                    span {
-                        input #load-seconds type="number" name="seconds" value="60" min="1" max=(MOST_S) required;
-                        " s"
-                    }
-                    button.button #load-start type="submit" { "Start the test" }
-                    p.muted { "Until you end the test, the node waits, whatever the instruction for all nodes is." }
-                }
-            }
-        }
-    })
+    let is_free = own.is_none() && !has_config && is_waiting && node.report.is_some();
+    let is_shown = may_change(lab, request) && (allowed.is_some() || is_free);
+    Ok(is_shown.then_some(Form { token: &lab.form_token, allowed, has_config }))
 }
 
 /// Carries out the form: allows the load for `seconds`, or takes it back if there are none.
@@ -77,34 +53,18 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     // Another site can make a browser send the form, but cannot read the token.
     let is_ours = query(body, "token").is_some_and(|token| token == lab.form_token);
     if !may_change(lab, request) || !is_ours {
-        return Err(Refusal::new(
-            403,
-            "ADMIN",
-            "expected the form of the node's page, sent from this machine",
-        ));
+        let message = "expected the form of the node's page, sent from this machine";
+        return Err(Refusal::new(403, "ADMIN", message));
     }
-    let scope = scope_of(reported(&node));
-    let own = lab.store.setting(&scope, "instruction")?;
-    let is_foreign = match &own {
-        Some(own) => load_s(own).is_none(),
+    let scope = scope_of(node.reported_name().unwrap_or(&node.id));
+    let is_foreign = match lab.store.setting(&scope, "instruction")? {
+        Some(own) => load_s(&own).is_none(),
         None => lab.store.setting(&scope, "ignition")?.is_some(),
     };
     if is_foreign {
         return Err(Refusal::new(409, "INSTRUCTION_SET", "the node has an instruction of its own"));
     }
-    let instruction = match query(body, "seconds") {
-        None => None,
-        Some(text) => {
-            let seconds = text.parse().ok().filter(|seconds| (1..=MOST_S).contains(seconds));
-            let message = format!("found {text:?}, expected 1 to {MOST_S} seconds");
-            let seconds = seconds.ok_or_else(|| Refusal::new(422, "SETTING_INVALID", message))?;
-            let wait = json!({
-                "action": "wait", "load_s": seconds, "retry_after_s": ASK_AGAIN_S,
-                "reason": "a test under load was asked for",
-            });
-            Some(wait.to_string())
-        }
-    };
+    let instruction = query(body, "seconds").map(|text| wait(&text)).transpose()?;
     lab.store.set(&scope, "instruction", instruction.as_deref())?;
     lab.changed();
     let mut answer = Response::new(full(""));
@@ -113,10 +73,16 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     Ok(Some(answer))
 }
 
-/// Returns the name under which the node's settings are stored, even if it was given another.
-fn reported(node: &Node) -> &str {
-    let name = node.report.as_ref().and_then(|report| report.body["node_id"].as_str());
-    name.unwrap_or(&node.id)
+/// Makes the instruction that allows a load for the seconds in a text.
+fn wait(text: &str) -> Result<String, Refusal> {
+    let seconds = text.parse().ok().filter(|seconds: &u64| (1..=MOST_S).contains(seconds));
+    let message = format!("found {text:?}, expected 1 to {MOST_S} seconds");
+    let seconds = seconds.ok_or_else(|| Refusal::new(422, "SETTING_INVALID", message))?;
+    let wait = json!({
+        "action": "wait", "load_s": seconds, "retry_after_s": ASK_AGAIN_S,
+        "reason": "a test under load was asked for",
+    });
+    Ok(wait.to_string())
 }
 
 /// Returns the load in seconds that an instruction allows.
@@ -127,5 +93,5 @@ fn load_s(instruction: &str) -> Option<u64> {
 
 /// Returns true if this reader may give orders to nodes.
 fn may_change(lab: &Lab, request: &Request) -> bool {
-    request.is_local || lab.open_admin
+    request.is_local || lab.options.open_admin
 }

@@ -1,6 +1,5 @@
 //! The pages: server-rendered, every value escaped (a report is hostile input), live by server-sent events.
 
-mod faults;
 mod fleet;
 mod job;
 mod load;
@@ -34,8 +33,8 @@ pub(crate) fn answer(
         ["live"] => live(lab).map(Some),
         ["models"] => models::page(lab).map(Some),
         ["nodes", id] => node::page(lab, request, id),
-        ["nodes", id, what @ ("report.json" | "events.json" | "result.json")] => {
-            download(lab, id, what)
+        ["nodes", id, file @ ("report.json" | "events.json" | "result.json")] => {
+            download(lab, id, file)
         }
         ["favicon.ico"] => Ok(Some(crate::http::no_content())),
         _ => Ok(None),
@@ -58,21 +57,15 @@ pub(crate) fn submit(
 }
 
 /// Returns a document from a node, unchanged, as a download.
-fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> {
-    let Some(node) = lab.store.node(id)? else { return Ok(None) };
-    let value = match what {
-        "report.json" => node.report.map(|report| report.body),
-        "result.json" => lab.store.last_result(id)?.map(|result| result.body),
-        _ => {
-            let events = lab.store.events(id, 10_000)?;
-            Some(events.into_iter().map(|event| event.body).collect())
-        }
-    };
-    let Some(value) = value else { return Ok(None) };
+fn download(lab: &Lab, id: &str, file: &str) -> Result<Option<Answer>, Refusal> {
+    if lab.store.node(id)?.is_none() {
+        return Ok(None);
+    }
+    let Some(value) = lab.store.sent(id, file.trim_end_matches(".json"))? else { return Ok(None) };
     let mut answer = json_answer(StatusCode::OK, &value);
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
     let name: String = id.chars().filter(is_plain).collect();
-    let disposition = format!("attachment; filename=\"{name}-{what}\"");
+    let disposition = format!("attachment; filename=\"{name}-{file}\"");
     set_header(&mut answer, "content-disposition", &disposition);
     Ok(Some(answer))
 }

@@ -18,12 +18,49 @@ const UNITS: [(&str, u64, &str); 9] = [
     ("_s", 1, "s"),
 ];
 
-/// Words that are abbreviations.
-const ACRONYMS: [&str; 37] = [
-    "aer", "arp", "bios", "bmc", "cpu", "cpus", "dimm", "dimms", "dns", "efi", "esp", "eui64",
-    "fc", "gpu", "hctl", "id", "iommu", "ip", "ipv4", "ipv6", "lldp", "mac", "mtu", "nguid", "nic",
-    "nqn", "numa", "nvme", "os", "pci", "sku", "smbios", "tpm", "usb", "uuid", "vfs", "wwn",
+/// Words that are abbreviations, separated by blanks.
+const ACRONYMS: &str = "aer arp bios bmc cpu dimm dns efi esp eui64 fc gpu hctl id iommu ip lldp mac mtu nguid nic \
+                        nqn numa os pci sku smbios tpm usb uuid wwn";
+
+/// Words with capitals inside.
+const SPELLINGS: [(&str, &str); 6] = [
+    ("cpus", "CPUs"),
+    ("dimms", "DIMMs"),
+    ("vfs", "VFs"),
+    ("nvme", "NVMe"),
+    ("ipv4", "IPv4"),
+    ("ipv6", "IPv6"),
 ];
+
+/// Returns a list's items; none for any other value.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Shows a value in one line: a text as it is, nothing for null, JSON for everything else.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => cut(text),
+        other => cut(&other.to_string()),
+    }
+}
+
+/// Returns a text with a word before it; `None` if the value is not a text or is empty.
+pub(super) fn named(prefix: &str, value: &Value) -> Option<String> {
+    let text = value.as_str().filter(|text| !text.is_empty())?;
+    Some(format!("{prefix}{}", cut(text)))
+}
+
+/// Joins the known parts of a line.
+pub(super) fn joined(parts: impl IntoIterator<Item = Option<String>>, separator: &str) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(separator)
+}
+
+/// `1 disk`, `2 disks`.
+pub(super) fn counted(n: u64, name: &str) -> String {
+    format!("{n} {name}{}", if n == 1 { "" } else { "s" })
+}
 
 /// A scalar for a person: `n` bytes as GiB, a claim as yes or no. `None` for null, lists and objects.
 pub(super) fn scalar(key: &str, value: &Value, is_decimal: bool) -> Option<String> {
@@ -110,33 +147,21 @@ fn shortened(text: &str) -> String {
 
 /// A key as a heading: `configured_speed_mt_s` becomes `Configured speed`.
 pub(super) fn heading(key: &str) -> String {
-    let mut key = key;
-    for ending in ["_bytes", "_mbit_s"].into_iter().chain(UNITS.map(|(ending, ..)| ending)) {
-        if let Some(stem) = key.strip_suffix(ending) {
-            key = stem;
-            break;
-        }
-    }
+    let mut endings = ["_bytes", "_mbit_s"].into_iter().chain(UNITS.map(|(ending, ..)| ending));
+    let key = endings.find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
     let key = key.strip_prefix("is_").or_else(|| key.strip_prefix("n_")).unwrap_or(key);
-    let words: Vec<String> = key.split('_').map(word).collect();
-    let text = cut(&words.join(" "));
+    let text = cut(&key.split('_').map(word).collect::<Vec<_>>().join(" "));
     let mut characters = text.chars();
-    characters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(characters).collect()
 }
 
 fn word(word: &str) -> String {
-    match word {
-        "cpus" => "CPUs".to_owned(),
-        "dimms" => "DIMMs".to_owned(),
-        "vfs" => "VFs".to_owned(),
-        "nvme" => "NVMe".to_owned(),
-        "ipv4" => "IPv4".to_owned(),
-        "ipv6" => "IPv6".to_owned(),
-        word if ACRONYMS.contains(&word) => word.to_uppercase(),
-        word => word.to_owned(),
+    if ACRONYMS.split(' ').any(|known| known == word) {
+        return word.to_uppercase();
     }
+    let known = SPELLINGS.iter().find(|(known, _)| *known == word);
+    known.map_or(word, |(_, spelling)| spelling).to_owned()
 }
 
 /// Returns the time of day in an RFC 3339 text, to the second; the text itself if it is not a time.
@@ -205,13 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_change_the_direction_of_the_text_around_it() {
+    fn text_is_cut_with_its_length_and_cannot_change_the_direction_of_the_text_around_it() {
         assert_eq!(cut("a\u{202e}gpj.exe\u{2066}\u{7}"), "a\u{fffd}gpj.exe\u{fffd}\u{fffd}");
         assert_eq!(cut("שלום, مرحبا\n"), "שלום, مرحبا\n");
-    }
-
-    #[test]
-    fn a_long_text_is_cut_with_its_length() {
         assert!(cut(&"x".repeat(1000)).ends_with("x… (1000 characters)"));
     }
 }

@@ -12,7 +12,7 @@ fn nothing_outside_the_folder_is_served() {
     fs::write(dir.join("secret"), "SECRET").unwrap();
     fs::write(dir.join("root/sub/a b"), "fine").unwrap();
     std::os::unix::fs::symlink("../secret", dir.join("root/link")).unwrap();
-    let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--files", "root"]);
+    let vim = Vim::start_in(&dir, &["--files", "root"]);
     assert_eq!(vim.get("/files/sub/a%20b").text(), "fine");
     let absolute = format!("/files/{}", dir.join("secret").display());
     for path in [
@@ -59,7 +59,7 @@ fn a_file_of_300_mb_arrives_complete_with_its_length() {
 fn the_agent_is_served_compressed_plain_and_with_its_digest() {
     let dir = folder();
     fs::write(dir.join("agent"), "abc").unwrap();
-    let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--agent", "agent"]);
+    let vim = Vim::start_in(&dir, &["--agent", "agent"]);
     let packed = vim.get("/ocp/run-coreos-installer.gz");
     assert_eq!(packed.header("content-type"), Some("application/gzip"));
     assert_eq!(packed.header("content-encoding"), None);
@@ -76,8 +76,7 @@ fn an_image_is_served_with_its_signature_and_a_file_under_the_name_given() {
     let dir = folder();
     fs::write(dir.join("image.raw.xz"), "image").unwrap();
     fs::write(dir.join("image.raw.xz.sig"), "signature").unwrap();
-    let arguments =
-        ["--listen", "127.0.0.1:0", "--image", "image.raw.xz", "--file", "other=image.raw.xz"];
+    let arguments = ["--image", "image.raw.xz", "--file", "other=image.raw.xz"];
     let vim = Vim::start_in(&dir, &arguments);
     assert_eq!(vim.get("/files/image.raw.xz").text(), "image");
     assert_eq!(vim.get("/files/image.raw.xz.sig").text(), "signature");

@@ -14,7 +14,7 @@ fn vim() -> Vim {
     fs::write(dir.join("boot/live.ipxe"), "#!ipxe\n# live\n").unwrap();
     fs::write(dir.join("boot/vmlinuz"), "kernel").unwrap();
     fs::write(dir.join("c.ign"), crate::util::IGNITION).unwrap();
-    let arguments = ["--listen", "127.0.0.1:0", "--ignition", "c.ign", "--boot", "boot"];
+    let arguments = ["--ignition", "c.ign", "--boot", "boot"];
     Vim::start_in(&dir, &arguments)
 }
 

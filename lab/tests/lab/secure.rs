@@ -55,11 +55,10 @@ fn https_is_trusted_under_each_name_with_this_ca_and_no_other() {
 #[test]
 fn an_old_ca_file_works_with_a_restarted_server() {
     let dir = folder();
-    let arguments = [&["--listen", "127.0.0.1:0"], &HTTPS[..]].concat();
-    let mut first = Vim::start_in(&dir, &arguments);
+    let mut first = Vim::start_in(&dir, &HTTPS);
     let agent = client(&dir, false);
     let _ = first.child.kill();
-    let second = Vim::start_in(&dir, &arguments);
+    let second = Vim::start_in(&dir, &HTTPS);
     assert_eq!(post(&agent, "localhost", second.https.unwrap().port()).unwrap().status, 202);
 }
 
@@ -88,7 +87,7 @@ fn the_keys_are_for_their_owner_only() {
 fn a_required_token_keeps_other_tokens_out() {
     let dir = folder();
     fs::write(dir.join("token"), "s3cret\n").unwrap();
-    let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--token", "token"]);
+    let vim = Vim::start_in(&dir, &["--token", "token"]);
     let body = report("n").to_string();
     let status = |authorization: &str| {
         let headers = [("content-type", "application/json"), ("authorization", authorization)];

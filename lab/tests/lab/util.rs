@@ -39,6 +39,15 @@ impl Got {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Panics unless the text contains each of these parts.
+    #[track_caller]
+    pub(crate) fn assert_has(&self, parts: &[&str]) {
+        let text = self.text();
+        for part in parts {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
     /// The Problem's code, if it is one.
     pub(crate) fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
@@ -57,19 +66,22 @@ pub(crate) fn folder() -> PathBuf {
 impl Vim {
     /// A lab VIM on a free port of 127.0.0.1.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::start_in(&folder(), &[&["--listen", "127.0.0.1:0"], arguments].concat())
+        Self::start_in(&folder(), arguments)
     }
 
     /// A lab VIM that installs a small Ignition config.
     pub(crate) fn installing(arguments: &[&str]) -> Self {
         let dir = folder();
         fs::write(dir.join("c.ign"), IGNITION).unwrap();
-        let own = ["--listen", "127.0.0.1:0", "--ignition", "c.ign"];
-        Self::start_in(&dir, &[&own, arguments].concat())
+        Self::start_in(&dir, &[&["--ignition", "c.ign"], arguments].concat())
     }
 
+    /// A lab VIM in a folder; on a free port of 127.0.0.1 unless the arguments say where.
     pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Self {
+        let listen = ["--listen", "127.0.0.1:0"];
+        let listen = if arguments.contains(&listen[0]) { &[][..] } else { &listen };
         let mut child = Command::new(env!("CARGO_BIN_EXE_lab-vim"))
+            .args(listen)
             .args(arguments)
             .current_dir(dir)
             .stdout(Stdio::piped())
@@ -91,16 +103,16 @@ impl Vim {
     }
 
     pub(crate) fn get(&self, path: &str) -> Got {
-        finish(client().get(self.url(path)).call())
+        self.try_get(path).unwrap()
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Got {
         let request = client().put(self.url(path)).header("content-type", "application/json");
-        finish(request.send(body.to_string()))
+        read(request.send(body.to_string())).unwrap()
     }
 
     pub(crate) fn delete(&self, path: &str) -> Got {
-        finish(client().delete(self.url(path)).call())
+        read(client().delete(self.url(path)).call()).unwrap()
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Got {
@@ -140,13 +152,22 @@ impl Vim {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
+    /// Sends a GET and returns the connection, which waits at most this long for each part of the answer.
+    pub(crate) fn open(&self, path: &str, wait: Duration) -> TcpStream {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"), wait)
+    }
+
+    fn send(&self, request: &str, wait: Duration) -> TcpStream {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(wait)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
     /// Sends text as it is and returns all that comes until the end or an error.
     pub(crate) fn raw(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.http).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
+        let _ = self.send(request, Duration::from_secs(10)).read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
 }
@@ -168,10 +189,6 @@ pub(crate) fn client() -> ureq::Agent {
         .timeout_global(Some(Duration::from_secs(20)))
         .build()
         .into()
-}
-
-pub(crate) fn finish(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Got {
-    read(answer).unwrap()
 }
 
 pub(crate) fn read(
@@ -211,5 +228,13 @@ pub(crate) fn result(node: &str, outcome: &str) -> Value {
         "api_version": "1", "request_id": "lab-1", "node_id": node, "outcome": outcome,
         "stage": "result", "message": "as asked for", "disk_state": "installed", "attempts": 1,
         "started_at": "2026-11-20T10:00:00Z", "finished_at": "2026-11-20T10:01:00Z",
+    })
+}
+
+/// A finding.
+pub(crate) fn finding(code: &str, severity: &str, part: (&str, &str), evidence: &str) -> Value {
+    json!({
+        "code": code, "severity": severity, "component": part.0, "locator": part.1,
+        "evidence": evidence, "advice": "replace it",
     })
 }
