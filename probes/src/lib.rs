@@ -16,6 +16,7 @@ pub mod sys;
 
 pub mod ancestors;
 mod by_number;
+mod codes;
 pub mod cpuset;
 mod firmware_reports;
 mod kernel_messages;

@@ -85,15 +85,9 @@ pub fn sensors(machine: &Machine) -> Vec<Sensor> {
 fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     // Before Linux 4.x some drivers kept the attributes at the device.
     let inner = format!("{path}/device");
-    let Some((path, name)) = [path, &inner]
-        .into_iter()
-        .find_map(|path| Some((path, machine.text(&format!("{path}/name"))?)))
-    else {
-        return Vec::new();
-    };
-    if is_slow(&name) {
-        return Vec::new();
-    }
+    let named = |path| Some((path, machine.text(&format!("{path}/name"))?));
+    let found = named(path).or_else(|| named(&inner)).filter(|(_, name)| !is_slow(name));
+    let Some((path, name)) = found else { return Vec::new() };
     let resolved = machine.device_path(path);
     let common = Sensor {
         chip: name,
@@ -150,25 +144,15 @@ fn sensor(
         // The kernel reports µW.
         _ => sensor.power_milliwatts = Some(value / 1000),
     }
-    let is_set = |end: &&&str| read(end) == Some(1);
-    sensor.alarms = ALARMS.iter().filter(is_set).map(|end| alarm(end)).collect();
+    let is_set = |kind: &&str| read(&format!("{kind}alarm")) == Some(1);
+    let kinds = ALARMS.into_iter().filter(is_set).map(|kind| kind.trim_end_matches('_'));
+    sensor.alarms =
+        kinds.map(|kind| if kind.is_empty() { "alarm" } else { kind }.to_owned()).collect();
     Some(sensor)
 }
 
-/// The suffixes of alarm files after a sensor's name.
-const ALARMS: &[&str] = &[
-    "alarm",
-    "cap_alarm",
-    "crit_alarm",
-    "emergency_alarm",
-    "lcrit_alarm",
-    "max_alarm",
-    "min_alarm",
-];
-
-fn alarm(end: &str) -> String {
-    end.strip_suffix("_alarm").unwrap_or(end).to_owned()
-}
+/// The alarms of a sensor, as its files name them before `alarm`.
+const ALARMS: [&str; 7] = ["", "cap_", "crit_", "emergency_", "lcrit_", "max_", "min_"];
 
 fn is_slow(chip: &str) -> bool {
     let names = SLOW.lines().map(|line| line.split('#').next().unwrap_or_default().trim());

@@ -23,6 +23,17 @@ pub(crate) fn tree_of_bytes(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
 }
 
+/// As [`tree_of_bytes`], for files made at run time.
+pub(crate) fn tree_of<P: AsRef<str>, B: AsRef<[u8]>>(files: &[(P, B)]) -> Machine {
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(p, b)| (p.as_ref(), b.as_ref())).collect();
+    tree_of_bytes(&files)
+}
+
+/// The machine's problems: path and what was found.
+pub(crate) fn problems(machine: &Machine) -> Vec<String> {
+    machine.problems().into_iter().map(|p| format!("{}: {}", p.path, p.found)).collect()
+}
+
 /// Asserts that `value` has these facts in the report; null means that it lacks one.
 #[track_caller]
 pub(crate) fn has(value: &impl serde::Serialize, facts: &serde_json::Value) {

@@ -126,7 +126,7 @@ enum Found {
 
 /// `None` if the controller does not respond.
 fn read(controller: &Controller, number: u16) -> Option<Found> {
-    let answer = controller.answer(IpmiCommand::EventLogEntry { id: number })?;
+    let answer = controller.ask(&IpmiCommand::EventLogEntry { id: number })?;
     let entry = || {
         let next = u16::from_le_bytes(*answer.data.first_chunk::<2>()?);
         Some(Found::Entry(next, *answer.data.get(2..)?.first_chunk()?))

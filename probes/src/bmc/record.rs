@@ -78,42 +78,41 @@ impl Scale {
 pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
     let whole = bytes.get(4).and_then(|length| bytes.get(..5 + usize::from(*length)));
     let Some(bytes) = whole else { return Vec::new() };
-    match bytes.get(3) {
-        Some(&FULL) => full(bytes).into_iter().collect(),
-        Some(&COMPACT) => shared(bytes, compact(bytes), 23),
-        Some(&EVENT_ONLY) => shared(bytes, event_only(bytes), 12),
-        _ => Vec::new(),
+    // The offsets of the sensor's type, of its name, and of the number of sensors.
+    let (type_at, name_at, sharing_at) = match bytes.get(3) {
+        Some(&FULL) => (12, 47, None),
+        Some(&COMPACT) => (12, 31, Some(23)),
+        Some(&EVENT_ONLY) => (10, 16, Some(12)),
+        _ => return Vec::new(),
+    };
+    match (record(bytes, type_at, name_at), sharing_at) {
+        (Some(record), Some(sharing_at)) => shared(bytes, record, sharing_at),
+        (record, _) => record.into_iter().collect(),
     }
 }
 
-fn common(bytes: &[u8]) -> Option<Record> {
+fn record(bytes: &[u8], type_at: usize, name_at: usize) -> Option<Record> {
     let &[owner, lun, number, entity, entity_instance] = bytes.get(5..)?.first_chunk::<5>()?;
-    let (channel, lun) = (lun >> 4, lun & 0x03);
-    let entity_instance = instance(entity_instance);
-    Some(Record { owner, channel, lun, number, entity, entity_instance, ..Record::default() })
-}
-
-/// Bit 7 distinguishes physical from logical; numbers from 60h on are relative to the controller.
-fn instance(byte: u8) -> u8 {
-    let instance = byte & 0x7f;
-    instance.checked_sub(0x60).unwrap_or(instance)
-}
-
-fn full(bytes: &[u8]) -> Option<Record> {
-    let event_type = *bytes.get(13)?;
+    let format = *bytes.get(3)?;
     let mut record = Record {
-        kind: *bytes.get(12)?,
-        event_type,
-        name: name(bytes, 47),
-        is_readable: true,
-        scale: scale(bytes),
-        ..common(bytes)?
+        owner,
+        channel: lun >> 4,
+        lun: lun & 0x03,
+        number,
+        entity,
+        entity_instance: instance(entity_instance),
+        kind: *bytes.get(type_at)?,
+        event_type: *bytes.get(type_at + 1)?,
+        name: name(bytes, name_at),
+        is_readable: format != EVENT_ONLY,
+        ..Record::default()
     };
-    // Capability 0 is a sensor without thresholds. Even if they cannot be read from the sensor (3), the
-    // record contains their values; the mask says which ones exist.
-    let has_thresholds = bytes.get(11)? >> 2 & 0x03 != 0;
-    if event_type == THRESHOLD && has_thresholds {
-        let mask = *bytes.get(18)?;
+    if format == FULL {
+        record.scale = scale(bytes);
+        // Capability 0 is a sensor without thresholds. Even if they cannot be read from the sensor (3), the
+        // record contains their values; the mask says which ones exist.
+        let has_thresholds = record.event_type == THRESHOLD && bytes.get(11)? >> 2 & 0x03 != 0;
+        let mask = if has_thresholds { *bytes.get(18)? } else { 0 };
         // The record has them in the reverse order of the mask's bits.
         for (bit, threshold) in record.thresholds.iter_mut().enumerate() {
             *threshold = bytes.get(41 - bit).copied().filter(|_| mask & (1 << bit) != 0);
@@ -122,31 +121,17 @@ fn full(bytes: &[u8]) -> Option<Record> {
     Some(record)
 }
 
-fn compact(bytes: &[u8]) -> Option<Record> {
-    Some(Record {
-        kind: *bytes.get(12)?,
-        event_type: *bytes.get(13)?,
-        name: name(bytes, 31),
-        is_readable: true,
-        ..common(bytes)?
-    })
-}
-
-fn event_only(bytes: &[u8]) -> Option<Record> {
-    Some(Record {
-        kind: *bytes.get(10)?,
-        event_type: *bytes.get(11)?,
-        name: name(bytes, 16),
-        ..common(bytes)?
-    })
+/// Bit 7 distinguishes physical from logical; numbers from 60h on are relative to the controller.
+fn instance(byte: u8) -> u8 {
+    let instance = byte & 0x7f;
+    instance.checked_sub(0x60).unwrap_or(instance)
 }
 
 /// The sensors that share a record: numbers follow each other, and so do the ends of their names
 /// (`Fan1`, `Fan2`, or `FanA`, `FanB`).
-fn shared(bytes: &[u8], record: Option<Record>, sharing: usize) -> Vec<Record> {
-    let Some(record) = record else { return Vec::new() };
+fn shared(bytes: &[u8], record: Record, sharing_at: usize) -> Vec<Record> {
     let at = |offset: usize| bytes.get(offset).copied().unwrap_or_default();
-    let (how, instances) = (at(sharing), at(sharing + 1));
+    let (how, instances) = (at(sharing_at), at(sharing_at + 1));
     let n_sensors = how & 0x0f;
     if n_sensors < 2 {
         return vec![record];

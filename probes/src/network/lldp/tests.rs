@@ -152,7 +152,7 @@ fn invalid_untagged_vlan_is_absent() {
 
 #[test]
 fn ids_are_formatted_by_their_kind() {
-    let id = |value: &[u8]| id::parse(value, &id::PORT_KINDS);
+    let id = |value: &[u8]| id::parse(value, "lldp_port_id");
     let known = |text: &str, kind: &str| Some((text.to_owned(), kind.to_owned()));
     assert_eq!(id(&[3, 2, 0, 0, 0, 0, 1]), known("02:00:00:00:00:01", "mac"));
     assert_eq!(id(&[3, 2, 0, 0]), known("020000", "mac"));
