@@ -199,21 +199,23 @@ mod tests {
 
     #[test]
     fn cards_are_distinguished_from_bmc_displays_and_bridges() {
-        assert_eq!(kind(&device("0300", "1a03", "2000")), Some(CardKind::BmcDisplay));
-        assert_eq!(kind(&device("0604", "1a03", "1150")), None);
-        assert_eq!(kind(&device("0300", "102b", "0536")), Some(CardKind::BmcDisplay));
-        assert_eq!(kind(&device("0302", "10de", "2330")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("1200", "1002", "74a1")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("1200", "1da3", "1020")), Some(CardKind::Accelerator));
-        assert_eq!(kind(&device("0880", "1d0f", "7364")), Some(CardKind::Accelerator));
-        assert_eq!(kind(&device("0380", "1234", "1111")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("0680", "10de", "22a3")), Some(CardKind::Switch));
-        assert_eq!(
-            kind(&device("0680", "10de", "0269")),
-            None,
-            "the Ethernet port of an old board"
-        );
-        assert_eq!(kind(&device("0200", "8086", "1572")), None);
+        let (display, gpu) = (Some(CardKind::BmcDisplay), Some(CardKind::Gpu));
+        for (class, vendor, id, expected) in [
+            ("0300", "1a03", "2000", display),
+            ("0604", "1a03", "1150", None),
+            ("0300", "102b", "0536", display),
+            ("0302", "10de", "2330", gpu),
+            ("1200", "1002", "74a1", gpu),
+            ("1200", "1da3", "1020", Some(CardKind::Accelerator)),
+            ("0880", "1d0f", "7364", Some(CardKind::Accelerator)),
+            ("0380", "1234", "1111", gpu),
+            ("0680", "10de", "22a3", Some(CardKind::Switch)),
+            // The Ethernet port of an old board.
+            ("0680", "10de", "0269", None),
+            ("0200", "8086", "1572", None),
+        ] {
+            assert_eq!(kind(&device(class, vendor, id)), expected, "{class} {vendor} {id}");
+        }
         assert_eq!(kind(&PciDevice::default()), None);
     }
 

@@ -237,6 +237,14 @@ pub(super) mod tests {
     use super::*;
     use crate::testing::bytes::survives_any_bytes;
 
+    /// The record with its name and length.
+    fn named(mut bytes: Vec<u8>, name: &[u8]) -> Vec<u8> {
+        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
+        bytes.extend(name);
+        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+        bytes
+    }
+
     /// A full record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
     pub(crate) fn full_record(
         number: u8,
@@ -249,10 +257,7 @@ pub(super) mod tests {
         bytes.extend([kind, THRESHOLD, 0, 0, 0, 0, 0x12, 0, 0, unit, 0, 0]);
         bytes.extend(line);
         bytes.extend([0, 0, 0, 0, 0, 0, 0, 95, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
-        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
-        bytes.extend(name);
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        named(bytes, name)
     }
 
     /// A compact record of `n_sensors` sensors from `number` on.
@@ -260,10 +265,7 @@ pub(super) mod tests {
         let mut bytes = vec![number, 0, 0x51, COMPACT, 0, 0x20, 0, number, 10, 1, 0x7f, 0];
         bytes.extend([kind, names::SENSOR_SPECIFIC, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
         bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
-        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
-        bytes.extend(name);
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        named(bytes, name)
     }
 
     #[test]
@@ -286,15 +288,17 @@ pub(super) mod tests {
 
     #[test]
     fn signed_readings_keep_their_sign() {
-        let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
-        bytes[20] = 0x80;
-        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf6), Some(-10_000));
-        bytes[20] = 0x40;
-        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf5), Some(-10_000));
-        bytes[20] = 0xc0;
-        assert_eq!(parse(&bytes)[0].scale, None, "a discrete reading is no number");
-        (bytes[20], bytes[23]) = (0, 8);
-        assert_eq!(parse(&bytes)[0].scale, None, "a curve is no line");
+        let reading = |units: u8, linearization: u8, raw: u8| {
+            let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
+            (bytes[20], bytes[23]) = (units, linearization);
+            parse(&bytes)[0].scale?.thousandths(raw)
+        };
+        assert_eq!(
+            (reading(0x80, 0, 0xf6), reading(0x40, 0, 0xf5)),
+            (Some(-10_000), Some(-10_000))
+        );
+        assert_eq!(reading(0xc0, 0, 1), None, "a discrete reading is no number");
+        assert_eq!(reading(0, 8, 1), None, "a curve is no line");
     }
 
     #[test]
@@ -333,10 +337,8 @@ pub(super) mod tests {
     /// A locator of the FRU device `device` at the controller `owner`, which is `entity`.
     pub(crate) fn locator_record(owner: u8, device: u8, access: u8, entity: u8) -> Vec<u8> {
         let mut bytes = vec![9, 0, 0x51, FRU_LOCATOR, 0, owner, device, access, 0, 0];
-        bytes.extend([0x10, 0, entity, 1, 0, 0xc4]);
-        bytes.extend(b"PSU1");
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        bytes.extend([0x10, 0, entity, 1, 0]);
+        named(bytes, b"PSU1")
     }
 
     #[test]
@@ -353,10 +355,10 @@ pub(super) mod tests {
     #[test]
     fn fixed_thresholds_come_from_the_record() {
         let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
-        bytes[11] = 0x0c;
-        assert_eq!(parse(&bytes)[0].thresholds[4], Some(95));
-        bytes[11] = 0x00;
-        assert_eq!(parse(&bytes)[0].thresholds, [None; 6]);
+        for (access, expected) in [(0x0c, Some(95)), (0x00, None)] {
+            bytes[11] = access;
+            assert_eq!(parse(&bytes)[0].thresholds[4], expected);
+        }
     }
 
     #[test]

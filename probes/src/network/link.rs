@@ -134,18 +134,15 @@ pub(super) mod tests {
     use super::*;
     use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
-    /// A link message with index, flags and attributes.
+    /// A message about an Ethernet link with index, flags and attributes.
     pub(in crate::network) fn link_message(
         index: u32,
         flags: u32,
         attributes: &[Vec<u8>],
     ) -> Vec<u8> {
-        let mut payload = vec![0; 4];
-        payload.extend(index.to_ne_bytes());
-        payload.extend(flags.to_ne_bytes());
-        payload.extend([0; 4]);
-        payload.extend(attributes.concat());
-        message(RTM_NEWLINK, &payload)
+        // `ARPHRD_ETHER` in the upper half of the first word.
+        let words = [1 << 16, index, flags, 0].map(u32::to_ne_bytes);
+        message(RTM_NEWLINK, &[words.concat(), attributes.concat()].concat())
     }
 
     fn bond_member() -> Vec<u8> {

@@ -291,22 +291,17 @@ mod tests {
 
     #[test]
     fn clock_of_minus_one_and_unknown_hash_are_absent() {
-        let clock = |index| port(apply_timestamping, &[u32s(5, &[index])]).ptp_clock_index;
-        assert_eq!((clock(2), clock(u32::MAX)), (Some(2), None));
+        let clock = |clocks: &[u32]| {
+            let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
+            port(apply_timestamping, &clocks).ptp_clock_index
+        };
+        assert_eq!((clock(&[2]), clock(&[u32::MAX])), (Some(2), None));
+        assert_eq!((clock(&[2, 3]), clock(&[u32::MAX, 3])), (Some(2), Some(3)), "its own is first");
         let rss = port(apply_rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
         assert_eq!(rss.hash_function, None);
         assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
         let rss = port(apply_rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
         assert_eq!(rss.n_table_entries, Some(2));
-    }
-
-    #[test]
-    fn first_of_several_clocks_is_the_ports_own() {
-        let index = |clocks: &[u32]| {
-            let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
-            port(apply_timestamping, &clocks).ptp_clock_index
-        };
-        assert_eq!((index(&[2, 3]), index(&[u32::MAX, 3])), (Some(2), Some(3)));
     }
 
     #[test]
@@ -322,11 +317,9 @@ mod tests {
         let mut head = vec![0; 24];
         head[8..12].copy_from_slice(&128_u32.to_ne_bytes());
         head[16] = 1;
-        let rss = rss_of_head(&head).unwrap();
-        assert_eq!(
-            (rss.hash_function.as_deref(), rss.n_table_entries),
-            (Some("toeplitz"), Some(128))
-        );
+        let expected = Rss { n_table_entries: Some(128), ..Rss::default() };
+        let hash_function = Some("toeplitz".to_owned());
+        assert_eq!(rss_of_head(&head), Some(Rss { hash_function, ..expected }));
         assert_eq!(rss_of_head(&[0; 24]), None);
         survives_any_bytes(&head, |bytes| drop(rss_of_head(bytes)));
     }

@@ -126,29 +126,19 @@ mod tests {
 
     #[test]
     fn every_command_only_carries_data_from_the_controller_to_the_host() {
-        let pages = [
-            NvmePage::Health,
-            NvmePage::Identify,
-            NvmePage::SecurityProtocols,
-            NvmePage::TcgLevel0,
-        ];
-        for page in pages {
+        // The only security commands are a list and a discovery that need no session: protocol 01h, ComID 0001h.
+        // Sessions use ComIDs from 07FEh on, which the disk assigns.
+        for (page, opcode, cdw10, cdw11) in [
+            (NvmePage::Health, 0x02, 0x007f_0002, 0),
+            (NvmePage::Identify, 0x06, 0x01, 0),
+            (NvmePage::SecurityProtocols, 0x82, 0, 512),
+            (NvmePage::TcgLevel0, 0x82, 0x0100_0100, 2048),
+        ] {
             let (_, command) = page.command();
-            assert!(matches!(command.opcode, 0x02 | 0x06 | 0x82), "{command:?}");
+            assert_eq!((command.opcode, command.cdw10, command.cdw11), (opcode, cdw10, cdw11));
             assert_eq!(command.opcode & 0b11, 0b10, "{command:?}");
             assert_eq!((command.metadata, command.metadata_len), (0, 0));
         }
-        assert_eq!(NvmePage::Health.command().1.cdw10, 0x007f_0002);
-    }
-
-    #[test]
-    fn only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
-        let of = |page: NvmePage| (page.command().1.opcode, page.command().1.cdw10);
-        assert_eq!(of(NvmePage::SecurityProtocols), (0x82, 0x0000_0000));
-        // Protocol 01h, ComID 0001h; sessions use ComIDs from 07FEh on, which the disk assigns.
-        assert_eq!(of(NvmePage::TcgLevel0), (0x82, 0x0100_0100));
-        let (_, command) = NvmePage::TcgLevel0.command();
-        assert_eq!(command.cdw11, command.data_len);
     }
 
     #[test]

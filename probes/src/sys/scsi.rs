@@ -320,16 +320,18 @@ mod tests {
 
     #[test]
     fn sense_data_distinguish_unsupported_from_failed_commands() {
-        let kind = |sense: &[u8]| error_of(sense).raw_os_error();
-        assert_eq!(kind(&[0x70, 0, 5]), Some(Errno::EOPNOTSUPP as i32));
-        assert_eq!(kind(&[0x72, 0x0b]), Some(Errno::EOPNOTSUPP as i32));
-        assert_eq!(kind(&[0x72, 0x0b, 0x00]), Some(Errno::EOPNOTSUPP as i32));
-        // A transfer that was damaged on the cable.
-        assert_eq!(kind(&[0x72, 0x0b, 0x47]), Some(Errno::EIO as i32));
-        let fixed = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47];
-        assert_eq!(kind(&fixed), Some(Errno::EIO as i32));
-        assert_eq!(kind(&[0x70, 0, 3]), Some(Errno::EIO as i32));
-        assert_eq!(kind(&[]), Some(Errno::EIO as i32));
+        for (sense, errno) in [
+            (&[0x70, 0, 5][..], Errno::EOPNOTSUPP),
+            (&[0x72, 0x0b], Errno::EOPNOTSUPP),
+            (&[0x72, 0x0b, 0x00], Errno::EOPNOTSUPP),
+            // A transfer that was damaged on the cable.
+            (&[0x72, 0x0b, 0x47], Errno::EIO),
+            (&[0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47], Errno::EIO),
+            (&[0x70, 0, 3], Errno::EIO),
+            (&[], Errno::EIO),
+        ] {
+            assert_eq!(error_of(sense).raw_os_error(), Some(errno as i32), "{sense:?}");
+        }
         let status = Status { host: 3, ..Status::default() };
         let late = Done { status, sense: Vec::new() };
         assert!(

@@ -291,11 +291,10 @@ fn ask_family() -> io::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bytes::{message, survives_any_bytes};
 
     fn port(name: &str) -> Vec<u8> {
-        let name = crate::testing::bytes::attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat());
-        let header = crate::testing::bytes::attribute(HEADER, &name);
-        crate::testing::bytes::message(20, &[vec![4, 1, 0, 0], header].concat())
+        message(20, &generic(4, &[attribute(HEADER, &text_attribute(HEADER_NAME, name))]))
     }
 
     #[test]
@@ -309,18 +308,13 @@ mod tests {
             _ => panic!("{name} has answered already"),
         };
         complete(&mut answer, Errno::ENODEV as i32, &names, ask).unwrap();
-        let ports: Vec<String> = wire::messages(&answer)
-            .filter(|message| message.kind == 20)
-            .filter_map(port_name)
-            .collect();
-        assert_eq!(ports, ["eno1", "eno3"]);
-        let failures: Vec<(Option<String>, Option<i32>)> = failures(&answer)
-            .into_iter()
-            .map(|(name, error)| (name, error.raw_os_error()))
-            .collect();
+        let ports = wire::messages(&answer).filter(|message| message.kind == 20);
+        assert_eq!(ports.filter_map(port_name).collect::<Vec<_>>(), ["eno1", "eno3"]);
+        let failures = failures(&answer).into_iter();
+        let failures: Vec<_> = failures.map(|(name, error)| (name, error.raw_os_error())).collect();
         let code = Some(Errno::ENODEV as i32);
         assert_eq!(failures, [(Some("eno2".to_owned()), code), (None, code)]);
-        crate::testing::bytes::survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
+        survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
     }
 
     #[test]
@@ -355,12 +349,10 @@ mod tests {
 
     #[test]
     fn password_of_wake_on_lan_is_not_kept() {
-        let header = crate::testing::bytes::attribute(HEADER, &[]);
-        let modes = crate::testing::bytes::attribute(NESTED | 2, &[1, 2, 3]);
+        let header = attribute(HEADER, &[]);
+        let modes = attribute(NESTED | 2, &[1, 2, 3]);
         let body = |password: &[u8]| {
-            let password = crate::testing::bytes::attribute(3, password);
-            let body = [vec![9, 1, 0, 0], header.clone(), modes.clone(), password].concat();
-            crate::testing::bytes::message(20, &body)
+            message(20, &generic(9, &[header.clone(), modes.clone(), attribute(3, password)]))
         };
         let answer = [body(b"secret"), body(b"hidden")].concat();
         let finished = |dump: EthtoolDump, errno: i32| {
@@ -372,7 +364,7 @@ mod tests {
         assert_eq!(finished(EthtoolDump::LinkModes, 0), answer);
         let cut = finished(EthtoolDump::Wol, Errno::EIO as i32);
         assert!(cut.starts_with(&[blank, body(&[0; 6])].concat()));
-        crate::testing::bytes::survives_any_bytes(&answer, |bytes| {
+        survives_any_bytes(&answer, |bytes| {
             super::blank(&mut bytes.to_vec(), 3);
         });
     }

@@ -199,6 +199,7 @@ fn too_slow() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bytes::message;
 
     #[test]
     fn running_kernel_lists_at_least_the_loopback_link() {
@@ -219,21 +220,21 @@ mod tests {
 
     #[test]
     fn dump_is_kept_unchanged_and_bounded() {
-        let bytes = crate::testing::bytes::message(16, b"abc");
+        let bytes = message(16, b"abc");
         let mut answer = Vec::new();
         for message in wire::messages(&bytes) {
             push(&mut answer, message).unwrap();
         }
         assert_eq!(answer, bytes);
         let large = vec![0; LIMIT_BYTES];
-        let message = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
-        assert!(push(&mut answer, message).unwrap_err().to_string().contains("more than"));
+        let large = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
+        assert!(push(&mut answer, large).unwrap_err().to_string().contains("more than"));
     }
 
     #[test]
     fn dump_that_ends_early_keeps_earlier_messages_and_the_error() {
-        let port = crate::testing::bytes::message(20, b"abcd");
-        let end = |code: i32| crate::testing::bytes::message(wire::DONE, &(-code).to_ne_bytes());
+        let port = message(20, b"abcd");
+        let end = |code: i32| message(wire::DONE, &(-code).to_ne_bytes());
         let mut cut = Gathered::default();
         assert!(!cut.take(&port).unwrap());
         assert!(cut.take(&end(Errno::ENODEV as i32)).unwrap());
@@ -243,7 +244,7 @@ mod tests {
         assert!(whole.take(&[port.clone(), not_supported.clone()].concat()).unwrap());
         assert_eq!((whole.answer, whole.errno), (port, 0));
         assert!(Gathered::default().take(&not_supported).is_err());
-        let refused = crate::testing::bytes::message(wire::ERROR, &(-22_i32).to_ne_bytes());
+        let refused = message(wire::ERROR, &(-22_i32).to_ne_bytes());
         assert_eq!(Gathered::default().take(&refused).unwrap_err().raw_os_error(), Some(22));
     }
 }
