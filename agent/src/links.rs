@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use probes::guard;
+use probes::guard::{self, Failure};
 use probes::machine::{Machine, Source};
 use probes::network::{PhysicalPort, is_in_use, physical_ports};
 use tracing::{info, warn};
@@ -162,29 +162,23 @@ fn with_limit<T: Send + 'static>(
 ) -> Option<T> {
     let watch = Arc::new(Watch::default());
     let inner = Arc::clone(&watch);
-    let answer = match guard::ask("links", STACK_BYTES, move || work(&inner)) {
-        Ok(answer) => answer,
-        Err(error) => {
+    match guard::within(limit, "links", STACK_BYTES, move || work(&inner)) {
+        Ok(done) => return Some(done),
+        Err(Failure::NoThread(error)) => {
             warn!("{doing} failed: no thread could be started: {error}");
-            return None;
         }
-    };
-    match answer.recv_timeout(limit) {
-        Ok(Ok(done)) => Some(done),
-        Ok(Err(panic)) => {
+        Err(Failure::Panicked(panic)) => {
             warn!("a bug ended {doing}, at port {}; please report it: {panic}", watch.port());
-            None
         }
-        Err(_) => {
+        Err(Failure::Late) => {
             watch.is_given_up.store(true, Ordering::SeqCst);
-            let limit_s = limit.as_secs();
-            let port = watch.port();
+            let (port, limit_s) = (watch.port(), limit.as_secs());
             warn!(
                 "{doing}: the driver of port {port} has not responded for {limit_s} s; continuing without it"
             );
-            None
         }
     }
+    None
 }
 
 fn restore(class: &Path, name: &str) {
@@ -229,7 +223,7 @@ mod tests {
     }
 
     fn port(name: &str, is_up: bool) -> PhysicalPort {
-        PhysicalPort { name: name.to_owned(), index: 1, is_up, has_carrier: None, is_usb: false }
+        PhysicalPort { name: name.to_owned(), index: 1, is_up, is_usb: false }
     }
 
     /// A class folder with the flags of these ports.

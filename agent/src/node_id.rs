@@ -7,7 +7,7 @@ use formats::guid;
 use formats::hex::hex;
 use probes::identity::Identifier;
 use probes::machine::{Machine, Problem, Source};
-use probes::sys::random_id::RandomId;
+use probes::sys::random_id::RANDOM_ID;
 use sha2::{Digest as _, Sha256};
 
 /// Random per boot and the same until the next one.
@@ -28,7 +28,7 @@ pub(crate) fn node_id(identity: &[Identifier], source: &Arc<Source>) -> (String,
     let machine = Machine::new(Arc::clone(source), "identity");
     let id = machine
         .parse(BOOT_ID, parse_uuid)
-        .or_else(|| machine.ask(&RandomId).and_then(|answer| parse_uuid(&text(&answer)).ok()))
+        .or_else(|| machine.ask(&RANDOM_ID).and_then(|answer| parse_uuid(&text(&answer)).ok()))
         .map_or_else(|| capture_id(&machine), |uuid| format!("boot-{uuid}"));
     let found = "no UUID, serial number or MAC address that can be trusted";
     let expected = format!("one that identifies the machine; it is called {id}");

@@ -305,16 +305,12 @@ fn hard_drive(data: &[u8]) -> Option<String> {
 
 /// Kind of device and its name, which is plain text here.
 fn bbs(data: &[u8]) -> String {
-    let kind = match u16_at(data, 0) {
-        Some(1) => "Floppy".to_owned(),
-        Some(2) => "HD".to_owned(),
-        Some(3) => "CDROM".to_owned(),
-        Some(4) => "PCMCIA".to_owned(),
-        Some(5) => "USB".to_owned(),
-        Some(6) => "Network".to_owned(),
-        Some(kind) => format!("0x{kind:X}"),
-        None => String::new(),
+    const KINDS: [&str; 6] = ["Floppy", "HD", "CDROM", "PCMCIA", "USB", "Network"];
+    let name = |kind: u16| match KINDS.get(usize::from(kind).wrapping_sub(1)) {
+        Some(name) => (*name).to_owned(),
+        None => format!("0x{kind:X}"),
     };
+    let kind = u16_at(data, 0).map(name).unwrap_or_default();
     format!("{kind},{}", printable(data.get(4..).unwrap_or_default()))
 }
 

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use crate::bytes::array;
 use crate::{Field, Kind};
 
 /// Length of `struct nlmsghdr`.
@@ -33,29 +34,41 @@ pub struct Message<'a> {
     pub at: usize,
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// The bytes after a further header of `header_bytes`, which are attributes; empty if there are none.
+    #[must_use]
+    pub fn body(&self, header_bytes: usize) -> &'a [u8] {
+        self.payload.get(header_bytes..).unwrap_or_default()
+    }
+
     /// The `errno` in an error or in the end of a dump; 0 is success.
     #[must_use]
     pub fn errno(&self) -> i32 {
-        let code = self.payload.first_chunk::<4>().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
-        code.saturating_neg()
+        array(self.payload, 0).map_or(0, i32::from_ne_bytes).saturating_neg()
     }
+}
+
+/// Walks the parts of `bytes`, whose `length` is in each and which are padded to 4 bytes: a part and its offset. Ends at
+/// the first one that does not fit.
+fn walk(
+    bytes: &[u8],
+    length: impl Fn(&[u8]) -> Option<usize>,
+) -> impl Iterator<Item = (&[u8], usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..)?;
+        let (part, start) = (rest.get(..length(rest)?)?, at);
+        at += part.len().next_multiple_of(4);
+        Some((part, start))
+    })
 }
 
 /// Walks the messages in `bytes`; ends at the first one that does not fit.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let length = usize::try_from(u32::from_ne_bytes(*rest.first_chunk::<4>()?)).ok()?;
-        let whole = rest.get(..length)?;
-        let message = Message {
-            kind: u16_at(whole, 4)?,
-            flags: u16_at(whole, 6)?,
-            payload: whole.get(HEADER_BYTES..)?,
-            at: bytes.len() - rest.len() + HEADER_BYTES,
-        };
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(message)
+    let whole = walk(bytes, |rest| usize::try_from(u32_at(rest, 0)?).ok());
+    whole.map_while(|(whole, at)| {
+        let (kind, flags) = (u16_at(whole, 4)?, u16_at(whole, 6)?);
+        Some(Message { kind, flags, payload: whole.get(HEADER_BYTES..)?, at: at + HEADER_BYTES })
     })
 }
 
@@ -86,42 +99,44 @@ impl Attribute<'_> {
     /// The value as `u32` in the machine's byte order.
     #[must_use]
     pub fn u32(&self) -> Option<u32> {
-        self.value.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
+        u32_at(self.value, 0)
     }
 
     /// The value as text up to its first NUL; bytes that are not UTF-8 are escaped. `None` if empty.
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        text(self.value)
+        crate::text::to_nul(self.value)
     }
 }
 
 /// Walks the attributes in `bytes`; ends at the first one that does not fit.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let length = usize::from(u16_at(rest, 0)?);
-        let kind = u16_at(rest, 2)? & TYPE_MASK;
-        let value = rest.get(ATTRIBUTE_HEADER_BYTES..length)?;
-        let at = bytes.len() - rest.len() + ATTRIBUTE_HEADER_BYTES;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Attribute { kind, value, at })
+    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|(whole, at)| {
+        let value = whole.get(ATTRIBUTE_HEADER_BYTES..)?;
+        Some(Attribute {
+            kind: u16_at(whole, 2)? & TYPE_MASK,
+            value,
+            at: at + ATTRIBUTE_HEADER_BYTES,
+        })
     })
+}
+
+/// The first attribute `kind` in `bytes`.
+#[must_use]
+pub fn find(bytes: &[u8], kind: u16) -> Option<Attribute<'_>> {
+    attributes(bytes).find(|attribute| attribute.kind == kind)
 }
 
 /// Places of the values that attributes `kind` have in the messages of `bytes`, after a header of `header_bytes`.
 #[must_use]
 pub fn spans(bytes: &[u8], header_bytes: usize, kind: u16) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    for message in messages(bytes) {
-        let body = message.payload.get(header_bytes..).unwrap_or_default();
+    let in_message = |message: Message<'_>| -> Vec<Range<usize>> {
+        let body = message.body(header_bytes);
+        let start = message.at + header_bytes;
         let of_kind = attributes(body).filter(|attribute| attribute.kind == kind);
-        found.extend(of_kind.map(|attribute| {
-            let start = message.at + header_bytes + attribute.at;
-            start..start + attribute.value.len()
-        }));
-    }
-    found
+        of_kind.map(|a| start + a.at..start + a.at + a.value.len()).collect()
+    };
+    messages(bytes).flat_map(in_message).collect()
 }
 
 /// A list that the kernel dumps.
@@ -175,13 +190,9 @@ pub struct NextHop<'a> {
 
 /// Walks the next hops in the value of `RTA_MULTIPATH`; ends at the first one that does not fit.
 pub fn next_hops(bytes: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let hop = rest.get(..usize::from(u16_at(rest, 0)?))?;
+    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|(hop, at)| {
         let (header, attributes) = hop.split_at_checked(NEXT_HOP_BYTES)?;
-        let at = bytes.len() - rest.len() + NEXT_HOP_BYTES;
-        rest = rest.get(hop.len().next_multiple_of(4)..).unwrap_or_default();
-        Some(NextHop { header, attributes, at })
+        Some(NextHop { header, attributes, at: at + NEXT_HOP_BYTES })
     })
 }
 
@@ -190,8 +201,12 @@ pub fn next_hops(bytes: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
 pub fn fields(list: List, bytes: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     for message in messages(bytes) {
-        let Some(body) = message.payload.get(list.header_bytes()..) else { continue };
-        in_attributes(list, body, message.at + list.header_bytes(), &mut fields);
+        in_attributes(
+            list,
+            message.body(list.header_bytes()),
+            message.at + list.header_bytes(),
+            &mut fields,
+        );
     }
     fields
 }
@@ -232,18 +247,16 @@ pub fn networks(list: List, bytes: &[u8]) -> Vec<([u8; 4], u8)> {
     found
 }
 
-/// Text up to the first NUL, as C strings in fixed fields are; `None` if empty.
+/// The `u16` at `offset` in the machine's byte order.
 #[must_use]
-pub fn text(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let text = crate::text::escape_non_utf8(&bytes[..end]);
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    array(bytes, offset).map(u16::from_ne_bytes)
 }
 
-/// The `u16` at `offset` in the machine's byte order.
-fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes.get(offset..)?.first_chunk::<2>().map(|bytes| u16::from_ne_bytes(*bytes))
+/// The `u32` at `offset` in the machine's byte order.
+#[must_use]
+pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    array(bytes, offset).map(u32::from_ne_bytes)
 }
 
 #[cfg(test)]

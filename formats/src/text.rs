@@ -165,6 +165,14 @@ pub fn to_nul(bytes: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Text without the blanks and NULs around it; `None` if nothing is left.
+#[must_use]
+pub fn padded(bytes: &[u8]) -> Option<String> {
+    let text = escape_non_utf8(bytes);
+    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
 /// Place of `part` in `whole`, from which it was cut; an empty range if it was not.
 #[must_use]
 pub fn span_in(whole: &str, part: &str) -> Range<usize> {

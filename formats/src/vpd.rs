@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::hex::hex;
-use crate::text::escape_non_utf8;
+use crate::text::padded;
 use crate::{Encoding, Field, Kind};
 
 /// A page begins with device type, code and length.
@@ -16,7 +16,7 @@ const T10_VENDOR_BYTES: usize = 8;
 /// The serial number of page 80h, without surrounding blanks and NULs.
 #[must_use]
 pub fn unit_serial(page: &[u8]) -> Option<String> {
-    text(body(page, 0x80)?)
+    padded(body(page, 0x80)?)
 }
 
 /// The NAA identifier of the logical unit in page 83h, e.g. `0x5000c500a1b2c3d4`.
@@ -41,8 +41,8 @@ pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
     let bytes = descriptors(page).find(is_t10)?.bytes;
     let n_model_bytes = if bytes.starts_with(b"ATA     ") { 40 } else { 16 };
     let (name, serial) = bytes.get(8..)?.split_at_checked(n_model_bytes)?;
-    let is_model = !model.is_empty() && text(name)?.starts_with(model);
-    text(serial).filter(|_| is_model)
+    let is_model = !model.is_empty() && padded(name)?.starts_with(model);
+    padded(serial).filter(|_| is_model)
 }
 
 /// The vendor-specific designator of page 83h, which udev uses as the serial number of a unit without page
@@ -50,7 +50,7 @@ pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
 #[must_use]
 pub fn vendor_specific_serial(page: &[u8], vendor: &str, model: &str) -> Option<String> {
     let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2 && d.is_of_unit;
-    let name = descriptors(page).find(is_ascii).and_then(|d| text(d.bytes))?;
+    let name = descriptors(page).find(is_ascii).and_then(|d| padded(d.bytes))?;
     let folded = name.to_lowercase();
     let repeats = |other: &str| {
         let other = other.trim().to_lowercase();
@@ -89,14 +89,9 @@ pub fn form_factor(page: &[u8]) -> Option<&'static str> {
 /// SBC-4 table 235; word 168 of IDENTIFY DEVICE has the same numbers.
 #[must_use]
 pub fn form_factor_name(number: u16) -> Option<&'static str> {
-    match number & 0x0f {
-        1 => Some("5.25 inch"),
-        2 => Some("3.5 inch"),
-        3 => Some("2.5 inch"),
-        4 => Some("1.8 inch"),
-        5 => Some("less than 1.8 inch"),
-        _ => None,
-    }
+    const NAMES: [&str; 5] =
+        ["5.25 inch", "3.5 inch", "2.5 inch", "1.8 inch", "less than 1.8 inch"];
+    NAMES.get(usize::from(number & 0x0f).checked_sub(1)?).copied()
 }
 
 /// One identification descriptor.
@@ -182,12 +177,6 @@ fn body(page: &[u8], code: u8) -> Option<&[u8]> {
     }
     let n_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
     Some(&rest[..n_bytes.min(rest.len())])
-}
-
-fn text(bytes: &[u8]) -> Option<String> {
-    let text = escape_non_utf8(bytes);
-    let text = text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 #[cfg(test)]

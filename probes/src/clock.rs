@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::sys::clock::Clock as Question;
+use crate::sys::clock::CLOCK;
 
 /// The machine's clocks.
 #[serde_with::skip_serializing_none]
@@ -22,7 +22,7 @@ pub struct Clock {
 /// Reads the clocks; `None` if the kernel's state is unknown.
 #[must_use]
 pub fn clock(machine: &Machine) -> Option<Clock> {
-    let answer = machine.ask(&Question)?;
+    let answer = machine.ask(&CLOCK)?;
     let text = String::from_utf8_lossy(&answer);
     let Some((now, is_synchronized)) = parse(&text) else {
         machine.problem("clock", crate::machine::quote(&text), "seconds, and 0 or 1");

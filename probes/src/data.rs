@@ -28,6 +28,22 @@ pub(crate) fn name(table: &'static str, code: impl Into<u64>) -> Option<&'static
     NAMES.get(&(table, code.into())).copied()
 }
 
+/// The same, for a fact.
+pub(crate) fn named(table: &'static str, code: impl Into<u64>) -> Option<String> {
+    name(table, code).map(str::to_owned)
+}
+
+/// The codes of a table of `codes.txt` with their names, in ascending order.
+pub(crate) fn codes(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
+    let rows = NAMES.range((table, 0)..=(table, u64::from(u32::MAX)));
+    rows.filter_map(|((_, code), name)| Some((u32::try_from(*code).ok()?, *name)))
+}
+
+/// The names of the codes of a table that are set.
+pub(crate) fn names(table: &'static str, is_set: impl Fn(u32) -> bool) -> Vec<String> {
+    codes(table).filter(|(code, _)| is_set(*code)).map(|(_, name)| name.to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +55,6 @@ mod tests {
             (name("chassis", 0x17_u8), name("chassis", 2_u8)),
             (Some("Rack Mount Chassis"), None)
         );
+        assert_eq!(names("lldp_capability", |bit| bit == 2 || bit == 4), ["bridge", "router"]);
     }
 }

@@ -24,10 +24,11 @@ pub struct Gpu {
 }
 
 /// Purpose of a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CardKind {
     /// Graphics or general-purpose computing.
+    #[default]
     Gpu,
     /// Computing without graphics, e.g. AI accelerators and FPGA cards.
     Accelerator,
@@ -38,85 +39,64 @@ pub enum CardKind {
 }
 
 /// One card.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(default, skip_serializing_if = "Vec::is_empty")])]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Card {
     /// PCI address.
     pub address: String,
     /// Its purpose.
     pub kind: CardKind,
     /// PCI vendor, four hexadecimal digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
     /// PCI device, four hexadecimal digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// Name of the vendor in pci.ids.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor_name: Option<String>,
     /// Name in pci.ids, e.g. `GH100 [H100 SXM5 80GB]`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The kernel driver that is bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// NUMA node; `None` if the kernel reports -1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Memory of the card as its driver reports it: amdgpu, Intel's xe (including memory reserved by the
     /// firmware) and Intel's out-of-tree i915; `None` without such a driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Largest window into the card's memory in bytes; the memory is at least this large unless the card
     /// exposes only registers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_bar_bytes: Option<u64>,
     /// Names of its devices in `/dev/dri` and `/dev/accel`, e.g. `card0`, `renderD128`, `accel0`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_nodes: Vec<String>,
     /// The driver's name of the model (`/proc/driver/nvidia/gpus/*/information`, amdgpu's
     /// `product_name`, `device_type` of habanalabs).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// NVIDIA's UUID of the card, e.g. `GPU-5a1c…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// State of a Habana Labs accelerator as its driver reports it, e.g. `operational`,
     /// `in reset`, `disabled` (`status`, `Documentation/ABI/testing/sysfs-driver-habanalabs`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Position of a Habana Labs accelerator on the baseboard (`module_id`, since Linux 6.8).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module_number: Option<u32>,
     /// Serial number as amdgpu reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version of the video BIOS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video_bios: Option<String>,
     /// Version of the firmware that NVIDIA's driver loaded, or of the processor of a Habana Labs card.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Types of virtual GPUs that the driver can make (`mdev_supported_types`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mdev_types: Vec<String>,
     /// How many virtual functions are enabled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
     /// How many virtual functions the card can have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
     /// For a virtual function: the address of the card.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_function: Option<String>,
     /// Configured Multi-Instance GPUs of an NVIDIA card
     /// (`/proc/driver/nvidia/capabilities/gpuN/mig`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_mig_instances: Option<usize>,
     /// How amdgpu splits the card's compute units, e.g. `SPX`, `CPX`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_partition: Option<String>,
     /// How amdgpu splits the card's memory, e.g. `NPS1`, `NPS4`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_partition: Option<String>,
 }
 
@@ -124,11 +104,11 @@ pub struct Card {
 #[must_use]
 pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
     let compute_nodes = kfd::compute_nodes(machine);
-    let (rules, drivers) = (rules(), driver::Drivers::read(machine));
+    let drivers = driver::Drivers::read(machine);
     let cards = pci.devices.iter().filter_map(|device| {
         // A driver that registers an accelerator shows what the device is.
         let by_driver = || drivers.is_accelerator(&device.address).then_some(CardKind::Accelerator);
-        let mut card = card(device, kind(&rules, device).or_else(by_driver)?);
+        let mut card = card(device, kind(device).or_else(by_driver)?);
         card.memory_bytes = memory_bytes(machine, device, &compute_nodes);
         drivers.fill(machine, &mut card);
         Some(card)
@@ -148,66 +128,31 @@ fn card(device: &PciDevice, kind: CardKind) -> Card {
         name: device.device_name.clone(),
         driver: device.driver.clone(),
         numa_node: device.numa_node,
-        memory_bytes: None,
         largest_bar_bytes: memory.map(|bar| bar.size_bytes).max(),
-        device_nodes: Vec::new(),
-        model: None,
-        uuid: None,
-        status: None,
-        module_number: None,
-        serial: None,
-        video_bios: None,
-        firmware: None,
-        mdev_types: Vec::new(),
         n_vfs: device.n_vfs,
         max_vfs: device.max_vfs,
         physical_function: device.physical_function.clone(),
-        n_mig_instances: None,
-        compute_partition: None,
-        memory_partition: None,
+        ..Card::default()
     }
 }
 
-/// One line of the rules; `None` is `*`.
-#[derive(Debug)]
-struct Rule {
-    vendor: Option<&'static str>,
-    device: Option<&'static str>,
-    class: &'static str,
-    kind: CardKind,
-}
-
-/// The rules in their order.
-fn rules() -> Vec<Rule> {
-    let rule = |line: &'static str| {
-        let mut fields = line.split('#').next()?.split_ascii_whitespace();
-        let mut field = || fields.next().map(|field| Some(field).filter(|field| *field != "*"));
-        let (vendor, device, class) = (field()?, field()?, field()?.unwrap_or_default());
-        Some(Rule { vendor, device, class, kind: parse_kind(fields.next()?)? })
-    };
-    RULES.lines().filter_map(rule).collect()
-}
-
-/// The kind of `device` by the first matching rule; `None` if it is neither card nor accelerator.
-fn kind(rules: &[Rule], device: &PciDevice) -> Option<CardKind> {
+/// The kind of `device` by the first line that fits; `None` if it is neither card nor accelerator.
+fn kind(device: &PciDevice) -> Option<CardKind> {
     let class = device.class.as_deref()?;
-    let fits = |rule: Option<&str>, id: Option<&str>| rule.is_none() || rule == id;
-    let rule = rules.iter().find(|rule| {
-        fits(rule.vendor, device.vendor_id.as_deref())
-            && fits(rule.device, device.device_id.as_deref())
-            && class.starts_with(rule.class)
-    });
-    rule.map(|rule| rule.kind)
+    let fits = |rule: &str, id: Option<&str>| rule == "*" || Some(rule) == id;
+    RULES.lines().find_map(|line| {
+        let line = line.split('#').next().unwrap_or_default();
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let &[vendor, id, class_start, kind] = fields.as_slice() else { return None };
+        let is_it = fits(vendor, device.vendor_id.as_deref())
+            && fits(id, device.device_id.as_deref())
+            && (class_start == "*" || class.starts_with(class_start));
+        parse_kind(kind).filter(|_| is_it)
+    })
 }
 
 fn parse_kind(word: &str) -> Option<CardKind> {
-    match word {
-        "gpu" => Some(CardKind::Gpu),
-        "accelerator" => Some(CardKind::Accelerator),
-        "bmc_display" => Some(CardKind::BmcDisplay),
-        "switch" => Some(CardKind::Switch),
-        _ => None,
-    }
+    serde_json::from_value(word.into()).ok()
 }
 
 /// `mem_info_vram_total` of amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), else the memory banks of the compute
@@ -254,23 +199,23 @@ mod tests {
 
     #[test]
     fn cards_are_distinguished_from_bmc_displays_and_bridges() {
-        let rules = rules();
-        let kind = |device: &PciDevice| super::kind(&rules, device);
-        assert_eq!(kind(&device("0300", "1a03", "2000")), Some(CardKind::BmcDisplay));
-        assert_eq!(kind(&device("0604", "1a03", "1150")), None);
-        assert_eq!(kind(&device("0300", "102b", "0536")), Some(CardKind::BmcDisplay));
-        assert_eq!(kind(&device("0302", "10de", "2330")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("1200", "1002", "74a1")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("1200", "1da3", "1020")), Some(CardKind::Accelerator));
-        assert_eq!(kind(&device("0880", "1d0f", "7364")), Some(CardKind::Accelerator));
-        assert_eq!(kind(&device("0380", "1234", "1111")), Some(CardKind::Gpu));
-        assert_eq!(kind(&device("0680", "10de", "22a3")), Some(CardKind::Switch));
-        assert_eq!(
-            kind(&device("0680", "10de", "0269")),
-            None,
-            "the Ethernet port of an old board"
-        );
-        assert_eq!(kind(&device("0200", "8086", "1572")), None);
+        let (display, gpu) = (Some(CardKind::BmcDisplay), Some(CardKind::Gpu));
+        for (class, vendor, id, expected) in [
+            ("0300", "1a03", "2000", display),
+            ("0604", "1a03", "1150", None),
+            ("0300", "102b", "0536", display),
+            ("0302", "10de", "2330", gpu),
+            ("1200", "1002", "74a1", gpu),
+            ("1200", "1da3", "1020", Some(CardKind::Accelerator)),
+            ("0880", "1d0f", "7364", Some(CardKind::Accelerator)),
+            ("0380", "1234", "1111", gpu),
+            ("0680", "10de", "22a3", Some(CardKind::Switch)),
+            // The Ethernet port of an old board.
+            ("0680", "10de", "0269", None),
+            ("0200", "8086", "1572", None),
+        ] {
+            assert_eq!(kind(&device(class, vendor, id)), expected, "{class} {vendor} {id}");
+        }
         assert_eq!(kind(&PciDevice::default()), None);
     }
 

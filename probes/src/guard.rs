@@ -10,6 +10,7 @@ use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::Once;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 /// The message of a panic.
 pub type Panic = String;
@@ -54,6 +55,31 @@ pub fn ask<T: Send + 'static>(
     let work = move || drop(sender.send(Ok(work())));
     spawn(name, stack_bytes, work, move |panic| drop(failed.send(Err(panic))))?;
     Ok(answer)
+}
+
+/// Why work has no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The kernel gave no thread.
+    NoThread(io::Error),
+    /// The work ended with this panic.
+    Panicked(Panic),
+    /// It was not done in time.
+    Late,
+}
+
+/// Runs `work` on a thread and waits for its result no longer than `limit`.
+///
+/// # Errors
+/// The reason for a missing result.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    name: &str,
+    stack_bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let answer = ask(name, stack_bytes, work).map_err(Failure::NoThread)?;
+    answer.recv_timeout(limit).map_err(|_| Failure::Late)?.map_err(Failure::Panicked)
 }
 
 /// Installs the guard in front of the current panic hook; set any other hook before the first call.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::firmware_reports::{FirmwareReport, reports};
 use crate::kernel_messages::message;
 use crate::machine::Machine;
-use crate::sys::kmsg::{KernelLog, MORE};
+use crate::sys::kmsg::{KERNEL_LOG, MORE};
 
 /// The most groups that are kept: more than the largest machines have parts.
 const MOST_GROUPS: usize = 4096;
@@ -33,7 +33,7 @@ pub struct KernelMessages {
 /// come last.
 #[must_use]
 pub fn kernel_log(machine: &Machine) -> Vec<KernelMessages> {
-    let log = machine.ask(&KernelLog).unwrap_or_default();
+    let log = machine.ask(&KERNEL_LOG).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let mut groups: Vec<KernelMessages> = Vec::new();
     let mut known: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();

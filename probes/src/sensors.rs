@@ -85,15 +85,9 @@ pub fn sensors(machine: &Machine) -> Vec<Sensor> {
 fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     // Before Linux 4.x some drivers kept the attributes at the device.
     let inner = format!("{path}/device");
-    let Some((path, name)) = [path, &inner]
-        .into_iter()
-        .find_map(|path| Some((path, machine.text(&format!("{path}/name"))?)))
-    else {
-        return Vec::new();
-    };
-    if is_slow(&name) {
-        return Vec::new();
-    }
+    let chip = |path| Some((path, machine.text(&format!("{path}/name"))?));
+    let found = chip(path).or_else(|| chip(&inner)).filter(|(_, name)| !is_slow(name));
+    let Some((path, name)) = found else { return Vec::new() };
     let resolved = machine.device_path(path);
     let common = Sensor {
         chip: name,
@@ -150,25 +144,15 @@ fn sensor(
         // The kernel reports µW.
         _ => sensor.power_milliwatts = Some(value / 1000),
     }
-    let is_set = |end: &&&str| read(end) == Some(1);
-    sensor.alarms = ALARMS.iter().filter(is_set).map(|end| alarm(end)).collect();
+    let is_set = |kind: &&str| read(&format!("{kind}alarm")) == Some(1);
+    let kinds = ALARMS.into_iter().filter(is_set).map(|kind| kind.trim_end_matches('_'));
+    sensor.alarms =
+        kinds.map(|kind| if kind.is_empty() { "alarm" } else { kind }.to_owned()).collect();
     Some(sensor)
 }
 
-/// The suffixes of alarm files after a sensor's name.
-const ALARMS: &[&str] = &[
-    "alarm",
-    "cap_alarm",
-    "crit_alarm",
-    "emergency_alarm",
-    "lcrit_alarm",
-    "max_alarm",
-    "min_alarm",
-];
-
-fn alarm(end: &str) -> String {
-    end.strip_suffix("_alarm").unwrap_or(end).to_owned()
-}
+/// The alarms of a sensor, as its files name them before `alarm`.
+const ALARMS: [&str; 7] = ["", "cap_", "crit_", "emergency_", "lcrit_", "max_", "min_"];
 
 fn is_slow(chip: &str) -> bool {
     let names = SLOW.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -181,7 +165,8 @@ fn is_slow(chip: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{has, tree, tree_from_bytes};
+    use serde_json::json;
 
     #[test]
     fn values_have_the_unit_of_their_key_and_slow_chips_are_left_out() {
@@ -206,12 +191,11 @@ mod tests {
         let sensors = sensors(&machine);
         let names: Vec<&str> = sensors.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["temp2", "temp10", "fan1", "fan2", "power1"]);
-        assert_eq!(sensors[0].temperature_millicelsius, Some(-5000));
-        assert_eq!(sensors[0].critical_millicelsius, Some(100_000));
-        assert_eq!(sensors[0].label.as_deref(), Some("Package id 0"));
-        assert_eq!(sensors[2].fan_rpm, Some(1200));
-        assert_eq!((sensors[3].fan_rpm, sensors[3].is_faulty), (None, true));
-        assert_eq!(sensors[4].power_milliwatts, Some(12_345));
+        has(&sensors[0], &json!({"temperature_millicelsius": -5000, "label": "Package id 0"}));
+        has(&sensors[0], &json!({"critical_millicelsius": 100_000}));
+        has(&sensors[2], &json!({"fan_rpm": 1200}));
+        has(&sensors[3], &json!({"fan_rpm": null, "is_faulty": true}));
+        has(&sensors[4], &json!({"power_milliwatts": 12_345}));
         assert_eq!(machine.problems().len(), 1);
     }
 
@@ -221,8 +205,7 @@ mod tests {
             let path = |n| format!("sys/class/hwmon/hwmon0/in{n}_input");
             let mut files: Vec<_> = (0..n_sensors).map(|n| (path(n), "1\n")).collect();
             files.push(("sys/class/hwmon/hwmon0/name".to_owned(), "nct6775\n"));
-            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-            let machine = tree(&files);
+            let machine = tree_from_bytes(&files);
             (sensors(&machine).len(), machine.problems().len())
         };
         assert_eq!((found(LIMIT_SENSORS), found(LIMIT_SENSORS + 1)), ((2000, 0), (2000, 1)));
@@ -269,14 +252,10 @@ mod tests {
             (&at("temp1_crit_alarm"), "1\n"),
         ]);
         let [fan, humidity, voltage, temperature] = &sensors(&machine)[..] else { panic!() };
-        assert_eq!((fan.min_rpm, fan.alarms.join(",").as_str()), (Some(500), "alarm"));
-        assert_eq!(humidity.humidity_millipercent, Some(41_500));
-        assert_eq!((voltage.min_millivolts, voltage.max_millivolts), (None, Some(1320)));
-        assert!(voltage.alarms.is_empty());
-        assert_eq!(
-            (temperature.max_millicelsius, temperature.critical_millicelsius),
-            (Some(85_000), None)
-        );
-        assert_eq!(temperature.alarms, ["crit", "max"]);
+        has(fan, &json!({"min_rpm": 500, "alarms": ["alarm"]}));
+        has(humidity, &json!({"humidity_millipercent": 41_500}));
+        has(voltage, &json!({"min_millivolts": null, "max_millivolts": 1320, "alarms": null}));
+        has(temperature, &json!({"max_millicelsius": 85_000, "critical_millicelsius": null}));
+        has(temperature, &json!({"alarms": ["crit", "max"]}));
     }
 }

@@ -33,6 +33,11 @@ pub(crate) fn tree_from_bytes<P: AsRef<str>, C: AsRef<[u8]>>(files: &[(P, C)]) -
     Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
 }
 
+/// The machine's problems: path and what was found.
+pub(crate) fn problems(machine: &Machine) -> Vec<String> {
+    machine.problems().into_iter().map(|p| format!("{}: {}", p.path, p.found)).collect()
+}
+
 /// Asserts that `value` has these facts in the report, by key or path (`disks/0/name`); null means that it lacks one.
 #[track_caller]
 pub(crate) fn has(value: &impl serde::Serialize, facts: &serde_json::Value) {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::sys::tpm::TpmProperties;
+use crate::sys::tpm::TPM_PROPERTIES;
 
 const CLASS: &str = "sys/class/tpm";
 const TABLES: &str = "sys/firmware/acpi/tables";
@@ -76,7 +76,7 @@ pub fn tpm(machine: &Machine) -> Option<Tpm> {
 }
 
 fn properties(machine: &Machine) -> Option<Tpm> {
-    let answer = machine.ask(&TpmProperties)?;
+    let answer = machine.ask(&TPM_PROPERTIES)?;
     let found = parse_properties(&answer);
     if found.is_none() {
         let start = &answer[..answer.len().min(16)];

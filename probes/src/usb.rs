@@ -71,10 +71,10 @@ pub fn usb(machine: &Machine) -> Vec<UsbDevice> {
         }
     }
     for device in &mut devices {
-        device.interface_classes.sort();
-        device.interface_classes.dedup();
-        device.drivers.sort();
-        device.drivers.dedup();
+        for list in [&mut device.interface_classes, &mut device.drivers] {
+            list.sort();
+            list.dedup();
+        }
     }
     devices
 }
@@ -90,15 +90,15 @@ fn device(machine: &Machine, name: &str) -> UsbDevice {
     let mut device = parse_uevent(&String::from_utf8_lossy(&uevent));
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
     let id = |attribute: &str| machine.parse(&format!("{path}/{attribute}"), parse_id);
+    let number = |attribute: &str| machine.number(&format!("{path}/{attribute}"));
     name.clone_into(&mut device.name);
     device.vendor_id = device.vendor_id.take().or_else(|| id("idVendor"));
     device.product_id = device.product_id.take().or_else(|| id("idProduct"));
     device.revision = device.revision.take().or_else(|| id("bcdDevice"));
-    device.bus = device.bus.or_else(|| machine.number(&format!("{path}/busnum")));
-    device.device_number =
-        device.device_number.or_else(|| machine.number(&format!("{path}/devnum")));
-    device.class =
-        device.class.take().or_else(|| text("bDeviceClass").filter(|class| class.len() == 2));
+    device.bus = device.bus.or_else(|| number("busnum"));
+    device.device_number = device.device_number.or_else(|| number("devnum"));
+    let class = || text("bDeviceClass").filter(|class| class.len() == 2);
+    device.class = device.class.take().or_else(class);
     device.manufacturer = text("manufacturer");
     device.product = text("product");
     device.serial = text("serial");
@@ -124,15 +124,17 @@ fn add_interface(machine: &Machine, name: &str, device: &mut UsbDevice) {
     let uevent = machine.bytes(&format!("{path}/uevent")).unwrap_or_default();
     let text = String::from_utf8_lossy(&uevent);
     let value = |key: &str| complete_lines(&text).find_map(|line| line.strip_prefix(key));
-    let class = value("INTERFACE=").and_then(|triple| triple.split('/').next());
-    let class =
-        class.and_then(|class| class.parse::<u8>().ok()).map(|class| format!("{class:02x}"));
-    let class = class.or_else(|| {
+    let class = value("INTERFACE=").and_then(class_of).or_else(|| {
         machine.text(&format!("{path}/bInterfaceClass")).filter(|class| class.len() == 2)
     });
     device.interface_classes.extend(class);
     let driver = value("DRIVER=").map(str::to_owned);
     device.drivers.extend(driver.or_else(|| machine.link_name(&format!("{path}/driver"))));
+}
+
+/// The class in a triple of class, subclass and protocol, in decimal digits.
+fn class_of(triple: &str) -> Option<String> {
+    triple.split('/').next()?.parse::<u8>().ok().map(|class| format!("{class:02x}"))
 }
 
 /// The lines that end in a newline; a truncated last line is dropped.
@@ -151,14 +153,10 @@ fn parse_uevent(text: &str) -> UsbDevice {
                 let mut ids = value
                     .split('/')
                     .map(|id| u16::from_str_radix(id, 16).ok().map(|id| format!("{id:04x}")));
-                device.vendor_id = ids.next().flatten();
-                device.product_id = ids.next().flatten();
-                device.revision = ids.next().flatten();
+                let mut next = || ids.next().flatten();
+                (device.vendor_id, device.product_id, device.revision) = (next(), next(), next());
             }
-            "TYPE" => {
-                let class = value.split('/').next().and_then(|class| class.parse::<u8>().ok());
-                device.class = class.map(|class| format!("{class:02x}"));
-            }
+            "TYPE" => device.class = class_of(value),
             "BUSNUM" => device.bus = number(value),
             "DEVNUM" => device.device_number = number(value),
             _ => {}

@@ -3,7 +3,7 @@
 //! They use the descriptor through which the content was read, so they open nothing.
 
 use crate::machine::Machine;
-use crate::sys::disk::{DiskHandle, DiskSample, LIMIT_BYTES};
+use crate::sys::disk::{DiskBytes, DiskHandle, DiskSample, LIMIT_BYTES};
 
 use super::content_reader::is_fault;
 use super::listing::BlockDevice;
@@ -40,7 +40,7 @@ pub(super) fn failure(
 /// Reason that the part from `at` to `end` cannot be read.
 fn read(machine: &Machine, disk: &DiskHandle, at: u64, end: u64) -> Option<String> {
     let n_bytes = usize::try_from(end.saturating_sub(at)).ok().filter(|n| *n > 0)?;
-    let question = DiskSample { disk, offset_bytes: at, n_bytes };
+    let question = DiskSample(DiskBytes { disk, offset_bytes: at, n_bytes });
     let why = machine.ask_or_why(&question).err().flatten()?;
     is_fault(&why).then_some(why.why)
 }

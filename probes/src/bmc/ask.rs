@@ -14,7 +14,7 @@ pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
 #[derive(Debug)]
 pub(super) struct Controller<'a> {
     pub(super) machine: &'a Machine,
-    end: Instant,
+    pub(super) end: Instant,
 }
 
 /// The answer to a command.
@@ -38,23 +38,9 @@ impl<'a> Controller<'a> {
         Controller { machine, end: Instant::now() + budget }
     }
 
-    pub(super) fn is_out_of_time(&self) -> bool {
-        Instant::now() > self.end
-    }
-
-    /// The deadline.
-    pub(super) fn end(&self) -> Instant {
-        self.end
-    }
-
     /// Returns the answer whatever its code is; `None` if there is none or no time is left.
-    pub(super) fn answer(&self, command: IpmiCommand) -> Option<Answer> {
-        self.ask(&command)
-    }
-
-    /// Like [`Controller::answer`], for a question that takes several commands.
     pub(super) fn ask(&self, question: &dyn Question) -> Option<Answer> {
-        if self.is_out_of_time() {
+        if Instant::now() > self.end {
             return None;
         }
         let mut data = self.machine.ask(question)?;
@@ -64,7 +50,7 @@ impl<'a> Controller<'a> {
 
     /// Like [`Controller::data`], but records a problem if the controller fails. A refusal is not a failure.
     pub(super) fn data_or_problem(&self, command: IpmiCommand) -> Option<Vec<u8>> {
-        let answer = self.answer(command)?;
+        let answer = self.ask(&command)?;
         if answer.is_failure() {
             let found = format!("completion code {:02x}", answer.code);
             self.machine.problem(&Question::name(&command), found, "an answer or a refusal");
@@ -74,7 +60,7 @@ impl<'a> Controller<'a> {
 
     /// The data of an answer; also `None` if the controller refuses the command.
     pub(super) fn data(&self, command: IpmiCommand) -> Option<Vec<u8>> {
-        self.answer(command).filter(|answer| answer.code == 0).map(|answer| answer.data)
+        self.ask(&command).filter(|answer| answer.code == 0).map(|answer| answer.data)
     }
 }
 

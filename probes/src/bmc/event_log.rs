@@ -162,8 +162,7 @@ fn time(seconds: u32) -> Option<String> {
 mod tests {
     use super::*;
     use crate::bmc::record::{self, tests::full_record};
-    use crate::testing::has;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{has, problems, tree_from_bytes, tree_of_bytes};
     use serde_json::json;
 
     fn info(n_entries: u16, flags: u8) -> Vec<u8> {
@@ -209,10 +208,9 @@ mod tests {
             let path = format!("kernel/ipmi/event_log/{number:04x}");
             files.push((path, entry(number + 1, number, 0x6f)));
         }
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
+        let machine = tree_from_bytes(&files);
         assert_eq!(event_log(&machine, &[]).1.len(), 512);
-        assert_eq!(machine.problems()[0].found, "the oldest 512 of 600 read");
+        assert_eq!(problems(&machine), ["/ipmi/event_log: the oldest 512 of 600 read"]);
     }
 
     #[test]

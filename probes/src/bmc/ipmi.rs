@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Bmc;
 use super::ask::{Controller, incomplete};
+use crate::data;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
@@ -59,7 +60,7 @@ pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
     for number in CHANNELS {
         // The controller refuses a channel that does not exist, which is an answer too.
         let command = IpmiCommand::ChannelInfo { channel: number };
-        let Some(info) = controller.answer(command) else { continue };
+        let Some(info) = controller.ask(&command) else { continue };
         n_answered += 1;
         let medium = info.data.get(1).map(|medium| medium & 0x7f);
         if info.code == 0 && medium == Some(MEDIUM_LAN) {
@@ -157,14 +158,7 @@ fn parse_ipv6(data: &[u8]) -> Option<String> {
 }
 
 fn source(data: &[u8]) -> Option<String> {
-    let name = match data.first()? & 0x0f {
-        1 => "static",
-        2 => "dhcp",
-        3 => "firmware",
-        4 => "other",
-        _ => return None,
-    };
-    Some(name.to_owned())
+    data::named("bmc_address_source", data.first()? & 0x0f)
 }
 
 /// The number has 12 bits; the highest bit says whether it is in use.

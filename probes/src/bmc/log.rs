@@ -126,7 +126,7 @@ enum Found {
 
 /// `None` if the controller does not respond.
 fn read(controller: &Controller, number: u16) -> Option<Found> {
-    let answer = controller.answer(IpmiCommand::EventLogEntry { id: number })?;
+    let answer = controller.ask(&IpmiCommand::EventLogEntry { id: number })?;
     let entry = || {
         let next = u16::from_le_bytes(*answer.data.first_chunk::<2>()?);
         Some(Found::Entry(next, *answer.data.get(2..)?.first_chunk()?))
@@ -139,7 +139,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::tree_from_bytes;
 
     /// Reads a log of the entries with these numbers. Returns the numbers that were read, and `kept`. Numbers in
     /// between are refused, those in `silent` get no answer.
@@ -163,8 +163,7 @@ mod tests {
                 files.push((format!("kernel/ipmi/event_log/{name}"), answer.clone()));
             }
         }
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
+        let machine = tree_from_bytes(&files);
         let controller = Controller::new(&machine, Duration::from_mins(1));
         let log = Log::read(&controller, u16::try_from(ids.len()).unwrap());
         (log.entries.iter().map(id).collect(), log.kept)

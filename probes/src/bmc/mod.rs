@@ -29,6 +29,7 @@ use crate::smbios;
 
 /// The management controller.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Bmc {
@@ -55,7 +56,6 @@ pub struct Bmc {
     /// How the host communicates with it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
     pub interface: Option<String>,
     /// Its LAN channels, by number.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lan_channels: Vec<LanChannel>,
     /// Its Redfish service as the host can reach it (SMBIOS type 42).
     pub redfish: Option<Redfish>,
@@ -63,16 +63,13 @@ pub struct Bmc {
     /// which depends on the manufacturer (Get System GUID).
     pub system_guid_raw_hex: Option<String>,
     /// Its sensors with their readings, in the order of its records.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<BmcSensor>,
     /// Replaceable parts with part and serial numbers, by device number.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frus: Vec<Fru>,
     /// Its System Event Log as a whole.
     pub event_log_info: Option<EventLogInfo>,
     /// The last entries of the System Event Log, at most 512, oldest first. If a slow
     /// controller does not return all of them, the oldest are missing and a problem is reported.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_log: Vec<BmcEvent>,
     /// Whether the kernel's devices are unknown, as in a capture of the SMBIOS table alone: then nobody
     /// could have asked the controller. Not reported.
@@ -80,27 +77,18 @@ pub struct Bmc {
     pub is_unexamined: bool,
 }
 
-/// Sensors, event log and parts, which may take seconds to read.
+/// Sensors, event log and parts, which may take seconds to read; the other facts are absent.
 #[derive(Debug, Default)]
-pub struct Telemetry {
-    sensors: Vec<BmcSensor>,
-    event_log_info: Option<EventLogInfo>,
-    event_log: Vec<BmcEvent>,
-    frus: Vec<Fru>,
-}
+pub struct Telemetry(Bmc);
 
 impl Telemetry {
     /// Adds the telemetry to the controller's other data.
     pub fn apply(self, bmc: &mut Option<Bmc>) {
-        let has_log = self.event_log_info.is_some();
-        if self.sensors.is_empty() && !has_log && self.frus.is_empty() {
-            return;
+        if self.0 != Bmc::default() {
+            let bmc = bmc.get_or_insert_default();
+            let Bmc { sensors, frus, event_log_info, event_log, .. } = self.0;
+            *bmc = Bmc { sensors, frus, event_log_info, event_log, ..std::mem::take(bmc) };
         }
-        let bmc = bmc.get_or_insert_default();
-        bmc.sensors = self.sensors;
-        bmc.event_log_info = self.event_log_info;
-        bmc.event_log = self.event_log;
-        bmc.frus = self.frus;
     }
 }
 
@@ -111,7 +99,7 @@ pub fn telemetry(machine: &Machine) -> Telemetry {
     let (sensors, repository) = sensors::sensors(machine);
     let (event_log_info, event_log) = event_log::event_log(machine, &repository.records);
     let frus = fru::frus(machine, &repository.locators);
-    Telemetry { sensors, event_log_info, event_log, frus }
+    Telemetry(Bmc { sensors, frus, event_log_info, event_log, ..Bmc::default() })
 }
 
 /// Reads the management controller; `None` if no source shows that the machine has one.
@@ -143,8 +131,8 @@ fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     let path = |file: &str| format!("{DEVICES}/{name}/{file}");
     let hex = |file: &str| machine.parse(&path(file), parse_hex);
     bmc.firmware = machine.text(&path("firmware_revision")).map(|text| firmware(&text));
-    bmc.auxiliary_firmware =
-        machine.text(&path("aux_firmware_revision")).and_then(|text| auxiliary(&text));
+    let auxiliary_bytes = machine.text(&path("aux_firmware_revision"));
+    bmc.auxiliary_firmware = auxiliary_bytes.and_then(|text| auxiliary(&text));
     bmc.ipmi_version = machine.text(&path("ipmi_version")).or(bmc.ipmi_version.take());
     bmc.manufacturer_id = hex("manufacturer_id").filter(|id| *id != 0);
     bmc.product_id = hex("product_id").filter(|id| *id != 0);

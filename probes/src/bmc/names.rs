@@ -1,5 +1,7 @@
 //! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
 
+use crate::data;
+
 /// Types and states, in the format that the first lines of the file describe.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
 /// `Sensor-specific`: the states are defined by the sensor's type (table 42-1).
@@ -39,47 +41,13 @@ fn section(key: &str) -> Option<(&'static str, impl Iterator<Item = (u8, &'stati
 
 /// The unit with the number `code` (table 43-15), if servers use it.
 pub(super) fn unit(code: u8) -> Option<&'static str> {
-    const UNITS: &[&str] = &[
-        "°C", "°F", "K", "V", "A", "W", "J", "C", "VA", "nit", "lm", "lx", "cd", "kPa", "psi", "N",
-        "cfm", "rpm", "Hz", "µs", "ms", "s", "min", "h",
-    ];
-    UNITS.get(usize::from(code).checked_sub(1)?).copied()
+    let mut units = data::codes("bmc_unit");
+    units.find_map(|(number, unit)| (number == u32::from(code)).then_some(unit))
 }
 
-/// The kind of part that a sensor watches (table 43-13), as far as it is common.
-pub(super) fn entity(code: u8) -> Option<&'static str> {
-    Some(match code {
-        0x03 | 0x41 => "processor",
-        0x04 => "disk",
-        0x05 | 0x1b => "peripheral bay",
-        0x06 => "management module",
-        0x07 => "system board",
-        0x08 => "memory module",
-        0x0a => "power supply",
-        0x0b => "add-in card",
-        0x09 => "processor module",
-        0x0c => "front panel",
-        0x0d => "back panel",
-        0x0e => "power board",
-        0x0f => "drive backplane",
-        0x10 => "expansion board",
-        0x12 => "processor board",
-        0x13 => "power unit",
-        0x14 => "power module",
-        0x15 => "power distribution board",
-        0x17 => "chassis",
-        0x1a => "disk bay",
-        0x1d => "fan",
-        0x1e => "cooling unit",
-        0x20 => "memory device",
-        0x22 => "firmware",
-        0x28 => "battery",
-        0x2a => "switch",
-        0x2c => "i/o module",
-        0x37 | 0x40 => "air inlet",
-        0x42 => "baseboard",
-        _ => return None,
-    })
+/// The part that a sensor watches, e.g. `processor 1` (table 43-13), if its kind is common.
+pub(super) fn entity(code: u8, instance: u8) -> Option<String> {
+    data::named("bmc_entity", code).map(|name| format!("{name} {instance}"))
 }
 
 #[cfg(test)]

@@ -78,42 +78,41 @@ impl Scale {
 pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
     let whole = bytes.get(4).and_then(|length| bytes.get(..5 + usize::from(*length)));
     let Some(bytes) = whole else { return Vec::new() };
-    match bytes.get(3) {
-        Some(&FULL) => full(bytes).into_iter().collect(),
-        Some(&COMPACT) => shared(bytes, compact(bytes), 23),
-        Some(&EVENT_ONLY) => shared(bytes, event_only(bytes), 12),
-        _ => Vec::new(),
+    // The offsets of the sensor's type, of its name, and of the number of sensors.
+    let (type_at, name_at, sharing_at) = match bytes.get(3) {
+        Some(&FULL) => (12, 47, None),
+        Some(&COMPACT) => (12, 31, Some(23)),
+        Some(&EVENT_ONLY) => (10, 16, Some(12)),
+        _ => return Vec::new(),
+    };
+    match (record(bytes, type_at, name_at), sharing_at) {
+        (Some(record), Some(sharing_at)) => shared(bytes, record, sharing_at),
+        (record, _) => record.into_iter().collect(),
     }
 }
 
-fn common(bytes: &[u8]) -> Option<Record> {
+fn record(bytes: &[u8], type_at: usize, name_at: usize) -> Option<Record> {
     let &[owner, lun, number, entity, entity_instance] = bytes.get(5..)?.first_chunk::<5>()?;
-    let (channel, lun) = (lun >> 4, lun & 0x03);
-    let entity_instance = instance(entity_instance);
-    Some(Record { owner, channel, lun, number, entity, entity_instance, ..Record::default() })
-}
-
-/// Bit 7 distinguishes physical from logical; numbers from 60h on are relative to the controller.
-fn instance(byte: u8) -> u8 {
-    let instance = byte & 0x7f;
-    instance.checked_sub(0x60).unwrap_or(instance)
-}
-
-fn full(bytes: &[u8]) -> Option<Record> {
-    let event_type = *bytes.get(13)?;
+    let format = *bytes.get(3)?;
     let mut record = Record {
-        kind: *bytes.get(12)?,
-        event_type,
-        name: name(bytes, 47),
-        is_readable: true,
-        scale: scale(bytes),
-        ..common(bytes)?
+        owner,
+        channel: lun >> 4,
+        lun: lun & 0x03,
+        number,
+        entity,
+        entity_instance: instance(entity_instance),
+        kind: *bytes.get(type_at)?,
+        event_type: *bytes.get(type_at + 1)?,
+        name: name(bytes, name_at),
+        is_readable: format != EVENT_ONLY,
+        ..Record::default()
     };
-    // Capability 0 is a sensor without thresholds. Even if they cannot be read from the sensor (3), the
-    // record contains their values; the mask says which ones exist.
-    let has_thresholds = bytes.get(11)? >> 2 & 0x03 != 0;
-    if event_type == THRESHOLD && has_thresholds {
-        let mask = *bytes.get(18)?;
+    if format == FULL {
+        record.scale = scale(bytes);
+        // Capability 0 is a sensor without thresholds. Even if they cannot be read from the sensor (3), the
+        // record contains their values; the mask says which ones exist.
+        let has_thresholds = record.event_type == THRESHOLD && bytes.get(11)? >> 2 & 0x03 != 0;
+        let mask = if has_thresholds { *bytes.get(18)? } else { 0 };
         // The record has them in the reverse order of the mask's bits.
         for (bit, threshold) in record.thresholds.iter_mut().enumerate() {
             *threshold = bytes.get(41 - bit).copied().filter(|_| mask & (1 << bit) != 0);
@@ -122,31 +121,17 @@ fn full(bytes: &[u8]) -> Option<Record> {
     Some(record)
 }
 
-fn compact(bytes: &[u8]) -> Option<Record> {
-    Some(Record {
-        kind: *bytes.get(12)?,
-        event_type: *bytes.get(13)?,
-        name: name(bytes, 31),
-        is_readable: true,
-        ..common(bytes)?
-    })
-}
-
-fn event_only(bytes: &[u8]) -> Option<Record> {
-    Some(Record {
-        kind: *bytes.get(10)?,
-        event_type: *bytes.get(11)?,
-        name: name(bytes, 16),
-        ..common(bytes)?
-    })
+/// Bit 7 distinguishes physical from logical; numbers from 60h on are relative to the controller.
+fn instance(byte: u8) -> u8 {
+    let instance = byte & 0x7f;
+    instance.checked_sub(0x60).unwrap_or(instance)
 }
 
 /// The sensors that share a record: numbers follow each other, and so do the ends of their names
 /// (`Fan1`, `Fan2`, or `FanA`, `FanB`).
-fn shared(bytes: &[u8], record: Option<Record>, sharing: usize) -> Vec<Record> {
-    let Some(record) = record else { return Vec::new() };
+fn shared(bytes: &[u8], record: Record, sharing_at: usize) -> Vec<Record> {
     let at = |offset: usize| bytes.get(offset).copied().unwrap_or_default();
-    let (how, instances) = (at(sharing), at(sharing + 1));
+    let (how, instances) = (at(sharing_at), at(sharing_at + 1));
     let n_sensors = how & 0x0f;
     if n_sensors < 2 {
         return vec![record];
@@ -252,6 +237,14 @@ pub(super) mod tests {
     use super::*;
     use crate::testing::bytes::survives_any_bytes;
 
+    /// The record with its name and length.
+    fn named(mut bytes: Vec<u8>, name: &[u8]) -> Vec<u8> {
+        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
+        bytes.extend(name);
+        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+        bytes
+    }
+
     /// A full record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
     pub(crate) fn full_record(
         number: u8,
@@ -264,10 +257,7 @@ pub(super) mod tests {
         bytes.extend([kind, THRESHOLD, 0, 0, 0, 0, 0x12, 0, 0, unit, 0, 0]);
         bytes.extend(line);
         bytes.extend([0, 0, 0, 0, 0, 0, 0, 95, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
-        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
-        bytes.extend(name);
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        named(bytes, name)
     }
 
     /// A compact record of `n_sensors` sensors from `number` on.
@@ -275,10 +265,7 @@ pub(super) mod tests {
         let mut bytes = vec![number, 0, 0x51, COMPACT, 0, 0x20, 0, number, 10, 1, 0x7f, 0];
         bytes.extend([kind, names::SENSOR_SPECIFIC, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
         bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
-        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
-        bytes.extend(name);
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        named(bytes, name)
     }
 
     #[test]
@@ -301,15 +288,17 @@ pub(super) mod tests {
 
     #[test]
     fn signed_readings_keep_their_sign() {
-        let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
-        bytes[20] = 0x80;
-        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf6), Some(-10_000));
-        bytes[20] = 0x40;
-        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf5), Some(-10_000));
-        bytes[20] = 0xc0;
-        assert_eq!(parse(&bytes)[0].scale, None, "a discrete reading is no number");
-        (bytes[20], bytes[23]) = (0, 8);
-        assert_eq!(parse(&bytes)[0].scale, None, "a curve is no line");
+        let reading = |units: u8, linearization: u8, raw: u8| {
+            let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
+            (bytes[20], bytes[23]) = (units, linearization);
+            parse(&bytes)[0].scale?.thousandths(raw)
+        };
+        assert_eq!(
+            (reading(0x80, 0, 0xf6), reading(0x40, 0, 0xf5)),
+            (Some(-10_000), Some(-10_000))
+        );
+        assert_eq!(reading(0xc0, 0, 1), None, "a discrete reading is no number");
+        assert_eq!(reading(0, 8, 1), None, "a curve is no line");
     }
 
     #[test]
@@ -348,10 +337,8 @@ pub(super) mod tests {
     /// A locator of the FRU device `device` at the controller `owner`, which is `entity`.
     pub(crate) fn locator_record(owner: u8, device: u8, access: u8, entity: u8) -> Vec<u8> {
         let mut bytes = vec![9, 0, 0x51, FRU_LOCATOR, 0, owner, device, access, 0, 0];
-        bytes.extend([0x10, 0, entity, 1, 0, 0xc4]);
-        bytes.extend(b"PSU1");
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
+        bytes.extend([0x10, 0, entity, 1, 0]);
+        named(bytes, b"PSU1")
     }
 
     #[test]
@@ -368,10 +355,10 @@ pub(super) mod tests {
     #[test]
     fn fixed_thresholds_come_from_the_record() {
         let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
-        bytes[11] = 0x0c;
-        assert_eq!(parse(&bytes)[0].thresholds[4], Some(95));
-        bytes[11] = 0x00;
-        assert_eq!(parse(&bytes)[0].thresholds, [None; 6]);
+        for (access, expected) in [(0x0c, Some(95)), (0x00, None)] {
+            bytes[11] = access;
+            assert_eq!(parse(&bytes)[0].thresholds[4], expected);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The records of the controller's repository (IPMI 2.0, chapter 33).
 
+use formats::bytes::array;
+
 use super::ask::{Controller, ONLY_FIRST, follow, incomplete};
 use super::record::{self, Locator, Record};
 use crate::sys::ipmi::IpmiCommand;
@@ -26,8 +28,7 @@ pub(super) fn repository(controller: &Controller) -> Repository {
     let Some(info) = controller.data_or_problem(IpmiCommand::SensorRecordsInfo) else {
         return found;
     };
-    let n_records = info.get(1..).and_then(<[u8]>::first_chunk::<2>);
-    let n_records = n_records.map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
+    let n_records = array(&info, 1).map(|bytes| usize::from(u16::from_le_bytes(bytes)));
     if n_records == Some(0) {
         return found;
     }
@@ -46,13 +47,8 @@ pub(super) fn repository(controller: &Controller) -> Repository {
         controller.machine.problem("ipmi/sdr", what, ONLY_FIRST);
     }
     if !is_complete {
-        incomplete(
-            controller.machine,
-            "ipmi/sdr",
-            "",
-            n_read,
-            n_records.unwrap_or_default().max(n_read),
-        );
+        let n_all = n_records.unwrap_or_default().max(n_read);
+        incomplete(controller.machine, "ipmi/sdr", "", n_read, n_all);
     }
     found
 }
@@ -69,22 +65,18 @@ impl Reader<'_> {
         if self.is_whole {
             let command =
                 IpmiCommand::SensorRecord { id, offset: 0, n_bytes: 0xff, reservation: 0 };
-            let answer = self.controller.answer(command)?;
+            let answer = self.controller.ask(&command)?;
             let found = (answer.code == 0).then(|| split(answer.data)).flatten();
             if let Some((next, bytes)) = found.filter(|(_, bytes)| is_whole(bytes)) {
                 return Some((next, bytes));
             }
             self.is_whole = false;
         }
-        self.read_parts(id)
+        // A reservation ends when the controller writes a record; it is renewed once.
+        self.read_parts(id).or_else(|| self.read_parts(id))
     }
 
     fn read_parts(&self, id: u16) -> Option<(u16, Vec<u8>)> {
-        // A reservation ends when the controller writes a record; it is renewed once.
-        self.try_parts(id).or_else(|| self.try_parts(id))
-    }
-
-    fn try_parts(&self, id: u16) -> Option<(u16, Vec<u8>)> {
         let reservation = self.controller.data(IpmiCommand::ReserveSensorRecords)?;
         let reservation = u16::from_le_bytes(*reservation.first_chunk::<2>()?);
         let part = |offset: usize, n_bytes: usize| {

@@ -86,7 +86,7 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
             }
         }
         if n_read < n_all {
-            incomplete(machine, &owner.name(), "", n_read, n_all);
+            incomplete(machine, &format!("ipmi/{}", owner.folder()), "", n_read, n_all);
         }
     }
     (sensors, repository)
@@ -107,14 +107,12 @@ fn reading(controller: &Controller, target: Target, record: &Record) -> Option<A
     // Lost arbitration, a bus error and no acknowledge of Send Message (22.7), and a time-out.
     const NOT_THERE: [u8; 4] = [0x81, 0x82, 0x83, 0xc3];
     let command = IpmiCommand::SensorReading { target, lun: record.lun, number: record.number };
-    let answer = controller.answer(command);
+    let answer = controller.ask(&command);
     answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
 }
 
 /// The facts from the record alone.
 fn describe(record: &Record) -> BmcSensor {
-    let entity = names::entity(record.entity);
-    let entity = entity.map(|name| format!("{name} {}", record.entity_instance));
     let [lower_non_critical, lower_critical, _, upper_non_critical, upper_critical, _] =
         record.thresholds.map(|raw| record.scale?.thousandths(raw?));
     BmcSensor {
@@ -123,7 +121,7 @@ fn describe(record: &Record) -> BmcSensor {
         owner_channel: Some(record.channel).filter(|_| record.owner != BMC_ADDRESS),
         name: record.name.clone(),
         kind: names::sensor_kind(record.kind).map(str::to_owned),
-        entity,
+        entity: names::entity(record.entity, record.entity_instance),
         unit: record.scale.map(|scale| scale.unit.to_owned()),
         lower_critical_milli: lower_critical,
         lower_non_critical_milli: lower_non_critical,
@@ -173,10 +171,10 @@ mod tests {
     use super::*;
     use crate::bmc::record;
     use crate::bmc::record::tests::{compact_record, full_record};
-    use crate::testing::has;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{has, problems, tree_from_bytes};
     use serde_json::json;
 
+    const NONE: [&str; 0] = [];
     const INFO: &[u8] = &[0, 0x51, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
     fn answer(next: u16, record: &[u8]) -> Vec<u8> {
@@ -187,19 +185,31 @@ mod tests {
         full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"CPU1 Temp")
     }
 
+    /// The sensors of a machine with these records, each with the number of the next, and these answers.
+    fn read(records: &[(u16, Vec<u8>)], answers: &[(&str, &[u8])]) -> (Vec<BmcSensor>, Machine) {
+        let mut files = vec![("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec())];
+        let mut id = 0;
+        for (next, record) in records {
+            files.push((format!("kernel/ipmi/sdr/{id:04x}.0-255"), answer(*next, record)));
+            id = *next;
+        }
+        let answers = answers.iter();
+        files.extend(answers.map(|(name, bytes)| (format!("kernel/ipmi/{name}"), bytes.to_vec())));
+        let machine = tree_from_bytes(&files);
+        (sensors(&machine).0, machine)
+    }
+
     #[test]
     fn sensor_has_its_reading_thresholds_and_state() {
-        let (first, second) =
-            (answer(2, &temperature()), answer(0xffff, &compact_record(0x60, 8, 2, b"PS")));
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/sdr/info", INFO),
-            ("kernel/ipmi/sdr/0000.0-255", &first),
-            ("kernel/ipmi/sdr/0002.0-255", &second),
-            ("kernel/ipmi/sensor/0.01", &[0, 97, 0xc0, 0xd0]),
-            ("kernel/ipmi/sensor/0.60", &[0, 0, 0xc0, 0x09, 0x80]),
-            ("kernel/ipmi/sensor/0.61", &[0xcb]),
-        ]);
-        let (sensors, _) = sensors(&machine);
+        let records = [(2, temperature()), (0xffff, compact_record(0x60, 8, 2, b"PS"))];
+        let (sensors, machine) = read(
+            &records,
+            &[
+                ("sensor/0.01", &[0, 97, 0xc0, 0xd0]),
+                ("sensor/0.60", &[0, 0, 0xc0, 0x09, 0x80]),
+                ("sensor/0.61", &[0xcb]),
+            ],
+        );
         let cpu = &sensors[0];
         has(cpu, &json!({"reading_milli": 97_000, "unit": "°C", "entity": "processor 1"}));
         has(cpu, &json!({"upper_critical_milli": 95_000, "lower_critical_milli": 5000}));
@@ -208,83 +218,69 @@ mod tests {
         assert!(sensors[1].calls_for_attention && !cpu.calls_for_attention);
         assert_eq!(sensors[2].name.as_deref(), Some("PS2"));
         assert!(sensors[2].states.is_empty(), "the controller knows no such sensor");
-        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+        assert_eq!(problems(&machine), NONE);
     }
 
     #[test]
     fn unscanned_or_unavailable_sensor_has_no_reading() {
         let record = record::parse(&temperature()).remove(0);
-        for flags in [0x00, 0x80, 0x60, 0xe0] {
+        let read = |data: &[u8]| {
             let mut sensor = describe(&record);
-            apply_reading(&record, &[0, flags, 0xc7], &mut sensor);
-            assert_eq!((sensor.reading_milli, sensor.status), (None, None), "{flags:#x}");
+            apply_reading(&record, data, &mut sensor);
+            (sensor.reading_milli, sensor.status)
+        };
+        for flags in [0x00, 0x80, 0x60, 0xe0] {
+            assert_eq!(read(&[0, flags, 0xc7]), (None, None), "{flags:#x}");
         }
-        let mut sensor = describe(&record);
-        apply_reading(&record, &[0, 0x40], &mut sensor);
-        assert_eq!((sensor.reading_milli, sensor.status), (Some(0), None));
+        assert_eq!(read(&[0, 0x40]), (Some(0), None));
     }
 
     #[test]
     fn records_are_read_in_parts_if_whole_ones_are_refused() {
         let record = temperature();
         let part = |range: std::ops::Range<usize>| answer(0xffff, &record[range]);
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/sdr/info", INFO),
-            ("kernel/ipmi/sdr/0000.0-255", &[0xca]),
-            ("kernel/ipmi/sdr/reservation", &[0, 5, 0]),
-            ("kernel/ipmi/sdr/0000.0-5", &part(0..5)),
-            ("kernel/ipmi/sdr/0000.5-16", &part(5..21)),
-            ("kernel/ipmi/sdr/0000.21-16", &part(21..37)),
-            ("kernel/ipmi/sdr/0000.37-16", &part(37..53)),
-            ("kernel/ipmi/sdr/0000.53-4", &part(53..57)),
-            ("kernel/ipmi/sensor/0.01", &[0, 40, 0x40, 0xc0]),
-        ]);
-        let (sensors, _) = sensors(&machine);
-        assert_eq!(sensors[0].name.as_deref(), Some("CPU1 Temp"));
-        assert_eq!(
-            (sensors[0].reading_milli, sensors[0].status.as_deref()),
-            (Some(40_000), Some("ok"))
-        );
+        let answers: [(&str, &[u8]); 8] = [
+            ("sdr/0000.0-255", &[0xca]),
+            ("sdr/reservation", &[0, 5, 0]),
+            ("sdr/0000.0-5", &part(0..5)),
+            ("sdr/0000.5-16", &part(5..21)),
+            ("sdr/0000.21-16", &part(21..37)),
+            ("sdr/0000.37-16", &part(37..53)),
+            ("sdr/0000.53-4", &part(53..57)),
+            ("sensor/0.01", &[0, 40, 0x40, 0xc0]),
+        ];
+        let (sensors, _) = read(&[], &answers);
+        has(&sensors[0], &json!({"name": "CPU1 Temp", "reading_milli": 40_000, "status": "ok"}));
     }
 
     #[test]
     fn silent_controller_loses_the_remaining_readings_with_a_problem() {
-        let first = answer(2, &temperature());
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/sdr/info", INFO),
-            ("kernel/ipmi/sdr/0000.0-255", &first),
-        ]);
-        let (sensors, _) = sensors(&machine);
+        let (sensors, machine) = read(&[(2, temperature())], &[]);
         assert_eq!((sensors.len(), sensors[0].reading_milli), (1, None));
-        let problems = machine.problems();
-        let found: Vec<_> = problems.iter().map(|p| (p.path.as_str(), p.found.as_str())).collect();
-        assert_eq!(found, [("/ipmi/sdr", "1 of 2 read"), ("/ipmi/sensor", "0 of 1 read")]);
+        assert_eq!(problems(&machine), ["/ipmi/sdr: 1 of 2 read", "/ipmi/sensor: 0 of 1 read"]);
     }
 
     #[test]
     fn failed_readings_are_problems_and_refused_ones_are_not() {
-        let record = answer(0xffff, &compact_record(0x60, 8, 3, b"PS"));
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/sdr/info", INFO),
-            ("kernel/ipmi/sdr/0000.0-255", &record),
-            ("kernel/ipmi/sensor/0.60", &[0xff]),
-            ("kernel/ipmi/sensor/0.61", &[0xcb]),
-            ("kernel/ipmi/sensor/0.62", &[0, 0, 0xc0, 0x01, 0x80]),
-        ]);
-        assert_eq!(sensors(&machine).0[2].states, ["present"]);
-        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
-        assert_eq!(found, ["2 of 3 read"]);
+        let answers: [(&str, &[u8]); 3] = [
+            ("sensor/0.60", &[0xff]),
+            ("sensor/0.61", &[0xcb]),
+            ("sensor/0.62", &[0, 0, 0xc0, 0x01, 0x80]),
+        ];
+        let (sensors, machine) = read(&[(0xffff, compact_record(0x60, 8, 3, b"PS"))], &answers);
+        assert_eq!(sensors[2].states, ["present"]);
+        assert_eq!(problems(&machine), ["/ipmi/sensor: 2 of 3 read"]);
     }
 
     #[test]
     fn failed_repository_is_a_problem_and_absent_one_is_not() {
-        let problems = |code: u8| {
-            let machine = tree_of_bytes(&[("kernel/ipmi/sdr/info", &[code])]);
-            assert!(sensors(&machine).0.is_empty());
-            machine.problems().into_iter().map(|p| (p.path, p.found)).collect::<Vec<_>>()
+        let failed = |code: u8| {
+            let (sensors, machine) = read(&[], &[("sdr/info", &[code])]);
+            assert!(sensors.is_empty());
+            problems(&machine)
         };
-        let failure = ("/ipmi/sdr/info".to_owned(), "completion code ff".to_owned());
-        assert_eq!((problems(0xff), problems(0xc1)), (vec![failure], Vec::new()));
+        assert_eq!(failed(0xff), ["/ipmi/sdr/info: completion code ff"]);
+        assert_eq!(failed(0xc1), NONE);
     }
 
     /// Sensor `number` of the controller at `owner` on channel 6, logical unit 1.
@@ -295,68 +291,48 @@ mod tests {
     }
 
     #[test]
-    fn satellite_sensor_is_read_from_its_controller() {
-        let first = answer(0xffff, &satellite(0xc0, 9));
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/sdr/info", INFO),
-            ("kernel/ipmi/sdr/0000.0-255", &first),
-            ("kernel/ipmi/sensor/6-c0/1.09", &[0, 31, 0xc0, 0xc0]),
-        ]);
-        let (sensors, _) = sensors(&machine);
-        assert_eq!((sensors[0].owner, sensors[0].owner_channel), (Some(0xc0), Some(6)));
-        assert_eq!(sensors[0].reading_milli, Some(31_000));
-        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
-    }
-
-    #[test]
     fn silent_satellite_is_skipped_and_affects_no_other() {
-        let records =
-            [satellite(0x2c, 1), satellite(0xc0, 2), satellite(0x2c, 3), satellite(0x41, 4)];
-        let mut files = vec![("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec())];
-        for (index, record) in records.iter().enumerate() {
-            let next = if index == 3 { 0xffff } else { u16::try_from(index).unwrap() + 1 };
-            files.push((format!("kernel/ipmi/sdr/{index:04x}.0-255"), answer(next, record)));
-        }
-        files.push(("kernel/ipmi/sensor/6-2c/1.01".to_owned(), vec![0xc3]));
-        files.push(("kernel/ipmi/sensor/6-2c/1.03".to_owned(), vec![0, 40, 0xc0, 0xc0]));
-        files.push(("kernel/ipmi/sensor/6-c0/1.02".to_owned(), vec![0, 20, 0xc0, 0xc0]));
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
-        let (sensors, _) = sensors(&machine);
+        let records = [
+            (1, satellite(0x2c, 1)),
+            (2, satellite(0xc0, 2)),
+            (3, satellite(0x2c, 3)),
+            (0xffff, satellite(0x41, 4)),
+        ];
+        let answers: [(&str, &[u8]); 3] = [
+            ("sensor/6-2c/1.01", &[0xc3]),
+            ("sensor/6-2c/1.03", &[0, 40, 0xc0, 0xc0]),
+            ("sensor/6-c0/1.02", &[0, 20, 0xc0, 0xc0]),
+        ];
+        let (sensors, machine) = read(&records, &answers);
+        has(&sensors[1], &json!({"owner": 0xc0, "owner_channel": 6}));
         let readings: Vec<_> = sensors.iter().map(|sensor| sensor.reading_milli).collect();
         assert_eq!(readings, [None, Some(20_000), None, None]);
-        let problems: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
-        assert_eq!(problems, [("/ipmi/sensor/6-2c".to_owned(), "0 of 2 read".to_owned())]);
+        assert_eq!(problems(&machine), ["/ipmi/sensor/6-2c: 0 of 2 read"]);
     }
 
     #[test]
     fn too_many_sensors_are_a_problem() {
-        let record = |id: u16| {
-            let next = if id == 100 { 0xffff } else { id + 1 };
-            let path = format!("kernel/ipmi/sdr/{id:04x}.0-255");
-            (path, answer(next, &compact_record(0x10, 8, 15, b"PS")))
-        };
-        let mut files: Vec<_> = (0..=100).map(record).collect();
-        files.push(("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec()));
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
-        assert_eq!(sensors(&machine).0.len(), 1500);
-        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
-        assert_eq!(found, ["more than 1500 sensors", "0 of 1500 read"]);
+        let next = |id: u16| if id == 100 { 0xffff } else { id + 1 };
+        let records: Vec<_> =
+            (0..=100).map(|id| (next(id), compact_record(0x10, 8, 15, b"PS"))).collect();
+        let (sensors, machine) = read(&records, &[]);
+        assert_eq!(sensors.len(), 1500);
+        let expected = ["/ipmi/sdr: more than 1500 sensors", "/ipmi/sensor: 0 of 1500 read"];
+        assert_eq!(problems(&machine), expected);
     }
 
     #[test]
     fn status_is_the_most_severe_threshold() {
-        let found = [0xc0, 0x01, 0x08, 0x03, 0x18, 0x07, 0x38].map(status);
-        let expected = [
-            "ok",
-            "non-critical",
-            "non-critical",
-            "critical",
-            "critical",
-            "non-recoverable",
-            "non-recoverable",
-        ];
-        assert_eq!(found, expected);
+        for (bits, expected) in [
+            (0xc0, "ok"),
+            (0x01, "non-critical"),
+            (0x08, "non-critical"),
+            (0x03, "critical"),
+            (0x18, "critical"),
+            (0x07, "non-recoverable"),
+            (0x38, "non-recoverable"),
+        ] {
+            assert_eq!(status(bits), expected, "{bits:#x}");
+        }
     }
 }

@@ -69,7 +69,7 @@ fn redfish_record(record: &[u8]) -> Option<Redfish> {
     let redfish = Redfish {
         address: address(record, 51),
         port: port.filter(|port| *port != 0),
-        hostname: name.and_then(formats::netlink::text),
+        hostname: name.and_then(formats::text::to_nul),
         host_address: address(record, 17),
     };
     (redfish != Redfish::default()).then_some(redfish)

@@ -1,7 +1,7 @@
 //! The size of the kernel's base page, in which `/proc/zoneinfo` counts memory.
 
 use crate::machine::{Machine, quote};
-use crate::sys::page_size::PageSize;
+use crate::sys::page_size::PAGE_SIZE;
 
 /// Architectures with a single base page size: all releases so far define it as a constant
 /// (`select HAVE_PAGE_SIZE_4KB` alone in `arch/{x86,s390}/Kconfig`, Linux 6.9; `PAGE_SHIFT` in
@@ -20,7 +20,7 @@ const FIXED: &[(&str, u64)] = &[
 /// The size of a base page: from the kernel, else from the architecture if it has only one size.
 /// It is never derived from the memory totals, because several sizes can fit them.
 pub(super) fn page_bytes(machine: &Machine) -> Option<u64> {
-    let Some(answer) = machine.ask(&PageSize) else {
+    let Some(answer) = machine.ask(&PAGE_SIZE) else {
         // Captures of version 0.1 and of other programs do not contain the answer.
         let architecture = crate::cpu::architecture(machine)?;
         return FIXED.iter().find(|(name, _)| *name == architecture).map(|(_, bytes)| *bytes);

@@ -145,8 +145,7 @@ fn named(lease: Lease, interface: String, client: &str, path: &str) -> DhcpLease
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::has;
-    use crate::testing::tree;
+    use crate::testing::{has, tree};
     use serde_json::json;
 
     const UUID: &str = "9ca56c00-391a-4117-9d80-0aaf6a4ae647";
@@ -191,22 +190,16 @@ mod tests {
     #[test]
     fn lease_file_of_another_address_is_skipped() {
         let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
-        let machine = tree(&[(&file, "ADDRESS=192.0.2.10\n"), ("proc/version", "Linux")]);
-        assert_eq!(leases(&machine, &names(), &[address("eno1", "192.0.2.99/24")]), []);
-        assert_eq!(leases(&machine, &names(), &[address("eno2", "192.0.2.10/24")]), []);
-        let found = leases(&machine, &names(), &[address("eno1", "192.0.2.10/24")]);
-        assert_eq!((found.len(), found[0].source.as_str()), (1, format!("/{file}").as_str()));
-        assert_eq!(found[0].server, None);
-    }
-
-    #[test]
-    fn network_manager_keeps_next_server_in_the_device_state() {
-        let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
         let state = "[device]\nmanaged=true\nnext-server=192.0.2.5\n";
         let machine =
             tree(&[(&file, "ADDRESS=192.0.2.10\n"), ("run/NetworkManager/devices/2", state)]);
-        let found = leases(&machine, &names(), &[address("eno1", "192.0.2.10/24")]);
-        assert_eq!(found[0].next_server.as_deref(), Some("192.0.2.5"));
+        let found = |interface, known| leases(&machine, &names(), &[address(interface, known)]);
+        assert_eq!(found("eno1", "192.0.2.99/24"), []);
+        assert_eq!(found("eno2", "192.0.2.10/24"), []);
+        let leases = found("eno1", "192.0.2.10/24");
+        let source = format!("/{file}");
+        // NetworkManager keeps the next server in the device's state.
+        has(&leases[0], &json!({"source": source, "server": null, "next_server": "192.0.2.5"}));
     }
 
     #[test]

@@ -3,34 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use super::link_modes;
-use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
+use super::interface::Interface;
+use super::settings;
+use crate::data;
 use crate::machine::Machine;
 use crate::sys::Question as _;
-use crate::sys::ethtool::DriverInfo;
-use crate::sys::netlink::{self, DcbxMode, EthtoolDump};
+use crate::sys::netlink::{self, EthtoolDump};
+use crate::sys::port::{PortFact, PortQuestion};
 use formats::netlink as wire;
 
 /// Facts that ethtool reports about one port; absent if the driver does not report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EthtoolPort {
-    pub(super) connector: Option<&'static str>,
-    pub(super) is_autonegotiating: Option<bool>,
-    pub(super) speed_mbit_s: Option<u32>,
-    pub(super) max_speed_mbit_s: Option<u32>,
-    pub(super) duplex: Option<&'static str>,
-    pub(super) has_link: Option<bool>,
-    pub(super) link_down_reason: Option<&'static str>,
-    pub(super) queues: Option<Queues>,
-    pub(super) rings: Option<Rings>,
-    pub(super) wake_on_lan: Option<WakeOnLan>,
+    /// State and settings.
+    pub(super) facts: Interface,
+    pub(super) connector: Option<String>,
     /// Numbers of the features that are on.
-    pub(super) offloads: Vec<usize>,
-    pub(super) eee: Option<Eee>,
-    pub(super) fec: Option<Fec>,
-    pub(super) rss: Option<Rss>,
-    pub(super) ptp_clock_index: Option<u32>,
-    pub(super) has_firmware_lldp_agent: Option<bool>,
+    pub(super) offloads: Vec<u32>,
 }
 
 /// Queries all ports at once. The key is the interface's name.
@@ -40,13 +29,13 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
         (EthtoolDump::LinkInfo, apply_link_info as Apply),
         (EthtoolDump::LinkModes, apply_link_modes),
         (EthtoolDump::LinkState, apply_link_state),
-        (EthtoolDump::WakeOnLan, settings::apply_wake_on_lan),
+        (EthtoolDump::Wol, settings::apply_wake_on_lan),
         (EthtoolDump::Features, settings::apply_features),
-        (EthtoolDump::PrivateFlags, settings::apply_private_flags),
+        (EthtoolDump::PrivFlags, settings::apply_private_flags),
         (EthtoolDump::Rings, settings::apply_rings),
         (EthtoolDump::Channels, settings::apply_channels),
         (EthtoolDump::Eee, settings::apply_eee),
-        (EthtoolDump::Timestamping, settings::apply_timestamping),
+        (EthtoolDump::TsInfo, settings::apply_timestamping),
         (EthtoolDump::Fec, settings::apply_fec),
         (EthtoolDump::Rss, settings::apply_rss),
     ] {
@@ -75,71 +64,43 @@ type Apply = fn(&mut EthtoolPort, wire::Attribute);
 /// that `apply` understands.
 fn parse(dump: &[u8], apply: Apply, ports: &mut BTreeMap<String, EthtoolPort>) {
     for message in wire::messages(dump).filter(|message| message.kind >= 16) {
-        let Some(body) = message.payload.get(4..) else { continue };
         let Some(name) = netlink::ethtool::port_name(message) else { continue };
         let port = ports.entry(name).or_default();
-        wire::attributes(body).for_each(|attribute| apply(port, attribute));
+        wire::attributes(message.body(4)).for_each(|attribute| apply(port, attribute));
     }
 }
 
-/// `ETHTOOL_A_LINKINFO_PORT` with `PORT_…`.
+/// `ETHTOOL_A_LINKINFO_PORT`.
 fn apply_link_info(port: &mut EthtoolPort, attribute: wire::Attribute) {
     if attribute.kind == 2 {
-        port.connector = match attribute.u8() {
-            Some(0) => Some("twisted_pair"),
-            Some(1) => Some("aui"),
-            Some(2) => Some("mii"),
-            Some(3) => Some("fibre"),
-            Some(4) => Some("bnc"),
-            Some(5) => Some("direct_attach"),
-            Some(0xef) => Some("none"),
-            _ => None,
-        };
+        port.connector = attribute.u8().and_then(|code| data::named("connector", code));
     }
 }
 
 fn apply_link_modes(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let facts = &mut port.facts;
     match attribute.kind {
-        2 => port.is_autonegotiating = attribute.u8().map(|autoneg| autoneg != 0),
-        3 => {
-            // The mask contains the supported modes, the value the advertised ones.
-            let supported = wire::attributes(attribute.value).find(|a| a.kind == 5);
-            port.max_speed_mbit_s =
-                supported.and_then(|supported| link_modes::fastest_mbit_s(supported.value));
-        }
-        5 => port.speed_mbit_s = attribute.u32().filter(|speed| is_known_speed(i64::from(*speed))),
-        6 => {
-            port.duplex = match attribute.u8() {
-                Some(0) => Some("half"),
-                Some(1) => Some("full"),
-                _ => None,
-            }
-        }
+        2 => facts.is_autonegotiating = attribute.u8().map(|autoneg| autoneg != 0),
+        // The mask contains the supported modes, the value the advertised ones.
+        3 => facts.max_speed_mbit_s = fastest_mbit_s(&settings::bits_of(attribute, settings::MASK)),
+        5 => facts.speed_mbit_s = attribute.u32().filter(|speed| is_known_speed(i64::from(*speed))),
+        6 => facts.duplex = attribute.u8().and_then(|code| data::named("duplex", code)),
         _ => {}
     }
 }
 
+/// The speed of the fastest of these modes; `None` if none has a speed.
+fn fastest_mbit_s(modes: &[u32]) -> Option<u32> {
+    let supported = data::codes("link_mode_mbit_s").filter(|(bit, _)| modes.contains(bit));
+    supported.filter_map(|(_, speed)| speed.parse().ok()).max()
+}
+
 /// `ETHTOOL_A_LINKSTATE_LINK` and `…_EXT_STATE`, the latter since Linux 5.8.
 fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    const REASONS: [&str; 11] = [
-        "autonegotiation failure",
-        "link training failure",
-        "link logical mismatch",
-        "bad signal integrity",
-        "no cable",
-        "cable issue",
-        "eeprom issue",
-        "calibration failure",
-        "power budget exceeded",
-        "overheat",
-        "module",
-    ];
+    let name = |code| data::named("link_down_reason", code);
     match attribute.kind {
-        2 => port.has_link = attribute.u8().map(|link| link != 0),
-        5 => {
-            port.link_down_reason =
-                attribute.u8().and_then(|code| REASONS.get(usize::from(code)).copied());
-        }
+        2 => port.facts.has_carrier = attribute.u8().map(|link| link != 0),
+        5 => port.facts.link_down_reason = attribute.u8().and_then(name),
         _ => {}
     }
 }
@@ -148,10 +109,9 @@ fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
 /// `None` if the driver does not report it.
 pub(super) fn is_dcbx_in_firmware(machine: &Machine, interface: &str) -> Option<bool> {
     const DCB_ATTR_DCBX: u16 = 14;
-    let answer = machine.ask(&DcbxMode { interface: interface.to_owned() })?;
-    let body = wire::messages(&answer).next()?.payload.get(4..)?;
-    let mode = wire::attributes(body).find(|a| a.kind == DCB_ATTR_DCBX)?.u8()?;
-    match mode & 3 {
+    let answer = machine.ask(&PortQuestion { interface, fact: PortFact::Dcbx })?;
+    let message = wire::messages(&answer).next()?;
+    match wire::find(message.body(4), DCB_ATTR_DCBX)?.u8()? & 3 {
         1 => Some(false),
         2 => Some(true),
         _ => None,
@@ -174,16 +134,15 @@ pub(super) struct Driver {
 
 /// Reads the driver of `interface`, its version and its firmware version.
 pub(super) fn driver(machine: &Machine, interface: &str) -> Driver {
-    let question = DriverInfo { interface: interface.to_owned() };
+    let question = PortQuestion { interface, fact: PortFact::Driver };
     machine.ask(&question).map(|answer| parse_driver(&answer)).unwrap_or_default()
 }
 
 /// `struct ethtool_drvinfo`: command, then 32 bytes each of driver, version and firmware version.
 fn parse_driver(answer: &[u8]) -> Driver {
     let field = |index: usize| {
-        let start = 4 + 32 * index;
-        let bytes = answer.get(start..)?;
-        let text = wire::text(&bytes[..bytes.len().min(32)])?;
+        let bytes = answer.get(4 + 32 * index..)?;
+        let text = formats::text::to_nul(&bytes[..bytes.len().min(32)])?;
         (!["N/A", "n/a", "NA", "None", "-"].contains(&text.as_str())).then_some(text)
     };
     Driver { name: field(0), version: field(1), firmware: field(2) }
@@ -216,10 +175,13 @@ mod tests {
     fn max_speed_is_the_fastest_mode_and_unknown_speed_is_absent() {
         let mut ports = BTreeMap::new();
         parse(&modes(), apply_link_modes, &mut ports);
-        let port = &ports["eno1"];
+        let port = ports["eno1"].facts.clone();
         assert_eq!(port.max_speed_mbit_s, Some(10_000));
         assert_eq!((port.speed_mbit_s, port.duplex), (None, None));
         assert_eq!(port.is_autonegotiating, Some(true));
+        assert_eq!(fastest_mbit_s(&[5, 6, 13, 36]), Some(100_000));
+        assert_eq!(fastest_mbit_s(&[47, 48, 42]), Some(10_000));
+        assert_eq!((fastest_mbit_s(&[6, 7, 49, 74]), fastest_mbit_s(&[])), (None, None));
     }
 
     #[test]

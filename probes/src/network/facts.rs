@@ -1,146 +1,127 @@
 //! The facts of one interface: state, relations, port, device and permanent MAC.
 
-use super::ethtool::{self, EthtoolPort};
-use super::interface::{Interface, Overview, Port};
-use super::link::{self, Link};
-use super::parent::{self, Parent};
+use super::ethtool;
+use super::interface::{Interface, Port, Sources};
 use super::settings::{self, Fec, Queues, Rings};
-use super::{mac, sriov};
-use crate::machine::Machine;
-use crate::sys::ethtool::RssHead;
-use crate::udev;
+use super::{link, mac, parent, sriov};
+use crate::data;
+use crate::sys::port::{PortFact, PortQuestion};
+use crate::udev::{self, UdevEntry};
 
-/// Speed, duplex, carrier and state.
-pub(super) fn fill_state(
-    machine: &Machine,
-    dir: &str,
-    overview: &Overview,
-    interface: &mut Interface,
-) {
-    let link = overview.links.get(&interface.name);
-    let silent = EthtoolPort::default();
-    let port = overview.ports.get(&interface.name).unwrap_or(&silent);
-    let flags = machine.parse(&format!("{dir}/flags"), parse_hex).or(link.map(|link| link.flags));
-    interface.is_up = flags.map(|flags| flags & link::FLAG_UP != 0);
-    interface.has_carrier = machine
-        .flag(&format!("{dir}/carrier"))
-        .or(link.and_then(|link| link.has_carrier))
-        .or(port.has_link)
-        .filter(|_| interface.is_up != Some(false));
-    interface.operstate = machine
-        .text(&format!("{dir}/operstate"))
-        .or(link.and_then(|link| link.operstate).map(str::to_owned))
-        .filter(|state| state != "unknown");
-    interface.max_speed_mbit_s = port.max_speed_mbit_s;
-    interface.is_autonegotiating = port.is_autonegotiating;
-    if interface.has_carrier == Some(false) || interface.is_up == Some(false) {
-        interface.link_down_reason = port.link_down_reason.map(str::to_owned);
-        return;
+/// State as ethtool reports it, without settings.
+pub(super) fn state(sources: &Sources) -> Interface {
+    let facts = sources.port.facts.clone();
+    Interface {
+        has_carrier: facts.has_carrier,
+        link_down_reason: facts.link_down_reason,
+        max_speed_mbit_s: facts.max_speed_mbit_s,
+        speed_mbit_s: facts.speed_mbit_s,
+        duplex: facts.duplex,
+        is_autonegotiating: facts.is_autonegotiating,
+        ..Interface::default()
     }
-    interface.speed_mbit_s =
-        machine.parse(&format!("{dir}/speed"), parse_speed).flatten().or(port.speed_mbit_s);
-    interface.duplex = machine
-        .text(&format!("{dir}/duplex"))
-        .filter(|duplex| matches!(duplex.as_str(), "full" | "half"))
-        .or(port.duplex.map(str::to_owned));
 }
 
-/// The settings of a port.
-pub(super) fn fill_settings(machine: &Machine, overview: &Overview, interface: &mut Interface) {
-    let Some(port) = overview.ports.get(&interface.name).cloned() else { return };
-    interface.queues = port.queues.filter(|queues| *queues != Queues::default());
-    interface.rings = port.rings.filter(|rings| *rings != Rings::default());
-    interface.fec = port.fec.filter(|fec| *fec != Fec::default());
-    // A driver without an indirection table distributes nothing, even if it reports a hash.
-    interface.rss = port.rss.filter(|rss| rss.n_table_entries.is_some());
+/// State and settings of a port as ethtool reports them.
+pub(super) fn settings(sources: &Sources) -> Interface {
+    let facts = sources.port.facts.clone();
+    let name_of = |bit: &u32| sources.overview.feature_names.get(bit).cloned();
+    let mut offloads: Vec<String> = sources.port.offloads.iter().filter_map(name_of).collect();
+    offloads.sort();
+    Interface {
+        queues: facts.queues.filter(|queues| *queues != Queues::default()),
+        rings: facts.rings.filter(|rings| *rings != Rings::default()),
+        fec: facts.fec.filter(|fec| *fec != Fec::default()),
+        // A driver without an indirection table distributes nothing, even if it reports a hash.
+        rss: facts.rss.filter(|rss| rss.n_table_entries.is_some()),
+        offloads,
+        ..facts
+    }
+}
+
+/// Settings of a port that the kernel may have in no list.
+pub(super) fn fill_unlisted(sources: &Sources, interface: &mut Interface) {
+    let Sources { machine, overview, name, .. } = *sources;
+    if !overview.ports.contains_key(name) {
+        return;
+    }
     if !overview.is_rss_listed {
-        let head = machine.ask(&RssHead { interface: interface.name.clone() });
+        let head = machine.ask(&PortQuestion { interface: name, fact: PortFact::RssHead });
         interface.rss = head.and_then(|head| settings::rss_of_head(&head));
     }
-    interface.wake_on_lan = port.wake_on_lan;
-    interface.eee = port.eee;
-    interface.ptp_clock_index = port.ptp_clock_index;
-    let name_of = |bit: &usize| overview.feature_names.get(*bit).cloned().flatten();
-    interface.offloads = port.offloads.iter().filter_map(name_of).collect();
-    interface.offloads.sort();
-    interface.has_firmware_lldp_agent = port
-        .has_firmware_lldp_agent
-        .or_else(|| ethtool::is_dcbx_in_firmware(machine, &interface.name));
+    if interface.has_firmware_lldp_agent.is_none() {
+        interface.has_firmware_lldp_agent = ethtool::is_dcbx_in_firmware(machine, name);
+    }
+}
+
+/// Speed, duplex, carrier and state; `interface` has those of ethtool.
+pub(super) fn fill_state(sources: &Sources, interface: &mut Interface) {
+    let Sources { machine, link, .. } = sources;
+    let flags = machine.parse(&sources.at("flags"), parse_hex).or(link.flags);
+    interface.is_up = flags.map(|flags| flags & link::FLAG_UP != 0);
+    let carrier = machine.flag(&sources.at("carrier")).or(link.has_carrier);
+    let carrier = carrier.or(interface.has_carrier);
+    interface.has_carrier = carrier.filter(|_| interface.is_up != Some(false));
+    let operstate = sources.text("operstate").or(link.operstate.clone());
+    interface.operstate = operstate.filter(|state| state != "unknown");
+    if interface.has_carrier == Some(false) || interface.is_up == Some(false) {
+        (interface.speed_mbit_s, interface.duplex) = (None, None);
+        return;
+    }
+    interface.link_down_reason = None;
+    let speed = machine.parse(&sources.at("speed"), parse_speed).flatten();
+    interface.speed_mbit_s = speed.or(interface.speed_mbit_s);
+    let duplex = sources.text("duplex").filter(|text| matches!(text.as_str(), "full" | "half"));
+    interface.duplex = duplex.or(interface.duplex.take());
 }
 
 /// The interfaces above and below, and the VLAN.
-pub(super) fn fill_relations(
-    machine: &Machine,
-    dir: &str,
-    overview: &Overview,
-    interface: &mut Interface,
-) {
-    let link = overview.links.get(&interface.name);
+pub(super) fn fill_relations(sources: &Sources, interface: &mut Interface) {
+    let Sources { machine, overview, name, link, .. } = sources;
     let name_of = |index: u32| {
         overview.links.values().find(|link| link.index == index).map(|link| link.name.clone())
     };
     interface.master = machine
-        .link_name(&format!("{dir}/master"))
-        .or_else(|| link.and_then(|link| link.master_index).and_then(name_of))
-        .or_else(|| overview.bond_members.get(&interface.name).cloned());
+        .link_name(&sources.at("master"))
+        .or_else(|| link.master_index.and_then(name_of))
+        .or_else(|| overview.bond_members.get(*name).cloned());
     // The lower link of a veth is its other end.
-    let lower = link.filter(|link| link.kind.as_deref() != Some("veth"));
-    interface.lower = lower.and_then(|link| link.lower_index).and_then(name_of);
-    interface.vlan_id = link.and_then(|link| link.vlan_id);
+    let lower = link.lower_index.filter(|_| link.kind.as_deref() != Some("veth"));
+    interface.lower = lower.and_then(name_of);
+    interface.vlan_id = link.vlan_id;
     if interface.kind.as_deref() == Some("bond") {
-        interface.bond_mode =
-            link.and_then(|link| link.bond_mode).and_then(bond_mode).or_else(|| {
-                let text = machine.text(&format!("{dir}/bonding/mode"))?;
-                text.split_whitespace().next().map(str::to_owned)
-            });
+        let by_link = link.bond_mode.and_then(|mode| data::named("bond_mode", mode));
+        interface.bond_mode = by_link.or_else(|| {
+            let text = sources.text("bonding/mode")?;
+            text.split_whitespace().next().map(str::to_owned)
+        });
     }
     if interface.kind.as_deref() == Some("vlan") && interface.vlan_id.is_none() {
-        let text = machine.text(&format!("proc/net/vlan/{}", interface.name)).unwrap_or_default();
+        let text = machine.text(&format!("proc/net/vlan/{name}")).unwrap_or_default();
         let (id, lower) = parse_vlan(&text);
         interface.vlan_id = id;
         interface.lower = interface.lower.take().or(lower);
     }
 }
 
-/// `BOND_MODE_…` as the bonding driver spells it (`Documentation/networking/bonding.rst`).
-fn bond_mode(number: u8) -> Option<String> {
-    const MODES: [&str; 7] = [
-        "balance-rr",
-        "active-backup",
-        "balance-xor",
-        "broadcast",
-        "802.3ad",
-        "balance-tlb",
-        "balance-alb",
-    ];
-    MODES.get(usize::from(number)).map(|mode| (*mode).to_owned())
-}
-
 /// Identity of the card's port that the interface uses; software links have none.
-pub(super) fn port(machine: &Machine, dir: &str, overview: &Overview, name: &str) -> Option<Port> {
-    let link = overview.links.get(name);
-    let text = |file: &str| machine.text(&format!("{dir}/{file}"));
-    let connector = overview.ports.get(name).and_then(|port| port.connector);
+pub(super) fn port(sources: &Sources) -> Option<Port> {
+    let link = &sources.link;
     let port = Port {
-        number: machine.number(&format!("{dir}/dev_port")),
-        name: text("phys_port_name").or(link.and_then(|link| link.phys_port_name.clone())),
-        id: text("phys_port_id").or(link.and_then(|link| link.phys_port_id.clone())),
-        switch_id: text("phys_switch_id").or(link.and_then(|link| link.phys_switch_id.clone())),
-        connector: connector.map(str::to_owned),
+        number: sources.number("dev_port"),
+        name: sources.text("phys_port_name").or(link.phys_port_name.clone()),
+        id: sources.text("phys_port_id").or(link.phys_port_id.clone()),
+        switch_id: sources.text("phys_switch_id").or(link.phys_switch_id.clone()),
+        connector: sources.port.connector.clone(),
     };
     (port != Port::default()).then_some(port)
 }
 
 /// Driver, firmware, location and functions of the interface's device.
-pub(super) fn fill_device(
-    machine: &Machine,
-    dir: &str,
-    parent: Option<Parent>,
-    interface: &mut Interface,
-) {
-    let answer = ethtool::driver(machine, &interface.name);
-    let parent = parent.unwrap_or_default();
-    let is_device = parent != Parent::default();
+pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
+    let machine = sources.machine;
+    let answer = ethtool::driver(machine, sources.name);
+    let parent = sources.parent.clone().unwrap_or_default();
     interface.is_bmc_usb = parent.is_bmc_usb();
     if let Some(pci_path) = parent.pci_path() {
         interface.vf_of = sriov::physical_function(machine, pci_path);
@@ -148,19 +129,18 @@ pub(super) fn fill_device(
         interface.max_vfs = machine.number(&format!("{pci_path}/sriov_totalvfs"));
         interface.n_vfs = machine.number(&format!("{pci_path}/sriov_numvfs"));
     }
-    let udev = udev_entry(machine, dir);
+    let udev = udev_entry(sources);
     let property = |name: &str| udev.as_ref().and_then(|entry| entry.property(name));
     interface.driver =
         parent.driver.or_else(|| property("ID_NET_DRIVER").map(str::to_owned)).or(answer.name);
-    let module = interface.driver.as_deref().unwrap_or_default();
-    interface.driver_version = answer.version.or_else(|| match module {
-        "" => None,
-        module => machine.text(&format!("sys/module/{module}/version")),
+    interface.driver_version = answer.version.or_else(|| {
+        let module = interface.driver.as_deref().filter(|module| !module.is_empty())?;
+        machine.text(&format!("sys/module/{module}/version"))
     });
     interface.firmware = answer.firmware.filter(|text| match parent.bus.as_deref() {
         // usbnet puts the description of its driver where others put the version.
         Some("usb") => !["Ethernet", "Device", "USB", "Network"].iter().any(|w| text.contains(w)),
-        _ => is_device,
+        _ => sources.parent.is_some(),
     });
     let id = |name: &str| property(name).and_then(|text| parent::parse_id(text).ok());
     interface.vendor_id = parent.vendor_id.or_else(|| id("ID_VENDOR_ID"));
@@ -170,37 +150,31 @@ pub(super) fn fill_device(
     interface.numa_node = parent.numa_node;
 }
 
-fn udev_entry(machine: &Machine, dir: &str) -> Option<udev::UdevEntry> {
-    let index: u32 = machine.number(&format!("{dir}/ifindex"))?;
-    udev::entry(machine, &format!("n{index}"))
+fn udev_entry(sources: &Sources) -> Option<UdevEntry> {
+    udev::entry(sources.machine, &format!("n{}", sources.number("ifindex")?))
 }
 
 /// The burnt-in MAC, from the first source that has it: netlink (Linux 5.6), the bond that the port
 /// is a member of, the name that udev derives from it, or the current MAC if it was never changed
 /// (`addr_assign_type` 0).
-pub(super) fn permanent_mac(
-    machine: &Machine,
-    dir: &str,
-    link: Option<&Link>,
-    interface: &Interface,
-) -> Option<String> {
+pub(super) fn permanent_mac(sources: &Sources, interface: &Interface) -> Option<String> {
     const NET_ADDR_PERM: u32 = 0;
-    let reported = link.and_then(|link| link.permanent_mac.clone()).or_else(|| {
-        machine.parse(&format!("{dir}/bonding_slave/perm_hwaddr"), mac::parse).flatten()
-    });
-    let reported = reported.or_else(|| {
-        let bond = interface.master.as_deref()?;
-        let text = machine.text(&format!("proc/net/bonding/{bond}"))?;
-        parse_bond_member(&text, &interface.name)
-    });
+    let machine = sources.machine;
+    let by_bond_file = || {
+        let text = machine.text(&format!("proc/net/bonding/{}", interface.master.as_deref()?))?;
+        parse_bond_member(&text, sources.name)
+    };
+    let by_member =
+        || machine.parse(&sources.at("bonding_slave/perm_hwaddr"), mac::parse).flatten();
+    let reported = sources.link.permanent_mac.clone().or_else(by_member).or_else(by_bond_file);
     if reported.is_some() || !matches!(interface.kind.as_deref(), Some("physical" | "wireless")) {
         return reported;
     }
-    let udev = udev_entry(machine, dir);
-    let named = udev.and_then(|entry| parse_udev_mac(entry.property("ID_NET_NAME_MAC")?));
+    let named = udev_entry(sources);
+    let named = named.and_then(|entry| parse_udev_mac(entry.property("ID_NET_NAME_MAC")?));
     named.or_else(|| {
-        let kind: u32 = machine.number(&format!("{dir}/addr_assign_type"))?;
-        interface.current_mac.clone().filter(|_| kind == NET_ADDR_PERM)
+        let is_own = sources.number("addr_assign_type") == Some(NET_ADDR_PERM);
+        interface.current_mac.clone().filter(|_| is_own)
     })
 }
 
@@ -244,8 +218,7 @@ fn parse_hex(text: &str) -> Result<u32, &'static str> {
 
 /// True if a port's name denotes the function it represents, not a physical port: `pf0`, `pf0vf3`, `pf0sf1`, `c1pf0vf2`
 /// (`devlink_port_attrs`, `net/devlink/port.c`).
-pub(super) fn is_representor(port: Option<&Port>) -> bool {
-    let Some(name) = port.and_then(|port| port.name.as_deref()) else { return false };
+pub(super) fn is_representor(name: &str) -> bool {
     let name = name
         .strip_prefix('c')
         .map_or(name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -279,12 +252,11 @@ mod tests {
 
     #[test]
     fn representors_differ_from_switch_ports_by_name() {
-        let named = |name: &str| Port { name: Some(name.to_owned()), ..Port::default() };
         for function in ["pf0", "pf0vf3", "c1pf0sf2"] {
-            assert!(is_representor(Some(&named(function))), "{function}");
+            assert!(is_representor(function), "{function}");
         }
         for port in ["p0", "1", "cp", "pfx", ""] {
-            assert!(!is_representor(Some(&named(port))), "{port}");
+            assert!(!is_representor(port), "{port}");
         }
     }
 

@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use super::ethtool::{self, EthtoolPort};
 use super::facts;
-use super::kind::{self, Evidence};
+use super::kind;
 use super::link::{self, Link};
 use super::lldp::LldpNeighbour;
 use super::module::Module;
-use super::parent;
+use super::parent::{self, Parent};
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
 use crate::machine::Machine;
 use crate::natural;
-use crate::sys::netlink::{FeatureNames, RouteDump};
+use crate::sys::netlink::{FEATURE_NAMES, RouteDump};
 
-/// The class's folder also holds this file of the bonding driver.
-const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
+/// A file of the bonding driver in the class's folder.
+const NOT_AN_INTERFACE: &str = "bonding_masters";
 
 /// One network interface of the running kernel.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Interface {
     /// Kernel name, e.g. `eno1`. It may change across boots, so it is never a key.
     pub name: String,
     /// Further names that the kernel answers to, sorted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub altnames: Vec<String>,
     /// `physical` or `wireless` for ports, otherwise the kernel's word: `bond`, `vlan`, `bridge`,
     /// `veth`, `tun`, `dummy`, `macvlan`, …; `virtual` if only that is known.
@@ -82,7 +82,6 @@ pub struct Interface {
     /// Largest number of SR-IOV virtual functions that can be enabled.
     pub max_vfs: Option<u32>,
     /// The enabled virtual functions, by number.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vfs: Vec<VirtualFunction>,
     /// PCI address of the physical function, if this is a virtual one.
     pub vf_of: Option<String>,
@@ -110,7 +109,6 @@ pub struct Interface {
     pub rings: Option<Rings>,
     /// Enabled features of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
     /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<String>,
     /// What wakes the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
     pub wake_on_lan: Option<WakeOnLan>,
@@ -156,28 +154,66 @@ pub(super) struct Overview {
     pub(super) links: BTreeMap<String, Link>,
     pub(super) ports: BTreeMap<String, EthtoolPort>,
     /// Names of features by number; empty if no port has any.
-    pub(super) feature_names: Vec<Option<String>>,
+    pub(super) feature_names: BTreeMap<u32, String>,
     /// True if the kernel lists the receive side scaling of every port.
     pub(super) is_rss_listed: bool,
     /// The bond of each member, as the bonds list them.
     pub(super) bond_members: BTreeMap<String, String>,
 }
 
+/// The sources of one interface's facts.
+#[derive(Debug)]
+pub(super) struct Sources<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) overview: &'a Overview,
+    pub(super) name: &'a str,
+    /// Target of its link in `/sys/class/net`.
+    pub(super) path: String,
+    pub(super) link: Link,
+    pub(super) port: EthtoolPort,
+    pub(super) parent: Option<Parent>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(machine: &'a Machine, overview: &'a Overview, name: &'a str) -> Sources<'a> {
+        let path = machine.device_path(&format!("sys/class/net/{name}"));
+        let link = overview.links.get(name).cloned().unwrap_or_default();
+        let port = overview.ports.get(name).cloned().unwrap_or_default();
+        let parent = parent::parent(machine, &path);
+        Sources { machine, overview, name, path, link, port, parent }
+    }
+
+    /// The path of one of its files.
+    pub(super) fn at(&self, file: &str) -> String {
+        format!("sys/class/net/{}/{file}", self.name)
+    }
+
+    /// The text of one of its files.
+    pub(super) fn text(&self, file: &str) -> Option<String> {
+        self.machine.text(&self.at(file))
+    }
+
+    /// The number in one of its files.
+    pub(super) fn number(&self, file: &str) -> Option<u32> {
+        self.machine.number(&self.at(file))
+    }
+}
+
 /// Lists every interface except loopback, by name in natural order.
 pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
-    let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
+    let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
     let mut overview = Overview { links, ports: ethtool::ports(machine), ..Overview::default() };
     if overview.ports.values().any(|port| !port.offloads.is_empty()) {
-        let answer = machine.ask(&FeatureNames).unwrap_or_default();
+        let answer = machine.ask(&FEATURE_NAMES).unwrap_or_default();
         overview.feature_names = settings::feature_names(&answer);
     }
-    overview.is_rss_listed = overview.ports.values().any(|port| port.rss.is_some());
+    overview.is_rss_listed = overview.ports.values().any(|port| port.facts.rss.is_some());
     let names = names(machine, &overview);
     overview.bond_members = bond_members(machine, &names);
-    let all = names.into_iter().filter(|name| !is_loopback(machine, name, &overview));
+    let all = names.iter().filter(|name| !is_loopback(machine, name, &overview));
     let mut interfaces: Vec<Interface> =
-        all.map(|name| interface(machine, name, &overview)).collect();
+        all.map(|name| interface(&Sources::of(machine, &overview, name))).collect();
     sriov::join(&mut interfaces);
     boot_interface::mark(machine, &mut interfaces);
     interfaces
@@ -188,8 +224,7 @@ fn names(machine: &Machine, overview: &Overview) -> Vec<String> {
     const CLASS: &str = "sys/class/net";
     let listed = machine.list(CLASS).into_iter().filter(|name| {
         let path = format!("{CLASS}/{name}");
-        !NOT_INTERFACES.contains(&name.as_str())
-            && (machine.link(&path).is_some() || machine.is_dir(&path))
+        name != NOT_AN_INTERFACE && (machine.link(&path).is_some() || machine.is_dir(&path))
     });
     let mut names: BTreeSet<String> = listed.chain(overview.links.keys().cloned()).collect();
     if names.is_empty() {
@@ -208,8 +243,8 @@ fn names(machine: &Machine, overview: &Overview) -> Vec<String> {
 
 fn is_loopback(machine: &Machine, name: &str, overview: &Overview) -> bool {
     const ARPHRD_LOOPBACK: i64 = 772;
-    let flags = overview.links.get(name).map(|link| link.flags & link::FLAG_LOOPBACK != 0);
-    flags.unwrap_or_else(|| {
+    let by_link = overview.links.get(name).map(|link| link.has(link::FLAG_LOOPBACK));
+    by_link.unwrap_or_else(|| {
         let kind = machine.number(&format!("sys/class/net/{name}/type"));
         kind.map_or(name == "lo", |kind: i64| kind == ARPHRD_LOOPBACK)
     })
@@ -228,33 +263,33 @@ fn bond_members(machine: &Machine, names: &[String]) -> BTreeMap<String, String>
     members
 }
 
-fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface {
-    let dir = format!("sys/class/net/{name}");
-    let path = machine.device_path(&dir);
-    let parent = parent::parent(machine, &path);
-    let link = overview.links.get(&name);
-    let evidence = Evidence { name: &name, path: &path, has_device: parent.is_some(), link };
+fn interface(sources: &Sources) -> Interface {
+    let link = &sources.link;
+    let is_device = sources.parent.is_some();
+    let known = if is_device { facts::settings(sources) } else { facts::state(sources) };
     let mut interface = Interface {
-        kind: kind::kind(machine, &evidence),
-        current_mac: machine
-            .parse(&format!("{dir}/address"), mac::parse)
+        name: sources.name.to_owned(),
+        kind: kind::kind(sources),
+        current_mac: sources
+            .machine
+            .parse(&sources.at("address"), mac::parse)
             .flatten()
-            .or(link.and_then(|link| link.mac.clone())),
-        altnames: link.map(|link| link.alternative_names.clone()).unwrap_or_default(),
-        mtu: machine.number(&format!("{dir}/mtu")).or(link.and_then(|link| link.mtu)),
-        max_mtu: link.and_then(|link| link.max_mtu),
-        ..Interface::default()
+            .or(link.mac.clone()),
+        altnames: link.alternative_names.clone(),
+        mtu: sources.number("mtu").or(link.mtu),
+        max_mtu: link.max_mtu,
+        ..known
     };
-    interface.name = name;
-    facts::fill_state(machine, &dir, overview, &mut interface);
-    facts::fill_relations(machine, &dir, overview, &mut interface);
-    if parent.is_some() {
-        interface.port = facts::port(machine, &dir, overview, &interface.name);
-        interface.is_representor = facts::is_representor(interface.port.as_ref());
-        facts::fill_settings(machine, overview, &mut interface);
+    facts::fill_state(sources, &mut interface);
+    facts::fill_relations(sources, &mut interface);
+    if is_device {
+        interface.port = facts::port(sources);
+        let name = interface.port.as_ref().and_then(|port| port.name.as_deref());
+        interface.is_representor = name.is_some_and(facts::is_representor);
+        facts::fill_unlisted(sources, &mut interface);
     }
-    facts::fill_device(machine, &dir, parent, &mut interface);
-    interface.permanent_mac = facts::permanent_mac(machine, &dir, link, &interface);
+    facts::fill_device(sources, &mut interface);
+    interface.permanent_mac = facts::permanent_mac(sources, &interface);
     interface
 }
 

@@ -1,61 +1,43 @@
 //! The kind of an interface: a port of the machine, or a link made in software
 //! (`/sys/class/net/<interface>/`, `IFLA_INFO_KIND`).
 
-use super::link::Link;
-use crate::machine::Machine;
-
-/// The facts from which the kind of an interface is derived.
-#[derive(Debug)]
-pub(super) struct Evidence<'a> {
-    pub(super) name: &'a str,
-    /// Target of its link in `/sys/class/net`.
-    pub(super) path: &'a str,
-    /// True if it belongs to a device.
-    pub(super) has_device: bool,
-    pub(super) link: Option<&'a Link>,
-}
+use super::interface::Sources;
 
 /// The kind: `physical` or `wireless` for ports, otherwise the kernel's word (`bond`, `vlan`,
 /// `bridge`, `veth`, `tun`, `dummy`, …), or `virtual` if only that is known. `None` if it is unknown.
-pub(super) fn kind(machine: &Machine, evidence: &Evidence) -> Option<String> {
-    let dir = format!("sys/class/net/{}", evidence.name);
-    let device_type = machine.text(&format!("{dir}/uevent")).and_then(|text| {
+pub(super) fn kind(sources: &Sources) -> Option<String> {
+    let Sources { machine, link, .. } = sources;
+    let device_type = sources.text("uevent").and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
     });
-    let reported = evidence.link.and_then(|link| link.kind.clone());
-    if evidence.has_device {
-        return Some(match (device_type.as_deref(), reported.as_deref()) {
-            (Some("wlan"), _) => "wireless".to_owned(),
-            (Some("wwan"), _) => "wwan".to_owned(),
+    let reported = link.kind.as_deref();
+    if sources.parent.is_some() {
+        let kind = match (device_type.as_deref(), reported) {
+            (Some("wlan"), _) => "wireless",
+            (Some("wwan"), _) => "wwan",
             // A partition of an InfiniBand port (P_Key) is a link on a link of the same device.
-            (_, Some("ipoib")) if evidence.link.is_some_and(|l| l.lower_index.is_some()) => {
-                "ipoib".to_owned()
-            }
-            _ if machine.link(&format!("{dir}/phy80211")).is_some() => "wireless".to_owned(),
-            _ => "physical".to_owned(),
-        });
+            (_, Some("ipoib")) if link.lower_index.is_some() => "ipoib",
+            _ if machine.link(&sources.at("phy80211")).is_some() => "wireless",
+            _ => "physical",
+        };
+        return Some(kind.to_owned());
     }
-    reported
-        .or_else(|| match device_type?.as_str() {
-            "wlan" => Some("wireless".to_owned()),
-            other => Some(other.to_owned()),
-        })
-        .or_else(|| from_files(machine, &dir, evidence.name))
-        .or_else(|| evidence.path.starts_with("sys/devices/virtual/").then(|| "virtual".to_owned()))
+    let by_type = device_type.as_deref().map(|kind| if kind == "wlan" { "wireless" } else { kind });
+    let is_virtual = sources.path.starts_with("sys/devices/virtual/");
+    let known = reported.or(by_type).or_else(|| from_files(sources));
+    known.or(is_virtual.then_some("virtual")).map(str::to_owned)
 }
 
 /// The files that drivers of software links add.
-fn from_files(machine: &Machine, dir: &str, name: &str) -> Option<String> {
-    let kind = if machine.is_dir(&format!("{dir}/bonding")) {
-        "bond"
-    } else if machine.is_dir(&format!("{dir}/bridge")) {
-        "bridge"
-    } else if machine.text(&format!("{dir}/tun_flags")).is_some() {
-        "tun"
-    } else if machine.text(&format!("proc/net/vlan/{name}")).is_some() {
-        "vlan"
+fn from_files(sources: &Sources) -> Option<&'static str> {
+    let Sources { machine, name, .. } = sources;
+    if machine.is_dir(&sources.at("bonding")) {
+        Some("bond")
+    } else if machine.is_dir(&sources.at("bridge")) {
+        Some("bridge")
+    } else if sources.text("tun_flags").is_some() {
+        Some("tun")
     } else {
-        return None;
-    };
-    Some(kind.to_owned())
+        machine.text(&format!("proc/net/vlan/{name}")).map(|_| "vlan")
+    }
 }

@@ -1,6 +1,7 @@
 //! Links as rtnetlink lists them: `RTM_NEWLINK` (`rtnetlink(7)`, `uapi/linux/if_link.h`).
 
 use super::mac;
+use crate::data;
 use formats::netlink as wire;
 
 const RTM_NEWLINK: u16 = 16;
@@ -17,7 +18,7 @@ pub(super) struct Link {
     /// `ARPHRD_…`: 1 for Ethernet.
     pub(super) device_type: u16,
     pub(super) name: String,
-    pub(super) flags: u32,
+    pub(super) flags: Option<u32>,
     pub(super) mtu: Option<u32>,
     pub(super) max_mtu: Option<u32>,
     pub(super) mac: Option<String>,
@@ -31,7 +32,7 @@ pub(super) struct Link {
     pub(super) lower_index: Option<u32>,
     pub(super) vlan_id: Option<u16>,
     pub(super) has_carrier: Option<bool>,
-    pub(super) operstate: Option<&'static str>,
+    pub(super) operstate: Option<String>,
     pub(super) phys_port_name: Option<String>,
     pub(super) phys_port_id: Option<String>,
     pub(super) phys_switch_id: Option<String>,
@@ -39,6 +40,13 @@ pub(super) struct Link {
     pub(super) parent_bus: Option<String>,
     /// Mode of a bond, by number.
     pub(super) bond_mode: Option<u8>,
+}
+
+impl Link {
+    /// True if this flag is set.
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags.is_some_and(|flags| flags & flag != 0)
+    }
 }
 
 /// Reads the links of a dump and skips damaged messages.
@@ -50,11 +58,9 @@ pub(super) fn parse(dump: &[u8]) -> Vec<Link> {
 }
 
 fn parse_link(payload: &[u8]) -> Option<Link> {
-    let word = |offset: usize| {
-        payload.get(offset..)?.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
-    };
-    let device_type = u16::from_ne_bytes(*payload.get(2..)?.first_chunk::<2>()?);
-    let mut link = Link { index: word(4)?, flags: word(8)?, device_type, ..Link::default() };
+    let (index, flags) = (wire::u32_at(payload, 4)?, wire::u32_at(payload, 8)?);
+    let device_type = wire::u16_at(payload, 2)?;
+    let mut link = Link { index, flags: Some(flags), device_type, ..Link::default() };
     let (mut lower, mut is_foreign) = (None, false);
     for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
         match attribute.kind {
@@ -63,7 +69,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             4 => link.mtu = attribute.u32(),
             5 => lower = attribute.u32(),
             10 => link.master_index = attribute.u32(),
-            16 => link.operstate = attribute.u8().and_then(operstate),
+            16 => link.operstate = attribute.u8().and_then(|code| data::named("operstate", code)),
             18 => parse_info(attribute.value, &mut link),
             33 => link.has_carrier = attribute.u8().map(|carrier| carrier != 0),
             34 => link.phys_port_id = hex(attribute.value),
@@ -97,14 +103,14 @@ fn parse_info(info: &[u8], link: &mut Link) {
         }
     }
     // IFLA_VLAN_ID and IFLA_BOND_MODE have the same number.
-    let first = wire::attributes(data.unwrap_or_default()).find(|a| a.kind == 1);
+    let first = wire::find(data.unwrap_or_default(), 1);
     match link.kind.as_deref() {
         Some("vlan") => link.vlan_id = first.and_then(|id| id.u16()),
         Some("bond") => link.bond_mode = first.and_then(|mode| mode.u8()),
         _ => {}
     }
     if member_kind.as_deref() == Some("bond") {
-        let kept = wire::attributes(member_data.unwrap_or_default()).find(|a| a.kind == 4);
+        let kept = wire::find(member_data.unwrap_or_default(), 4);
         let kept = kept.and_then(|kept| mac::of_bytes(kept.value));
         link.permanent_mac = link.permanent_mac.take().or(kept);
     }
@@ -118,12 +124,6 @@ fn alternative_names(properties: &[u8]) -> Vec<String> {
     names
 }
 
-/// `IF_OPER_…` as sysfs spells it; unknown is absent (`net/core/net-sysfs.c`).
-fn operstate(code: u8) -> Option<&'static str> {
-    let states = ["notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
-    states.get(usize::from(code).checked_sub(1)?).copied()
-}
-
 fn hex(bytes: &[u8]) -> Option<String> {
     let text = formats::hex::hex(bytes);
     (!text.is_empty()).then_some(text)
@@ -134,18 +134,15 @@ pub(super) mod tests {
     use super::*;
     use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
-    /// A link message with index, flags and attributes.
+    /// A message about an Ethernet link with index, flags and attributes.
     pub(in crate::network) fn link_message(
         index: u32,
         flags: u32,
         attributes: &[Vec<u8>],
     ) -> Vec<u8> {
-        let mut payload = vec![0; 4];
-        payload.extend(index.to_ne_bytes());
-        payload.extend(flags.to_ne_bytes());
-        payload.extend([0; 4]);
-        payload.extend(attributes.concat());
-        message(RTM_NEWLINK, &payload)
+        // `ARPHRD_ETHER` in the upper half of the first word.
+        let words = [1 << 16, index, flags, 0].map(u32::to_ne_bytes);
+        message(RTM_NEWLINK, &[words.concat(), attributes.concat()].concat())
     }
 
     fn bond_member() -> Vec<u8> {
@@ -173,7 +170,7 @@ pub(super) mod tests {
         assert_eq!(links[0].mac.as_deref(), Some("02:00:00:00:00:09"));
         assert_eq!(links[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
         assert_eq!((links[0].master_index, links[0].mtu), (Some(7), Some(9000)));
-        assert_eq!((links[0].operstate, links[0].has_carrier), (Some("up"), Some(true)));
+        assert_eq!((links[0].operstate.as_deref(), links[0].has_carrier), (Some("up"), Some(true)));
         assert_eq!(links[0].alternative_names, ["enp1s0"]);
     }
 

@@ -41,20 +41,21 @@ pub struct LocalAddresses {
 /// name servers from the resolver's files.
 #[must_use]
 pub fn local_addresses(machine: &Machine) -> LocalAddresses {
-    let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
+    let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let names: BTreeMap<u32, String> =
         link::parse(&answer).into_iter().map(|link| (link.index, link.name)).collect();
-    let mut routes = match machine.ask(&RouteDump::Routes) {
+    let mut routes = match machine.ask(&RouteDump::Route) {
         Some(answer) => route::parse(&answer, &names),
         None => route::from_proc(machine),
     };
-    let mut addresses = match machine.ask(&RouteDump::Addresses) {
+    let mut addresses = match machine.ask(&RouteDump::Address) {
         Some(answer) => address::parse(&answer, &names),
         None => address::from_proc(machine, &routes),
     };
-    routes.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
+    routes.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.compare(b)));
     routes.dedup();
-    addresses.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
+    addresses
+        .sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.compare(b)));
     addresses.dedup();
     let (dns, search_domains) = dns::resolver(machine);
     let dhcp_leases = dhcp::leases(machine, &names, &addresses);

@@ -12,7 +12,6 @@ mod infiniband;
 mod interface;
 mod kind;
 mod link;
-mod link_modes;
 mod lldp;
 pub(crate) mod mac;
 mod module;

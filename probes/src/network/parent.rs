@@ -3,6 +3,7 @@
 use crate::ancestors;
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
+use formats::text::contains_word;
 
 /// Drivers of USB links between a host and its management controller.
 const USB_LINK_DRIVERS: [&str; 6] =
@@ -54,7 +55,7 @@ impl Parent {
     pub(super) fn is_bmc_usb(&self) -> bool {
         let is_link = self.driver.as_deref().is_some_and(|d| USB_LINK_DRIVERS.contains(&d));
         let name = self.usb_name.to_ascii_lowercase();
-        let is_named = BMC_USB_NAMES.iter().any(|word| is_word_of(word, &name));
+        let is_named = BMC_USB_NAMES.iter().any(|word| contains_word(&name, word));
         let is_known = BMC_USB_DEVICES.iter().any(|(vendor, product)| {
             self.vendor_id.as_deref() == Some(vendor)
                 && (product.is_none() || self.device_id.as_deref() == *product)
@@ -83,8 +84,8 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
     };
     if is_usb {
         fill_usb(machine, &mut parent);
-    } else if let Some((vendor, device)) = pci_ids(machine, &parent) {
-        (parent.vendor_id, parent.device_id) = (vendor, device);
+    } else if let Some(ids) = pci_ids(machine, &parent) {
+        (parent.vendor_id, parent.device_id) = ids;
     }
     Some(parent)
 }
@@ -103,20 +104,14 @@ fn device_path(machine: &Machine, interface_path: &str) -> Option<String> {
 
 fn bus_by_path(path: &str) -> Option<String> {
     let last = path.rsplit('/').next()?;
-    let bus = if is_pci_address(last) {
-        "pci"
-    } else if last.starts_with("virtio") {
-        "virtio"
-    } else if path.contains("/usb") && last.contains(':') {
-        "usb"
-    } else if path.starts_with("sys/devices/platform/") {
-        "platform"
-    } else if path.starts_with("sys/devices/vio/") {
-        "vio"
-    } else {
-        return None;
-    };
-    Some(bus.to_owned())
+    let buses = [
+        ("pci", is_pci_address(last)),
+        ("virtio", last.starts_with("virtio")),
+        ("usb", path.contains("/usb") && last.contains(':')),
+        ("platform", path.starts_with("sys/devices/platform/")),
+        ("vio", path.starts_with("sys/devices/vio/")),
+    ];
+    buses.into_iter().find(|(_, is_it)| *is_it).map(|(bus, _)| bus.to_owned())
 }
 
 type Ids = (Option<String>, Option<String>);
@@ -147,16 +142,6 @@ fn fill_usb(machine: &Machine, parent: &mut Parent) {
     (parent.vendor_id, parent.device_id) = (id("idVendor"), id("idProduct"));
     let names = ["manufacturer", "product"].map(|file| machine.text(&format!("{device}/{file}")));
     parent.usb_name = names.into_iter().flatten().collect::<Vec<_>>().join(" ");
-}
-
-/// True if `text` contains `word` as a whole word, so that `ilo` does not match `kilo`.
-fn is_word_of(word: &str, text: &str) -> bool {
-    let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
-    text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (text.get(..at), text.get(at + word.len()..));
-        is_end(before.and_then(|text| text.chars().next_back()))
-            && is_end(after.and_then(|text| text.chars().next()))
-    })
 }
 
 /// An id of four hexadecimal digits, with or without `0x`.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::address;
 use super::facts;
-use super::interface::Port;
 use super::link::{self, Link};
 use crate::machine::Machine;
 use crate::sys::netlink::RouteDump;
@@ -19,8 +18,6 @@ pub struct PhysicalPort {
     pub index: u32,
     /// True if it is administratively up.
     pub is_up: bool,
-    /// True if there is a link; `None` if the kernel does not report it.
-    pub has_carrier: Option<bool>,
     /// True if it is attached by USB, as the link to a management controller is.
     pub is_usb: bool,
 }
@@ -28,13 +25,12 @@ pub struct PhysicalPort {
 /// Lists the physical Ethernet ports, in the kernel's order.
 #[must_use]
 pub fn physical_ports(machine: &Machine) -> Vec<PhysicalPort> {
-    let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
+    let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let ports = link::parse(&answer).into_iter().filter(|link| is_port(machine, link));
     ports
         .map(|link| PhysicalPort {
             index: link.index,
-            is_up: link.flags & link::FLAG_UP != 0,
-            has_carrier: link.has_carrier,
+            is_up: link.has(link::FLAG_UP),
             is_usb: is_usb(machine, &link),
             name: link.name,
         })
@@ -44,11 +40,10 @@ pub fn physical_ports(machine: &Machine) -> Vec<PhysicalPort> {
 fn is_port(machine: &Machine, link: &Link) -> bool {
     const ARPHRD_ETHER: u16 = 1;
     let dir = format!("sys/class/net/{}", link.name);
-    let port = Port { name: link.phys_port_name.clone(), ..Port::default() };
     link.kind.is_none()
         && link.device_type == ARPHRD_ETHER
-        && link.flags & link::FLAG_LOOPBACK == 0
-        && !facts::is_representor(Some(&port))
+        && !link.has(link::FLAG_LOOPBACK)
+        && !link.phys_port_name.as_deref().is_some_and(facts::is_representor)
         // Linux 5.14 and later name the parent's bus.
         && (link.parent_bus.is_some() || machine.link(&format!("{dir}/device")).is_some())
         && machine.link(&format!("{dir}/device/physfn")).is_none()
@@ -67,7 +62,7 @@ fn is_usb(machine: &Machine, link: &Link) -> bool {
 #[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let (Some(links), Some(answer)) =
-        (machine.ask(&RouteDump::Links), machine.ask(&RouteDump::Addresses))
+        (machine.ask(&RouteDump::Link), machine.ask(&RouteDump::Address))
     else {
         return true;
     };

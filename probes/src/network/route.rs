@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
+use crate::data;
 use crate::machine::Machine;
 use formats::netlink as wire;
 use formats::route_table::{self, RouteEntry};
@@ -42,21 +43,15 @@ pub struct Route {
     pub protocol: Option<String>,
 }
 
-impl PartialOrd for Route {
-    fn partial_cmp(&self, other: &Route) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Route {
-    /// By family and destination, then by metric.
-    fn cmp(&self, other: &Route) -> Ordering {
-        let rest = |route: &Route| {
-            let Route { destination, gateway, interface, metric, .. } = route.clone();
-            (metric, gateway, destination, interface, route.source.clone(), route.protocol.clone())
+impl Route {
+    /// The order of two routes: by family and destination, then by metric.
+    pub(super) fn compare(&self, other: &Route) -> Ordering {
+        let key = |route: &Route| {
+            let Route { destination, gateway, interface, metric, source, protocol, .. } =
+                route.clone();
+            (prefix_key(&destination), metric, gateway, destination, interface, source, protocol)
         };
-        let key = |route: &Route| prefix_key(&route.destination);
-        key(self).cmp(&key(other)).then_with(|| rest(self).cmp(&rest(other)))
+        key(self).cmp(&key(other))
     }
 }
 
@@ -71,7 +66,7 @@ pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Route> {
 
 fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Route>> {
     let &[family_code, length, _, _, table, protocol, _, kind] = payload.first_chunk::<8>()?;
-    let flags = u32::from_ne_bytes(*payload.get(8..)?.first_chunk::<4>()?);
+    let flags = wire::u32_at(payload, 8)?;
     let zero = if family_code == 2 { ip(&[0; 4]) } else { ip(&[0; 16]) };
     let (mut table, mut destination) = (u32::from(table), zero?);
     let (mut hop, mut hops) = (Hop::default(), Vec::new());
@@ -102,7 +97,7 @@ fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Rout
             metric,
             family: family(destination),
             source: source.map(|source| source.to_string()),
-            protocol: Some(protocol_name(protocol)),
+            protocol: data::named("route_protocol", protocol).or(Some(protocol.to_string())),
         })
     };
     Some(hops.into_iter().filter_map(route).collect())
@@ -135,19 +130,6 @@ fn parse_hops(bytes: &[u8]) -> Vec<Hop> {
         hop
     };
     wire::next_hops(bytes).map(hop).collect()
-}
-
-/// `RTPROT_…` (`uapi/linux/rtnetlink.h`).
-fn protocol_name(code: u8) -> String {
-    let name = match code {
-        2 => "kernel",
-        3 => "boot",
-        4 => "static",
-        9 => "ra",
-        16 => "dhcp",
-        other => return other.to_string(),
-    };
-    name.to_owned()
 }
 
 /// Reads the routes from `/proc/net`.

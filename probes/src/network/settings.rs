@@ -1,10 +1,13 @@
 //! Settings of a port: queues, descriptors, offloads, Wake on LAN, energy saving, error correction,
 //! receive side scaling (`Documentation/networking/ethtool-netlink.rst`).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ethtool::EthtoolPort;
+use crate::data;
 use formats::netlink as wire;
 
 /// Current and maximum numbers of queues of a port. A kind that the port does not have is absent.
@@ -92,7 +95,7 @@ pub struct Rss {
 
 /// `ETHTOOL_A_CHANNELS_…`. The kernel omits those that a port does not support.
 pub(super) fn apply_channels(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let queues = port.queues.get_or_insert_default();
+    let queues = port.facts.queues.get_or_insert_default();
     match attribute.kind {
         2 => queues.max_rx = attribute.u32(),
         3 => queues.max_tx = attribute.u32(),
@@ -106,7 +109,7 @@ pub(super) fn apply_channels(port: &mut EthtoolPort, attribute: wire::Attribute)
 
 /// `ETHTOOL_A_RINGS_…`.
 pub(super) fn apply_rings(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let rings = port.rings.get_or_insert_default();
+    let rings = port.facts.rings.get_or_insert_default();
     match attribute.kind {
         2 => rings.max_rx_descriptors = attribute.u32(),
         5 => rings.max_tx_descriptors = attribute.u32(),
@@ -118,11 +121,10 @@ pub(super) fn apply_rings(port: &mut EthtoolPort, attribute: wire::Attribute) {
 
 /// `ETHTOOL_A_WOL_MODES`: the mask contains the supported modes, the value the enabled ones.
 pub(super) fn apply_wake_on_lan(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    const MODES: [&str; 8] =
-        ["phy", "unicast", "multicast", "broadcast", "arp", "magic", "secure_on", "filter"];
     if attribute.kind == 2 {
-        let names = |part: u16| named(&MODES, &bits_of(attribute, part));
-        port.wake_on_lan = Some(WakeOnLan { supported: names(MASK), enabled: names(VALUE) })
+        let names =
+            |part| data::names("wake_on_lan", |bit| bits_of(attribute, part).contains(&bit));
+        port.facts.wake_on_lan = Some(WakeOnLan { supported: names(MASK), enabled: names(VALUE) })
             .filter(|wake| !wake.supported.is_empty());
     }
 }
@@ -138,8 +140,8 @@ pub(super) fn apply_features(port: &mut EthtoolPort, attribute: wire::Attribute)
 pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
     let flag = attribute.u8().map(|flag| flag != 0);
     match attribute.kind {
-        4 => port.eee.get_or_insert_default().is_active = flag,
-        5 => port.eee.get_or_insert_default().is_enabled = flag,
+        4 => port.facts.eee.get_or_insert_default().is_active = flag,
+        5 => port.facts.eee.get_or_insert_default().is_enabled = flag,
         _ => {}
     }
 }
@@ -147,49 +149,33 @@ pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
 /// `ETHTOOL_A_TSINFO_PHC_INDEX`.
 pub(super) fn apply_timestamping(port: &mut EthtoolPort, attribute: wire::Attribute) {
     // The port's own clock comes first; newer kernels also list the clocks of its PHY.
-    if attribute.kind == 5 && port.ptp_clock_index.is_none() {
+    if attribute.kind == 5 && port.facts.ptp_clock_index.is_none() {
         // -1 means that there is no clock.
-        port.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
+        port.facts.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
     }
 }
 
 /// `ETHTOOL_A_FEC_MODES`, `…_AUTO` and `…_ACTIVE`, all as link modes.
 pub(super) fn apply_fec(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let fec = port.fec.get_or_insert_default();
+    let fec = port.facts.fec.get_or_insert_default();
     match attribute.kind {
-        2 => {
-            let names = bits_of(attribute, VALUE).into_iter().filter_map(fec_name);
-            fec.configured = names.map(str::to_owned).collect();
-        }
+        2 => fec.configured = data::names("fec", |bit| bits_of(attribute, VALUE).contains(&bit)),
         3 => fec.is_automatic = attribute.u8().map(|auto| auto != 0),
-        4 => {
-            let bit = attribute.u32().and_then(|bit| usize::try_from(bit).ok());
-            fec.active = bit.and_then(fec_name).map(str::to_owned);
-        }
+        4 => fec.active = attribute.u32().and_then(|bit| data::named("fec", bit)),
         _ => {}
-    }
-}
-
-fn fec_name(link_mode: usize) -> Option<&'static str> {
-    match link_mode {
-        49 => Some("none"),
-        50 => Some("rs"),
-        51 => Some("base_r"),
-        74 => Some("ll_rs"),
-        _ => None,
     }
 }
 
 /// `ETHTOOL_A_RSS_HFUNC` and `…_INDIR`. A port's own table precedes those of its contexts.
 pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let rss = port.rss.get_or_insert_default();
+    let rss = port.facts.rss.get_or_insert_default();
     match attribute.kind {
         3 if rss.hash_function.is_none() => {
-            rss.hash_function = attribute.u32().and_then(hash_function);
+            rss.hash_function = attribute.u32().and_then(|bits| data::named("rss_hash", bits));
         }
         4 if rss.n_table_entries.is_none() => {
             let (entries, _) = attribute.value.as_chunks::<4>();
-            let queues: std::collections::BTreeSet<_> = entries.iter().collect();
+            let queues: BTreeSet<_> = entries.iter().collect();
             rss.n_table_entries = u32::try_from(entries.len()).ok().filter(|n| *n > 0);
             rss.n_queues = u32::try_from(queues.len()).ok().filter(|n| *n > 0);
         }
@@ -197,26 +183,11 @@ pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
     }
 }
 
-/// `ETH_RSS_HASH_…`, one bit each.
-fn hash_function(bits: u32) -> Option<String> {
-    let name = match bits {
-        1 => "toeplitz",
-        2 => "xor",
-        4 => "crc32",
-        _ => return None,
-    };
-    Some(name.to_owned())
-}
-
 /// `struct ethtool_rxfh`: the size of the table is its third word, the function its seventeenth byte.
 pub(super) fn rss_of_head(answer: &[u8]) -> Option<Rss> {
-    let n_entries = u32::from_ne_bytes(*answer.get(8..)?.first_chunk::<4>()?);
-    let function = answer.get(16).map(|bits| u32::from(*bits)).and_then(hash_function);
-    (n_entries > 0).then_some(Rss {
-        hash_function: function,
-        n_table_entries: Some(n_entries),
-        n_queues: None,
-    })
+    let n_table_entries = wire::u32_at(answer, 8).filter(|n| *n > 0);
+    let hash_function = answer.get(16).and_then(|bits| data::named("rss_hash", *bits));
+    n_table_entries.map(|_| Rss { hash_function, n_table_entries, n_queues: None })
 }
 
 /// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers use one of them for the firmware's
@@ -226,13 +197,13 @@ pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attri
     if attribute.kind != 2 {
         return;
     }
-    let bits = wire::attributes(attribute.value).find(|a| a.kind == BITS);
+    let bits = wire::find(attribute.value, BITS);
     for bit in wire::attributes(bits.map_or(&[][..], |bits| bits.value)) {
-        let name = wire::attributes(bit.value).find(|a| a.kind == 2).and_then(|name| name.text());
-        let is_set = wire::attributes(bit.value).any(|a| a.kind == 3);
+        let name = wire::find(bit.value, 2).and_then(|name| name.text());
+        let is_set = wire::find(bit.value, 3).is_some();
         match name.as_deref() {
-            Some("disable-fw-lldp") => port.has_firmware_lldp_agent = Some(!is_set),
-            Some("fw-lldp-agent") => port.has_firmware_lldp_agent = Some(is_set),
+            Some("disable-fw-lldp") => port.facts.has_firmware_lldp_agent = Some(!is_set),
+            Some("fw-lldp-agent") => port.facts.has_firmware_lldp_agent = Some(is_set),
             _ => {}
         }
     }
@@ -240,61 +211,46 @@ pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attri
 
 /// Parts of a compact bit set: `ETHTOOL_A_BITSET_VALUE` and `…_MASK`.
 const VALUE: u16 = 4;
-const MASK: u16 = 5;
+pub(super) const MASK: u16 = 5;
 
 /// A kernel has about a hundred link modes and fewer than a hundred features.
-const LIMIT_BITS: usize = 1024;
+const LIMIT_BITS: u32 = 1024;
 
 /// The numbers of the set bits in one part of a compact bit set, which consists of 32-bit words.
-fn bits_of(bitset: wire::Attribute, part: u16) -> Vec<usize> {
-    let part = wire::attributes(bitset.value).find(|a| a.kind == part);
+pub(super) fn bits_of(bitset: wire::Attribute, part: u16) -> Vec<u32> {
+    let part = wire::find(bitset.value, part);
     let (words, _) = part.map_or(&[][..], |part| part.value).as_chunks::<4>();
-    let words =
-        words.iter().take(LIMIT_BITS / 32).map(|word| u32::from_ne_bytes(*word)).enumerate();
-    words
-        .flat_map(|(n, word)| {
-            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| n * 32 + bit)
-        })
-        .collect()
-}
-
-fn named(names: &[&str], bits: &[usize]) -> Vec<String> {
-    bits.iter().filter_map(|bit| names.get(*bit)).map(|name| (*name).to_owned()).collect()
+    let words = words.iter().map(|word| u32::from_ne_bytes(*word)).zip(0..LIMIT_BITS / 32);
+    let bits = words.flat_map(|(word, n)| (0..32).map(move |bit| (word >> bit & 1, 32 * n + bit)));
+    bits.filter(|(is_set, _)| *is_set == 1).map(|(_, bit)| bit).collect()
 }
 
 /// Names of the feature bits, by number, from the answer to `ETHTOOL_MSG_STRSET_GET`.
-pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
-    let nested = |bytes, kind| wire::attributes(bytes).find(|a| a.kind == kind).map(|a| a.value);
-    let body = wire::messages(answer).next().and_then(|message| message.payload.get(4..));
-    let strings = body
-        .and_then(|body| nested(body, 2))
-        .and_then(|sets| nested(sets, 1))
-        .and_then(|set| nested(set, 3));
-    let mut names = Vec::new();
-    for string in wire::attributes(strings.unwrap_or_default()) {
-        let part = |kind| wire::attributes(string.value).find(|a| a.kind == kind);
-        let index = part(1).and_then(|a| a.u32()).and_then(|index| usize::try_from(index).ok());
-        let Some(index) = index.filter(|index| *index < LIMIT_BITS) else { continue };
-        if names.len() <= index {
-            names.resize(index + 1, None);
-        }
-        if let Some(name) = names.get_mut(index) {
-            *name = part(2).and_then(|a| a.text());
-        }
-    }
-    names
+pub(super) fn feature_names(answer: &[u8]) -> BTreeMap<u32, String> {
+    let nested = |bytes, kinds: [u16; 3]| {
+        kinds.into_iter().try_fold(bytes, |bytes, kind| Some(wire::find(bytes, kind)?.value))
+    };
+    let message = wire::messages(answer).next();
+    let strings = message.and_then(|message| nested(message.body(4), [2, 1, 3]));
+    let named = |string: wire::Attribute| {
+        Some((wire::find(string.value, 1)?.u32()?, wire::find(string.value, 2)?.text()?))
+    };
+    wire::attributes(strings.unwrap_or_default()).filter_map(named).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Interface;
     use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
-    /// The port that results from applying these attributes.
-    fn port(apply: fn(&mut EthtoolPort, wire::Attribute), attributes: &[Vec<u8>]) -> EthtoolPort {
+    type Apply = fn(&mut EthtoolPort, wire::Attribute);
+
+    /// The facts that result from applying these attributes.
+    fn port(apply: Apply, attributes: &[Vec<u8>]) -> Interface {
         let mut port = EthtoolPort::default();
         wire::attributes(&attributes.concat()).for_each(|a| apply(&mut port, a));
-        port
+        port.facts
     }
 
     fn u32s(kind: u16, values: &[u32]) -> Vec<u8> {
@@ -335,8 +291,12 @@ mod tests {
 
     #[test]
     fn clock_of_minus_one_and_unknown_hash_are_absent() {
-        let clock = |index| port(apply_timestamping, &[u32s(5, &[index])]).ptp_clock_index;
-        assert_eq!((clock(2), clock(u32::MAX)), (Some(2), None));
+        let clock = |clocks: &[u32]| {
+            let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
+            port(apply_timestamping, &clocks).ptp_clock_index
+        };
+        assert_eq!((clock(&[2]), clock(&[u32::MAX])), (Some(2), None));
+        assert_eq!((clock(&[2, 3]), clock(&[u32::MAX, 3])), (Some(2), Some(3)), "its own is first");
         let rss = port(apply_rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
         assert_eq!(rss.hash_function, None);
         assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
@@ -345,18 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn first_of_several_clocks_is_the_ports_own() {
-        let index = |clocks: &[u32]| {
-            let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
-            port(apply_timestamping, &clocks).ptp_clock_index
-        };
-        assert_eq!((index(&[2, 3]), index(&[u32::MAX, 3])), (Some(2), Some(3)));
-    }
-
-    #[test]
     fn huge_bit_set_is_truncated() {
         let set = attribute(4, &attribute(VALUE, &vec![0xff; 60_000]));
-        assert_eq!(port(apply_features, &[set]).offloads.len(), LIMIT_BITS);
+        let mut port = EthtoolPort::default();
+        wire::attributes(&set).for_each(|set| apply_features(&mut port, set));
+        assert_eq!(u32::try_from(port.offloads.len()), Ok(LIMIT_BITS));
     }
 
     #[test]
@@ -364,11 +317,9 @@ mod tests {
         let mut head = vec![0; 24];
         head[8..12].copy_from_slice(&128_u32.to_ne_bytes());
         head[16] = 1;
-        let rss = rss_of_head(&head).unwrap();
-        assert_eq!(
-            (rss.hash_function.as_deref(), rss.n_table_entries),
-            (Some("toeplitz"), Some(128))
-        );
+        let expected = Rss { n_table_entries: Some(128), ..Rss::default() };
+        let hash_function = Some("toeplitz".to_owned());
+        assert_eq!(rss_of_head(&head), Some(Rss { hash_function, ..expected }));
         assert_eq!(rss_of_head(&[0; 24]), None);
         survives_any_bytes(&head, |bytes| drop(rss_of_head(bytes)));
     }
@@ -396,11 +347,11 @@ mod tests {
         let string = |index: u32, name: &[u8]| {
             attribute(1, &[u32s(1, &[index]), attribute(2, name)].concat())
         };
-        let strings = [string(2, b"tx-checksum\0"), string(0, b"highdma\0"), string(9999, b"x\0")];
+        let strings = [string(2, b"tx-checksum\0"), string(0, b"highdma\0"), string(1, b"\0")];
         let set = attribute(1, &[u32s(1, &[4]), attribute(3, &strings.concat())].concat());
         let answer = message(20, &[vec![1, 1, 0, 0], attribute(2, &set)].concat());
         let names = feature_names(&answer);
-        assert_eq!(names, [Some("highdma".into()), None, Some("tx-checksum".into())]);
+        assert_eq!(names, BTreeMap::from([(0, "highdma".into()), (2, "tx-checksum".into())]));
         survives_any_bytes(&answer, |bytes| drop(feature_names(bytes)));
     }
 
@@ -408,7 +359,7 @@ mod tests {
     fn no_bytes_make_the_parsers_panic() {
         let good = [flags(&[("a", true)]), u32s(3, &[1]), u32s(4, &[1, 2]), u32s(5, &[3])].concat();
         for apply in [
-            apply_channels,
+            apply_channels as Apply,
             apply_rings,
             apply_wake_on_lan,
             apply_features,

@@ -1,5 +1,7 @@
 //! Class and ids of one device, from the cheapest source that has them.
 
+use formats::bytes::array;
+
 use super::find::Place;
 use super::{Attributes, PciDevice};
 use crate::machine::Machine;
@@ -9,11 +11,11 @@ use crate::machine::Machine;
 pub(super) struct Ids {
     /// Class, subclass and programming interface, 24 bits.
     pub(super) class: Option<u32>,
-    pub(super) vendor: Option<u16>,
-    pub(super) device: Option<u16>,
-    pub(super) subvendor: Option<u16>,
-    pub(super) subdevice: Option<u16>,
-    pub(super) revision: Option<u8>,
+    pub(super) vendor: Option<u32>,
+    pub(super) device: Option<u32>,
+    pub(super) subvendor: Option<u32>,
+    pub(super) subdevice: Option<u32>,
+    pub(super) revision: Option<u32>,
 }
 
 impl Ids {
@@ -34,7 +36,7 @@ impl Ids {
     }
 
     pub(super) fn write_to(&self, device: &mut PciDevice) {
-        let four = |id: Option<u16>| id.map(|id| format!("{id:04x}"));
+        let four = |id: Option<u32>| id.map(|id| format!("{id:04x}"));
         device.class = self.class.map(|class| format!("{:04x}", class >> 8));
         device.prog_if = self.class.map(|class| format!("{:02x}", class & 0xff));
         device.vendor_id = four(self.vendor);
@@ -65,7 +67,7 @@ pub(super) fn read(
     let at = |name: &str| attributes.at(name);
     let uevent = at("uevent").and_then(|path| machine.bytes(&path)).unwrap_or_default();
     let (mut ids, driver) = parse_uevent(&String::from_utf8_lossy(&uevent));
-    ids = ids.or(from_attributes(machine, &ids, &at));
+    ids = from_attributes(machine, &ids, &at);
     if !ids.is_known() || ids.subvendor.is_none() {
         let modalias = at("modalias").and_then(|path| machine.text(&path));
         ids = ids.or(modalias.map(|text| parse_modalias(&text)).unwrap_or_default());
@@ -78,23 +80,18 @@ pub(super) fn read(
     (ids, driver)
 }
 
-/// Reads the attribute files for the ids that `known` lacks.
+/// The ids that are `known`, and those that are not from the attribute files.
 fn from_attributes(machine: &Machine, known: &Ids, at: &dyn Fn(&str) -> Option<String>) -> Ids {
-    let hex = |name: &str, digits: usize, is_known: bool| -> Option<u32> {
-        let path = at(name).filter(|_| !is_known)?;
-        machine.parse(&path, |text| parse_hex(text, digits))
-    };
-    let id = |name: &str, known: Option<u16>| {
-        hex(name, 4, known.is_some()).and_then(|id| u16::try_from(id).ok())
+    let read = |known: Option<u32>, name: &str, digits: usize| {
+        known.or_else(|| machine.parse(&at(name)?, |text| parse_hex(text, digits)))
     };
     Ids {
-        class: hex("class", 6, known.class.is_some()),
-        vendor: id("vendor", known.vendor),
-        device: id("device", known.device),
-        subvendor: id("subsystem_vendor", known.subvendor),
-        subdevice: id("subsystem_device", known.subdevice),
-        revision: hex("revision", 2, known.revision.is_some())
-            .and_then(|revision| u8::try_from(revision).ok()),
+        class: read(known.class, "class", 6),
+        vendor: read(known.vendor, "vendor", 4),
+        device: read(known.device, "device", 4),
+        subvendor: read(known.subvendor, "subsystem_vendor", 4),
+        subdevice: read(known.subdevice, "subsystem_device", 4),
+        revision: read(known.revision, "revision", 2),
     }
 }
 
@@ -127,12 +124,10 @@ fn parse_uevent(text: &str) -> (Ids, Option<String>) {
     (ids, driver)
 }
 
-fn parse_pair(pair: &str) -> (Option<u16>, Option<u16>) {
-    let id = |text: &str| u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4);
-    match pair.split_once(':').map(|(vendor, device)| (id(vendor), id(device))) {
-        Some((Some(vendor), Some(device))) => (Some(vendor), Some(device)),
-        _ => (None, None),
-    }
+fn parse_pair(pair: &str) -> (Option<u32>, Option<u32>) {
+    let id = |text: &str| u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 4);
+    let ids = pair.split_once(':').and_then(|(vendor, device)| id(vendor).zip(id(device)));
+    ids.unzip()
 }
 
 /// `pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00` (`pci_match_device` aliases,
@@ -145,13 +140,11 @@ fn parse_modalias(text: &str) -> Ids {
         rest = next;
         u32::from_str_radix(number, 16).ok()
     };
-    let four = |id: Option<u32>| id.and_then(|id| u16::try_from(id).ok());
+    let four = |id: Option<u32>| id.filter(|id| *id <= 0xffff);
     let (vendor, device) = (four(take("v", 8)), four(take("d", 8)));
     let (subvendor, subdevice) = (four(take("sv", 8)), four(take("sd", 8)));
-    let class = match (take("bc", 2), take("sc", 2), take("i", 2)) {
-        (Some(base), Some(sub), Some(interface)) => Some(base << 16 | sub << 8 | interface),
-        _ => None,
-    };
+    let class = take("bc", 2).zip(take("sc", 2)).zip(take("i", 2));
+    let class = class.map(|((base, sub), interface)| base << 16 | sub << 8 | interface);
     Ids { class, vendor, device, subvendor, subdevice, revision: None }
 }
 
@@ -160,7 +153,7 @@ fn parse_proc_line(line: &str) -> (Ids, Option<String>) {
     let mut fields = line.split_whitespace();
     let pair = fields.nth(1).filter(|pair| pair.len() == 8 && pair.is_ascii());
     let id = |range: std::ops::Range<usize>| {
-        pair.and_then(|pair| u16::from_str_radix(pair.get(range)?, 16).ok())
+        pair.and_then(|pair| u32::from_str_radix(pair.get(range)?, 16).ok())
     };
     let ids = Ids { vendor: id(0..4), device: id(4..8), ..Ids::default() };
     (ids, fields.nth(15).map(str::to_owned))
@@ -172,27 +165,22 @@ fn config(machine: &Machine, path: &str) -> Ids {
 
 /// The header of the configuration space (PCI Local Bus Specification 3.0, 6.1).
 fn parse_config(bytes: &[u8]) -> Ids {
-    let byte = |at: usize| bytes.get(at).copied();
-    let word = |at: usize| Some(u16::from_le_bytes([byte(at)?, byte(at + 1)?]));
-    let Some(vendor) = word(0).filter(|vendor| !matches!(vendor, 0 | 0xffff)) else {
+    let word = |at: usize| array(bytes, at).map(|word| u32::from(u16::from_le_bytes(word)));
+    let vendor = word(0).filter(|vendor| !matches!(vendor, 0 | 0xffff));
+    if vendor.is_none() {
         return Ids::default();
-    };
-    let class = match (byte(9), byte(10), byte(11)) {
-        (Some(interface), Some(sub), Some(base)) => {
-            Some(u32::from(base) << 16 | u32::from(sub) << 8 | u32::from(interface))
-        }
-        _ => None,
-    };
+    }
     // Bridges (header type 1) keep no subsystem ids in the header.
-    let has_subsystem = byte(14).is_some_and(|header| matches!(header, 0 | 0x80));
+    let has_subsystem = bytes.get(14).is_some_and(|header| matches!(header, 0 | 0x80));
     let subsystem = |at: usize| word(at).filter(|_| has_subsystem);
     Ids {
-        class,
-        vendor: Some(vendor),
+        // The three bytes after the revision.
+        class: array(bytes, 8).map(|word| u32::from_le_bytes(word) >> 8),
+        vendor,
         device: word(2),
         subvendor: subsystem(0x2c),
         subdevice: subsystem(0x2e),
-        revision: byte(8),
+        revision: bytes.get(8).map(|revision| u32::from(*revision)),
     }
 }
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::PciDevice;
 use crate::guard;
-use crate::machine::{Machine, escape_non_utf8};
+use crate::machine::Machine;
+use formats::text::padded;
 
 /// Time limit for one device.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -47,24 +48,12 @@ pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
             machine.problem(&path, "not read, time ran out", expected);
             return;
         }
-        match within(DEADLINE.min(rest), machine, &path) {
+        let (inner, name) = (machine.clone(), path.clone());
+        match guard::within(DEADLINE.min(rest), "vpd", 256 << 10, move || inner.bytes(&name)) {
             Ok(bytes) => device.vpd = bytes.as_deref().and_then(parse),
-            Err(TooLate) => {
-                machine.problem(&path, "no answer in time", "Vital Product Data within 2 s");
-            }
+            Err(_) => machine.problem(&path, "no answer in time", "Vital Product Data within 2 s"),
         }
     }
-}
-
-/// A device that did not answer in time.
-#[derive(Debug)]
-struct TooLate;
-
-/// Reads the file at `path`, waiting no longer than `limit`.
-fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u8>>, TooLate> {
-    let (inner, name) = (machine.clone(), path.to_owned());
-    let answer = guard::ask("vpd", 256 << 10, move || inner.bytes(&name)).map_err(|_| TooLate)?;
-    answer.recv_timeout(limit).ok().and_then(Result::ok).ok_or(TooLate)
 }
 
 /// Large resources follow each other: 82h the name, 90h fields to read, 91h fields to write. A
@@ -76,7 +65,7 @@ fn parse(bytes: &[u8]) -> Option<Vpd> {
         let len = usize::from(u16::from_le_bytes([*low, *high]));
         let Some((body, next)) = tail.split_at_checked(len) else { break };
         match tag {
-            0x82 => vpd.name = text(body),
+            0x82 => vpd.name = padded(body),
             0x90 => fields(body, &mut vpd),
             _ => {}
         }
@@ -90,21 +79,14 @@ fn fields(mut rest: &[u8], vpd: &mut Vpd) {
     while let [first, second, len, tail @ ..] = rest {
         let Some((value, next)) = tail.split_at_checked(usize::from(*len)) else { return };
         match [*first, *second] {
-            [b'P', b'N'] => vpd.part_number = text(value),
-            [b'S', b'N'] => vpd.serial = text(value),
-            [b'E', b'C'] => vpd.engineering_change = text(value),
-            [b'M', b'N'] => vpd.manufacturer_id = text(value),
+            [b'P', b'N'] => vpd.part_number = padded(value),
+            [b'S', b'N'] => vpd.serial = padded(value),
+            [b'E', b'C'] => vpd.engineering_change = padded(value),
+            [b'M', b'N'] => vpd.manufacturer_id = padded(value),
             _ => {}
         }
         rest = next;
     }
-}
-
-/// Text without surrounding blanks and NULs; `None` if nothing is left.
-fn text(bytes: &[u8]) -> Option<String> {
-    let text = escape_non_utf8(bytes);
-    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 //! The device is opened `O_RDONLY | O_NONBLOCK | O_CLOEXEC`: without waiting for a medium, without
 //! claiming it (`O_EXCL`), and without the `close` after a write that would make udev probe it again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, FileType};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt as _};
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use super::Question;
+use super::{Question, open_device};
 
 /// Most bytes that one question may ask for.
 pub const LIMIT_BYTES: usize = 64 << 10;
@@ -51,13 +51,8 @@ impl DiskHandle {
         if !self.device.split('/').all(is_plain) {
             return Err(Errno::EINVAL.into());
         }
-        let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
         let path = format!("/dev/{}", self.device);
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-        if !file.metadata()?.file_type().is_block_device() {
-            return Err(Errno::ENOTBLK.into());
-        }
-        Ok(file)
+        open_device(&path, FileType::is_block_device, Errno::ENOTBLK)
     }
 }
 
@@ -100,30 +95,20 @@ impl Question for DiskBytes<'_> {
 
 /// Asks whether a part of a block device can be read. The answer is empty: its content is of no interest.
 #[derive(Debug, Clone)]
-pub struct DiskSample<'a> {
-    /// The device.
-    pub disk: &'a DiskHandle,
-    /// Start of the part, in bytes.
-    pub offset_bytes: u64,
-    /// Number of bytes; at the end of the device fewer are read.
-    pub n_bytes: usize,
-}
+pub struct DiskSample<'a>(pub DiskBytes<'a>);
 
 impl Question for DiskSample<'_> {
     fn name(&self) -> String {
-        format!("disk-sample/{}/{}-{}", self.disk.name(), self.offset_bytes, self.n_bytes)
+        self.0.name().replacen("disk/", "disk-sample/", 1)
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let (Ok(offset), Ok(n_bytes)) = (self.offset_bytes.try_into(), self.n_bytes.try_into())
-        else {
-            return Err(Errno::EINVAL.into());
-        };
+        let (offset, n_bytes) = (self.0.offset_bytes.try_into(), self.0.n_bytes.try_into());
+        let (Ok(offset), Ok(n_bytes)) = (offset, n_bytes) else { return Err(Errno::EINVAL.into()) };
         // What an earlier read left in memory says nothing about the disk now. Pages with changes stay.
         let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
-        posix_fadvise(self.disk.file()?, offset, n_bytes, advice).ok();
-        let Self { disk, offset_bytes, n_bytes } = *self;
-        DiskBytes { disk, offset_bytes, n_bytes }.ask_live().map(|_| Vec::new())
+        posix_fadvise(self.0.disk.file()?, offset, n_bytes, advice).ok();
+        self.0.ask_live().map(|_| Vec::new())
     }
 }
 

@@ -1,5 +1,4 @@
-//! Facts that only `ioctl(SIOCETHTOOL)` reports (`uapi/linux/ethtool.h`): driver and firmware of a network interface,
-//! for which netlink does not have a message; modules and the distribution over queues in older kernels.
+//! Requests to the driver of a network interface by `ioctl(SIOCETHTOOL)` (`uapi/linux/ethtool.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,70 +7,21 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::Question;
-
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const ETHTOOL_GDRVINFO: u32 = 3;
-/// Length of `struct ethtool_drvinfo`.
-const DRVINFO_BYTES: usize = 196;
 /// Length of `struct ethtool_eeprom` before its data, and the most data that is requested.
 const EEPROM_HEADER_BYTES: usize = 16;
 const EEPROM_BYTES: u32 = 128;
-/// Length of `struct ethtool_rxfh` before table and key.
-const RXFH_BYTES: usize = 24;
 /// Room for the largest of these answers.
 const BUFFER_BYTES: usize = 256;
 /// `IFNAMSIZ`, with the closing NUL.
 const NAME_BYTES: usize = 16;
-
-/// Asks for the driver of an interface; the answer is a `struct ethtool_drvinfo`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriverInfo {
-    /// The interface's name.
-    pub interface: String,
-}
-
-impl Question for DriverInfo {
-    fn name(&self) -> String {
-        format!("ethtool/{}/driver", self.interface)
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let mut answer = ethtool(&self.interface, &[ETHTOOL_GDRVINFO])?;
-        answer.truncate(DRVINFO_BYTES);
-        Ok(answer)
-    }
-}
-
-/// Asks how a port distributes packets over queues, in kernels that do not list this over netlink (before
-/// Linux 6.12); the answer is the head of a `struct ethtool_rxfh`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RssHead {
-    /// The interface's name.
-    pub interface: String,
-}
-
-impl Question for RssHead {
-    fn name(&self) -> String {
-        format!("ethtool/{}/rss", self.interface)
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        const ETHTOOL_GRSSH: u32 = 0x46;
-        // With sizes of 0 the kernel returns the sizes of table and key and copies neither.
-        let mut answer = ethtool(&self.interface, &[ETHTOOL_GRSSH])?;
-        answer.truncate(RXFH_BYTES);
-        Ok(answer)
-    }
-}
 
 /// Reads `length` bytes of the memory of the module in a port, at most 128.
 pub(super) fn module_eeprom(interface: &str, start: u32, length: u32) -> io::Result<Vec<u8>> {
     const ETHTOOL_GMODULEINFO: u32 = 0x42;
     const ETHTOOL_GMODULEEEPROM: u32 = 0x43;
     let about = ethtool(interface, &[ETHTOOL_GMODULEINFO])?;
-    let size = about.get(8..).and_then(|bytes| bytes.first_chunk::<4>());
-    let size = size.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    let size = formats::netlink::u32_at(&about, 8).unwrap_or(0);
     if length > EEPROM_BYTES || start.checked_add(length).is_none_or(|end| end > size) {
         return Err(Errno::ENODATA.into());
     }
@@ -81,7 +31,7 @@ pub(super) fn module_eeprom(interface: &str, start: u32, length: u32) -> io::Res
 }
 
 /// Asks with the words of `request` at the front of a buffer; the answer is the whole buffer.
-fn ethtool(interface: &str, request: &[u32]) -> io::Result<Vec<u8>> {
+pub(super) fn ethtool(interface: &str, request: &[u32]) -> io::Result<Vec<u8>> {
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
         .or_else(|_| socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, None))?;
     let mut buffer = [0_u8; BUFFER_BYTES];
@@ -112,7 +62,7 @@ fn ioctl(socket: &OwnedFd, interface: &str, buffer: &mut [u8; BUFFER_BYTES]) -> 
     // `struct ethtool_modinfo`, the 24 of `struct ethtool_rxfh` with sizes of 0, or the 16 of
     // `struct ethtool_eeprom` and its `len`, which the only caller of that command keeps to 128.
     let code = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(Errno::result(code).map(drop)?)
 }
 
 #[cfg(test)]
@@ -122,8 +72,7 @@ mod tests {
     #[test]
     fn missing_interface_is_an_error() {
         for name in ["rci-none0", "", "a-name-that-is-too-long-for-the-kernel"] {
-            assert!(DriverInfo { interface: name.to_owned() }.ask_live().is_err(), "{name}");
-            assert!(module_eeprom(name, 0, 128).is_err(), "{name}");
+            assert!(ethtool(name, &[3]).is_err() && module_eeprom(name, 0, 128).is_err(), "{name}");
         }
     }
 }

@@ -38,7 +38,7 @@ const IPMB: c_int = 0x01;
 
 impl Question for IpmiCommand {
     fn name(&self) -> String {
-        (*self).name()
+        self.message().0
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
@@ -51,7 +51,7 @@ fn exchange(command: IpmiCommand) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE)?;
     send(&device, command)?;
-    let timeout = match command.target() {
+    let timeout = match command.target().0 {
         Target::Bmc => TIMEOUT,
         Target::Satellite { .. } => TIMEOUT_SATELLITE,
     };
@@ -83,7 +83,7 @@ struct Address {
 }
 
 impl Address {
-    fn of(target: Target, lun: u8) -> Address {
+    fn of((target, lun): (Target, u8)) -> Address {
         match target {
             Target::Bmc => Address { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, rest: [lun, 0] },
             Target::Satellite { channel, address } => {
@@ -100,6 +100,13 @@ struct Message {
     command: c_uchar,
     data_len: c_ushort,
     data: *mut c_uchar,
+}
+
+impl Message {
+    fn of(netfn: c_uchar, command: c_uchar, data: &mut [u8]) -> io::Result<Message> {
+        let data_len = c_ushort::try_from(data.len()).map_err(io::Error::other)?;
+        Ok(Message { netfn, command, data_len, data: data.as_mut_ptr() })
+    }
 }
 
 /// `struct ipmi_req`.
@@ -123,25 +130,20 @@ struct Reply {
 
 #[expect(unsafe_code, reason = "the IPMI driver's ioctl has no safe wrapper")]
 fn send(device: &File, command: IpmiCommand) -> io::Result<()> {
-    let mut address = Address::of(command.target(), command.lun());
-    let (netfn, command, mut data) = command.message();
+    let mut address = Address::of(command.target());
+    let (_, netfn, command, mut data) = command.message();
     let mut request = Request {
         address: (&raw mut address).cast(),
         address_len: c_uint::try_from(size_of::<Address>()).map_err(io::Error::other)?,
         id: 1,
-        message: Message {
-            netfn,
-            command,
-            data_len: c_ushort::try_from(data.len()).map_err(io::Error::other)?,
-            data: data.as_mut_ptr(),
-        },
+        message: Message::of(netfn, command, &mut data)?,
     };
     let code = nix::request_code_read!(b'i', 13, size_of::<Request>());
     // SAFETY: `request` is a whole `struct ipmi_req`; its two pointers lead to `address` and
     // `data`, both alive during the call and of the lengths given. IPMICTL_SEND_COMMAND copies
     // from them before it returns and writes to none (`ipmi_devintf.c`, `handle_send_req`).
     let result = unsafe { libc::ioctl(device.as_raw_fd(), code, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[expect(unsafe_code, reason = "the IPMI driver's ioctl has no safe wrapper")]
@@ -154,24 +156,17 @@ fn receive(device: &File) -> io::Result<Vec<u8>> {
         address: address.as_mut_ptr().cast(),
         address_len: c_uint::try_from(size_of_val(&address)).map_err(io::Error::other)?,
         id: 0,
-        message: Message {
-            netfn: 0,
-            command: 0,
-            data_len: c_ushort::try_from(data.len()).map_err(io::Error::other)?,
-            data: data.as_mut_ptr(),
-        },
+        message: Message::of(0, 0, &mut data)?,
     };
     let code = nix::request_code_readwrite!(b'i', 11, size_of::<Reply>());
     // SAFETY: `reply` is a whole `struct ipmi_recv`; its two pointers lead to `address` and
     // `data`, both alive, writable and of the lengths given. IPMICTL_RECEIVE_MSG_TRUNC writes at
     // most these lengths and cuts a longer message (`ipmi_devintf.c`, `handle_recv`).
     let result = unsafe { libc::ioctl(device.as_raw_fd(), code, &raw mut reply) };
-    if result < 0 {
-        match Errno::last() {
-            // The message exceeded the buffer and was truncated; no command here has such an answer.
-            Errno::EMSGSIZE => {}
-            error => return Err(error.into()),
-        }
+    match Errno::result(result) {
+        // The message exceeded the buffer and was truncated; no command here has such an answer.
+        Ok(_) | Err(Errno::EMSGSIZE) => {}
+        Err(error) => return Err(error.into()),
     }
     data.truncate(usize::from(reply.message.data_len));
     Ok(data)
@@ -205,9 +200,9 @@ mod tests {
 
     #[test]
     fn satellite_is_addressed_by_channel_and_bus_address() {
-        let own = Address::of(Target::Bmc, 1);
+        let own = Address::of((Target::Bmc, 1));
         assert_eq!((own.kind, own.channel, own.rest), (0x0c, 0x0f, [1, 0]));
-        let other = Address::of(Target::Satellite { channel: 6, address: 0x2c }, 2);
+        let other = Address::of((Target::Satellite { channel: 6, address: 0x2c }, 2));
         assert_eq!((other.kind, other.channel, other.rest), (0x01, 6, [0x2c, 2]));
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use nix::errno::Errno;
 use nix::libc;
 
-use super::Question;
+use super::Fixed;
 use crate::firmware_reports;
 use crate::kernel_messages::message;
 
@@ -24,37 +24,25 @@ const MOST_KEPT_BYTES: usize = 4 << 20;
 pub(crate) const MORE: &str = "more";
 
 /// Asks for the records that mean a fault, oldest first: the first line of each, which is the message.
-#[derive(Debug, Clone, Copy)]
-pub struct KernelLog;
+pub const KERNEL_LOG: Fixed = Fixed { name: "kmsg", ask };
 
-impl Question for KernelLog {
-    fn name(&self) -> String {
-        "kmsg".to_owned()
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let mut log =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
-        let mut record = vec![0; RECORD_BYTES];
-        let mut kept = Kept::default();
-        for _ in 0..MOST_RECORDS {
-            match log.read(&mut record) {
-                Ok(0) => return Ok(kept.0),
-                Ok(n) => {
-                    if !kept.add(record.get(..n).unwrap_or_default()) {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(kept.0),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel overwrote the next record; the following read continues after it.
-                Err(error) if error.raw_os_error() == Some(Errno::EPIPE as i32) => {}
-                Err(error) => return Err(error),
-            }
+fn ask() -> io::Result<Vec<u8>> {
+    let mut log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
+    let (mut record, mut kept) = (vec![0; RECORD_BYTES], Kept::default());
+    for _ in 0..MOST_RECORDS {
+        match log.read(&mut record) {
+            Ok(0) => return Ok(kept.0),
+            Ok(n) if kept.add(record.get(..n).unwrap_or_default()) => {}
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(kept.0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The kernel overwrote the next record; the following read continues after it.
+            Err(error) if error.raw_os_error() == Some(Errno::EPIPE as i32) => {}
+            Err(error) => return Err(error),
         }
-        kept.0.extend_from_slice(MORE.as_bytes());
-        Ok(kept.0)
     }
+    kept.0.extend_from_slice(MORE.as_bytes());
+    Ok(kept.0)
 }
 
 fn is_kept(record: &str) -> bool {
@@ -85,10 +73,11 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::Question as _;
 
     #[test]
     fn running_kernel_ends_its_log_without_waiting() {
-        let Ok(kept) = KernelLog.ask_live() else {
+        let Ok(kept) = KERNEL_LOG.ask_live() else {
             return crate::skipped::skipped("the kernel's log cannot be read");
         };
         let text = String::from_utf8(kept).unwrap();

@@ -88,11 +88,9 @@ impl Question for LldpFrames {
             listen(&mut listeners, rest.min(CARRIER_POLL))?;
         }
         for listener in &listeners {
-            push(&mut answer, Record::Listened(&listener.port.name));
-            listener
-                .frames
-                .iter()
-                .for_each(|f| push(&mut answer, Record::Frame(&listener.port.name, f)));
+            let name = &listener.port.name;
+            push(&mut answer, Record::Listened(name));
+            listener.frames.iter().for_each(|frame| push(&mut answer, Record::Frame(name, frame)));
         }
         Ok(answer)
     }
@@ -109,19 +107,15 @@ fn within_limit<'a>(ports: &'a [ListenPort], answer: &mut Vec<u8>) -> &'a [Liste
 
 /// Waits for a frame on any port and reads all that arrived.
 fn listen(listeners: &mut [Listener], wait: Duration) -> io::Result<()> {
-    let mut open: Vec<&mut Listener> =
-        listeners.iter_mut().filter(|listener| listener.frames.len() < LIMIT_FRAMES).collect();
-    let mut fds: Vec<PollFd> = open
-        .iter()
-        .map(|listener| PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN))
-        .collect();
+    let is_open = |listener: &&mut Listener| listener.frames.len() < LIMIT_FRAMES;
+    let mut open: Vec<&mut Listener> = listeners.iter_mut().filter(is_open).collect();
+    let fds = open.iter().map(|listener| PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN));
+    let mut fds: Vec<PollFd> = fds.collect();
     match poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(error) => return Err(error.into()),
     }
-    let ready: Vec<bool> =
-        fds.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
-    drop(fds);
+    let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
     for (listener, _) in open.iter_mut().zip(ready).filter(|(_, is_ready)| *is_ready) {
         listener.take();
     }
@@ -233,12 +227,6 @@ fn running() -> BTreeSet<String> {
     let all = getifaddrs().into_iter().flatten();
     let running = all.filter(|address| address.flags.contains(InterfaceFlags::IFF_RUNNING));
     running.map(|address| address.interface_name).collect()
-}
-
-impl std::fmt::Debug for Listener<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Listener").field("port", self.port).finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -101,34 +101,26 @@ pub struct MegaraidQuestion<'a> {
 }
 
 impl MegaraidCommand {
-    fn name(self) -> String {
+    /// Its name in a capture; the length of the answer, since some firmware refuses any other; the number of a direct
+    /// command, and the id of what it is about.
+    fn row(self) -> (String, usize, u32, u16) {
         match self {
-            MegaraidCommand::Controller => "controller".to_owned(),
-            MegaraidCommand::Drives => "drives".to_owned(),
-            MegaraidCommand::Drive(id) => format!("drive-{id}"),
-            MegaraidCommand::DrivePage(id, page) => format!("drive-{id}-page-{:02x}", page.code()),
-            MegaraidCommand::Volumes => "volumes".to_owned(),
-            MegaraidCommand::Volume(id) => format!("volume-{id}"),
-            MegaraidCommand::Configuration(ConfigurationRoom::Small) => "configuration".to_owned(),
-            MegaraidCommand::Configuration(ConfigurationRoom::Large) => {
-                "configuration-large".to_owned()
-            }
-        }
-    }
-
-    /// Length of the answer; some firmware refuses any other length.
-    fn n_bytes(self) -> usize {
-        match self {
-            MegaraidCommand::Controller => 2048,
+            MegaraidCommand::Controller => ("controller".to_owned(), 2048, 0x0101_0000, 0),
             // Header and 256 drives of 24 bytes.
-            MegaraidCommand::Drives => 8 + 256 * 24,
-            MegaraidCommand::Drive(_) => 512,
-            MegaraidCommand::DrivePage(..) => 252,
+            MegaraidCommand::Drives => ("drives".to_owned(), 8 + 256 * 24, 0x0201_0000, 0),
+            MegaraidCommand::Drive(id) => (format!("drive-{id}"), 512, 0x0202_0000, id),
+            MegaraidCommand::DrivePage(id, page) => {
+                (format!("drive-{id}-page-{:02x}", page.code()), 252, 0, u16::from(id))
+            }
             // Header and 64 volumes of 16 bytes.
-            MegaraidCommand::Volumes => 8 + 64 * 16,
-            MegaraidCommand::Volume(_) => 384,
-            MegaraidCommand::Configuration(ConfigurationRoom::Small) => 4 << 10,
-            MegaraidCommand::Configuration(ConfigurationRoom::Large) => 128 << 10,
+            MegaraidCommand::Volumes => ("volumes".to_owned(), 8 + 64 * 16, 0x0301_0000, 0),
+            MegaraidCommand::Volume(id) => (format!("volume-{id}"), 384, 0x0302_0000, id.into()),
+            MegaraidCommand::Configuration(ConfigurationRoom::Small) => {
+                ("configuration".to_owned(), 4 << 10, 0x0401_0000, 0)
+            }
+            MegaraidCommand::Configuration(ConfigurationRoom::Large) => {
+                ("configuration-large".to_owned(), 128 << 10, 0x0401_0000, 0)
+            }
         }
     }
 
@@ -136,15 +128,10 @@ impl MegaraidCommand {
     /// fills in the list.
     fn frame(self) -> ([u8; FRAME_BYTES], u32) {
         const DIRECT: u8 = 5;
-        let (opcode, id) = match self {
-            MegaraidCommand::Controller => (0x0101_0000_u32, 0),
-            MegaraidCommand::Drives => (0x0201_0000, 0),
-            MegaraidCommand::Drive(id) => (0x0202_0000, id),
-            MegaraidCommand::Volumes => (0x0301_0000, 0),
-            MegaraidCommand::Volume(id) => (0x0302_0000, u16::from(id)),
-            MegaraidCommand::Configuration(_) => (0x0401_0000, 0),
-            MegaraidCommand::DrivePage(id, page) => return (self.scsi_frame(id, page), SCSI_LIST),
-        };
+        if let MegaraidCommand::DrivePage(id, page) = self {
+            return (self.scsi_frame(id, page), SCSI_LIST);
+        }
+        let (_, _, opcode, id) = self.row();
         let mut frame = self.header(DIRECT);
         frame[0x18..0x1c].copy_from_slice(&opcode.to_le_bytes());
         frame[0x1c..0x1e].copy_from_slice(&id.to_le_bytes());
@@ -160,15 +147,9 @@ impl MegaraidCommand {
         frame[0x04] = id;
         frame[0x06] = 6;
         frame[0x12] = TIMEOUT_SECONDS;
-        let length = u8::try_from(self.n_bytes()).unwrap_or(u8::MAX);
-        frame[0x20..0x26].copy_from_slice(&[
-            INQUIRY,
-            u8::from(page != DrivePage::Standard),
-            page.code(),
-            0,
-            length,
-            0,
-        ]);
+        let length = u8::try_from(self.row().1).unwrap_or(u8::MAX);
+        let is_vital = u8::from(page != DrivePage::Standard);
+        frame[0x20..0x26].copy_from_slice(&[INQUIRY, is_vital, page.code(), 0, length, 0]);
         frame
     }
 
@@ -180,7 +161,7 @@ impl MegaraidCommand {
         let mut frame = [0; FRAME_BYTES];
         (frame[0x00], frame[STATUS], frame[0x07], frame[0x10]) =
             (command, NO_STATUS, 1, DIRECTION_READ);
-        let n_bytes = u32::try_from(self.n_bytes()).unwrap_or(u32::MAX);
+        let n_bytes = u32::try_from(self.row().1).unwrap_or(u32::MAX);
         frame[0x14..0x18].copy_from_slice(&n_bytes.to_le_bytes());
         frame
     }
@@ -202,11 +183,11 @@ impl DrivePage {
 
 impl Question for MegaraidQuestion<'_> {
     fn name(&self) -> String {
-        format!("megaraid/host{}/{}", self.host, self.command.name())
+        format!("megaraid/host{}/{}", self.host, self.command.row().0)
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let mut data = vec![0; self.command.n_bytes()];
+        let mut data = vec![0; self.command.row().1];
         let (frame, list) = self.command.frame();
         match send(self.node.file()?, self.host, frame, list, &mut data)? {
             0 => Ok(data),
@@ -288,9 +269,7 @@ fn send(
     // returns when the command has ended (`megasas_mgmt_fw_ioctl`,
     // `drivers/scsi/megaraid/megaraid_sas_base.c`), so nothing is written later.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), code, &raw mut packet) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    Errno::result(result)?;
     Ok(packet.frame[STATUS])
 }
 
@@ -328,7 +307,7 @@ mod tests {
                 (4, 0x30) => {
                     assert_eq!((frame[0x20], frame[0x06]), (0x12, 6));
                     assert_eq!(frame[0x21] == 1, frame[0x22] != 0);
-                    assert_eq!(usize::from(frame[0x24]), command.n_bytes());
+                    assert_eq!(usize::from(frame[0x24]), command.row().1);
                 }
                 other => panic!("{command:?}: {other:?}"),
             }

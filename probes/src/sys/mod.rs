@@ -6,7 +6,7 @@
 pub mod clock;
 pub mod disk;
 pub mod diskseq;
-pub mod ethtool;
+mod ethtool;
 pub mod ipmi;
 pub mod kmsg;
 pub mod lldp;
@@ -15,12 +15,18 @@ pub mod netlink;
 pub mod nss;
 pub mod nvme;
 pub mod page_size;
+pub mod port;
 pub mod pstore;
 pub mod random_id;
 pub mod scsi;
 pub mod tpm;
 
+use std::fs::{File, FileType, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 
 /// A read-only question to the kernel, with a name under which a capture keeps its answer.
 pub trait Question: std::fmt::Debug {
@@ -32,4 +38,28 @@ pub trait Question: std::fmt::Debug {
     /// # Errors
     /// As the kernel answers; `ENODEV`, `EOPNOTSUPP` and the like mean that the fact is absent.
     fn ask_live(&self) -> io::Result<Vec<u8>>;
+}
+
+/// A question without parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed {
+    name: &'static str,
+    ask: fn() -> io::Result<Vec<u8>>,
+}
+
+impl Question for Fixed {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        (self.ask)()
+    }
+}
+
+/// Opens the device `path` for reading, without waiting for a medium; `wrong` if it is not of this type.
+fn open_device(path: &str, is_type: fn(&FileType) -> bool, wrong: Errno) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if is_type(&file.metadata()?.file_type()) { Ok(file) } else { Err(wrong.into()) }
 }

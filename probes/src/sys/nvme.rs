@@ -5,16 +5,15 @@
 //! Only the commands named here can be sent. Bits 1:0 of an opcode give the direction of data; in
 //! all of these they are 10b, from the controller to the host. Needs root.
 
-use std::fs::OpenOptions;
+use std::fs::FileType;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt as _;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::libc;
 
-use super::Question;
+use super::{Question, open_device};
 
 /// A page of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,45 +61,30 @@ struct AdminCommand {
     result: u32,
 }
 
+const SECURITY_RECEIVE: u8 = 0x82;
+
 impl NvmePage {
-    fn command(self) -> AdminCommand {
-        let plain = AdminCommand::default();
-        // The protocol in the upper byte, its specific value in the two below (`nvme_sec_submit`,
-        // `drivers/nvme/host/core.c`); then the number of bytes.
-        let security = |protocol: u32, specific: u32, n_bytes: u32| AdminCommand {
-            opcode: 0x82,
-            data_len: n_bytes,
-            cdw10: protocol << 24 | specific << 8,
-            cdw11: n_bytes,
-            ..plain
-        };
-        match self {
+    /// Its name in a capture, and the command.
+    fn command(self) -> (&'static str, AdminCommand) {
+        let (name, opcode, nsid, data_len, cdw10) = match self {
             // Number of dwords minus one in the upper half, the page in the lower.
-            NvmePage::Health => AdminCommand {
-                opcode: 0x02,
-                nsid: u32::MAX,
-                data_len: 512,
-                cdw10: (512 / 4 - 1) << 16 | 0x02,
-                ..plain
-            },
-            NvmePage::Identify => {
-                AdminCommand { opcode: 0x06, data_len: 4096, cdw10: 0x01, ..plain }
+            NvmePage::Health => ("health", 0x02, u32::MAX, 512, (512 / 4 - 1) << 16 | 0x02),
+            NvmePage::Identify => ("identify", 0x06, 0, 4096, 0x01),
+            // The protocol in the upper byte, its specific value in the two below (`nvme_sec_submit`,
+            // `drivers/nvme/host/core.c`); the number of bytes follows.
+            NvmePage::SecurityProtocols => ("security-protocols", SECURITY_RECEIVE, 0, 512, 0),
+            NvmePage::TcgLevel0 => {
+                ("tcg-level-0", SECURITY_RECEIVE, 0, 2048, 0x01 << 24 | 0x0001 << 8)
             }
-            NvmePage::SecurityProtocols => security(0x00, 0x0000, 512),
-            NvmePage::TcgLevel0 => security(0x01, 0x0001, 2048),
-        }
+        };
+        let cdw11 = if opcode == SECURITY_RECEIVE { data_len } else { 0 };
+        (name, AdminCommand { opcode, nsid, data_len, cdw10, cdw11, ..AdminCommand::default() })
     }
 }
 
 impl Question for NvmeQuestion {
     fn name(&self) -> String {
-        let page = match self.page {
-            NvmePage::Health => "health",
-            NvmePage::Identify => "identify",
-            NvmePage::SecurityProtocols => "security-protocols",
-            NvmePage::TcgLevel0 => "tcg-level-0",
-        };
-        format!("nvme/{}/{page}", self.controller)
+        format!("nvme/{}/{}", self.controller, self.page.command().0)
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
@@ -108,13 +92,9 @@ impl Question for NvmeQuestion {
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Errno::EINVAL.into());
         }
-        let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
         let path = format!("/dev/{}", self.controller);
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-        if !file.metadata()?.file_type().is_char_device() {
-            return Err(Errno::ENOTTY.into());
-        }
-        let mut command = self.page.command();
+        let file = open_device(&path, FileType::is_char_device, Errno::ENOTTY)?;
+        let (_, mut command) = self.page.command();
         let mut data = vec![0; usize::try_from(command.data_len).map_err(io::Error::other)?];
         send(&file, &mut command, &mut data)?;
         Ok(data)
@@ -132,9 +112,8 @@ fn send(file: &impl AsRawFd, command: &mut AdminCommand, data: &mut [u8]) -> io:
     // it (`nvme_map_user_request`, `drivers/nvme/host/ioctl.c`); there is no metadata. The call
     // returns when the command has ended, so nothing is written later.
     let status = unsafe { libc::ioctl(file.as_raw_fd(), code, &raw mut *command) };
-    match status {
+    match Errno::result(status)? {
         0 => Ok(()),
-        ..0 => Err(io::Error::last_os_error()),
         // Invalid opcode, invalid field and invalid log page: the controller does not have it.
         status if matches!(status & 0x7ff, 0x001 | 0x002 | 0x109) => Err(Errno::EOPNOTSUPP.into()),
         _ => Err(Errno::EIO.into()),
@@ -147,29 +126,19 @@ mod tests {
 
     #[test]
     fn every_command_only_carries_data_from_the_controller_to_the_host() {
-        let pages = [
-            NvmePage::Health,
-            NvmePage::Identify,
-            NvmePage::SecurityProtocols,
-            NvmePage::TcgLevel0,
-        ];
-        for page in pages {
-            let command = page.command();
-            assert!(matches!(command.opcode, 0x02 | 0x06 | 0x82), "{command:?}");
+        // The only security commands are a list and a discovery that need no session: protocol 01h, ComID 0001h.
+        // Sessions use ComIDs from 07FEh on, which the disk assigns.
+        for (page, opcode, cdw10, cdw11) in [
+            (NvmePage::Health, 0x02, 0x007f_0002, 0),
+            (NvmePage::Identify, 0x06, 0x01, 0),
+            (NvmePage::SecurityProtocols, 0x82, 0, 512),
+            (NvmePage::TcgLevel0, 0x82, 0x0100_0100, 2048),
+        ] {
+            let (_, command) = page.command();
+            assert_eq!((command.opcode, command.cdw10, command.cdw11), (opcode, cdw10, cdw11));
             assert_eq!(command.opcode & 0b11, 0b10, "{command:?}");
             assert_eq!((command.metadata, command.metadata_len), (0, 0));
         }
-        assert_eq!(NvmePage::Health.command().cdw10, 0x007f_0002);
-    }
-
-    #[test]
-    fn only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
-        let of = |page: NvmePage| (page.command().opcode, page.command().cdw10);
-        assert_eq!(of(NvmePage::SecurityProtocols), (0x82, 0x0000_0000));
-        // Protocol 01h, ComID 0001h; sessions use ComIDs from 07FEh on, which the disk assigns.
-        assert_eq!(of(NvmePage::TcgLevel0), (0x82, 0x0100_0100));
-        let command = NvmePage::TcgLevel0.command();
-        assert_eq!(command.cdw11, command.data_len);
     }
 
     #[test]

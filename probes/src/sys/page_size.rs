@@ -8,26 +8,20 @@ use std::io;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::Question;
+use super::Fixed;
 
 /// Asks for the size of a base page in bytes, e.g. `4096`.
-#[derive(Debug, Clone, Copy)]
-pub struct PageSize;
+pub const PAGE_SIZE: Fixed = Fixed { name: "page_size", ask };
 
-impl Question for PageSize {
-    fn name(&self) -> String {
-        "page_size".to_owned()
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let bytes = sysconf(SysconfVar::PAGE_SIZE)?.ok_or(io::ErrorKind::NotFound)?;
-        Ok(format!("{bytes}\n").into_bytes())
-    }
+fn ask() -> io::Result<Vec<u8>> {
+    let bytes = sysconf(SysconfVar::PAGE_SIZE)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(format!("{bytes}\n").into_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::Question as _;
 
     #[test]
     fn running_kernel_reports_the_page_size_of_its_auxiliary_vector() {
@@ -38,6 +32,6 @@ mod tests {
             .map(|bytes| usize::from_ne_bytes(bytes.try_into().unwrap()))
             .collect();
         let entry = words.chunks_exact(2).find(|pair| pair[0] == AT_PAGESZ).unwrap();
-        assert_eq!(PageSize.ask_live().unwrap(), format!("{}\n", entry[1]).into_bytes());
+        assert_eq!(PAGE_SIZE.ask_live().unwrap(), format!("{}\n", entry[1]).into_bytes());
     }
 }

@@ -78,31 +78,16 @@ impl ScsiCommand {
         // Protocol 3 carries no data, 4 is PIO data-in. Flags: 20h asks for the registers; 0Eh is
         // from the disk, in blocks, as many as the sector count says.
         let ata = |protocol: u8, flags: u8, feature: u8, command: u8| {
-            let n_sectors = u8::from(protocol == 4);
-            vec![
-                ATA_PASS_THROUGH_16,
-                protocol << 1,
-                flags,
-                0,
-                feature,
-                0,
-                n_sectors,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                command,
-                0,
-            ]
-        };
-        // SMART wants 4Fh and C2h in the middle and high LBA registers.
-        let smart = |mut block: Vec<u8>| {
-            (block[10], block[12]) = (0x4f, 0xc2);
+            let mut block = vec![ATA_PASS_THROUGH_16, protocol << 1, flags, 0, feature, 0];
+            block.resize(16, 0);
+            (block[6], block[14]) = (u8::from(protocol == 4), command);
             block
         };
+        let with = |mut block: Vec<u8>, middle_lba: u8, high_lba: u8| {
+            (block[10], block[12]) = (middle_lba, high_lba);
+            block
+        };
+        let smart = |block: Vec<u8>| with(block, 0x4f, 0xc2);
         let security = |protocol: u8, specific: u8| {
             let [high, low] = u16::to_be_bytes(512);
             vec![SECURITY_PROTOCOL_IN, protocol, 0, specific, 0, 0, 0, 0, high, low, 0, 0]
@@ -126,12 +111,8 @@ impl ScsiCommand {
             ScsiCommand::SecurityProtocols => security(0, 0),
             ScsiCommand::TcgLevel0 => security(TCG, LEVEL_0),
             ScsiCommand::AtaSecurityProtocols => ata(4, 0x0e, 0, TRUSTED_RECEIVE),
-            ScsiCommand::AtaTcgLevel0 => {
-                // The `ComID` in the middle and high LBA registers.
-                let mut block = ata(4, 0x0e, TCG, TRUSTED_RECEIVE);
-                block[10] = LEVEL_0;
-                block
-            }
+            // The `ComID` in the middle and high LBA registers.
+            ScsiCommand::AtaTcgLevel0 => with(ata(4, 0x0e, TCG, TRUSTED_RECEIVE), LEVEL_0, 0),
         }
     }
 
@@ -144,10 +125,10 @@ impl Question for ScsiQuestion<'_> {
     fn name(&self) -> String {
         let what = match self.command {
             ScsiCommand::LogPage(page) => format!("log-{page:02x}"),
+            ScsiCommand::AtaLog { log, page } => format!("ata-log-{log:02x}-{page:02x}"),
             ScsiCommand::AtaPowerMode => "ata-power-mode".to_owned(),
             ScsiCommand::AtaSmartStatus => "ata-smart-status".to_owned(),
             ScsiCommand::AtaSmartData => "ata-smart-data".to_owned(),
-            ScsiCommand::AtaLog { log, page } => format!("ata-log-{log:02x}-{page:02x}"),
             ScsiCommand::SecurityProtocols => "security-protocols".to_owned(),
             ScsiCommand::TcgLevel0 => "tcg-level-0".to_owned(),
             ScsiCommand::AtaSecurityProtocols => "ata-security-protocols".to_owned(),
@@ -168,20 +149,18 @@ impl Question for ScsiQuestion<'_> {
             }
             Outcome::Sense(sense) => Err(error_of(sense)),
             Outcome::Good => {
-                data.truncate(data.len().saturating_sub(done.n_missing));
+                let n_missing = usize::try_from(done.status.residue).unwrap_or_default();
+                data.truncate(data.len().saturating_sub(n_missing));
                 Ok(data)
             }
         }
     }
 }
 
-/// Result of a command.
-#[derive(Debug)]
+/// Result of a command: its status, and its sense data.
 struct Done {
-    status: u8,
-    host_status: u16,
+    status: Status,
     sense: Vec<u8>,
-    n_missing: usize,
 }
 
 #[derive(Debug)]
@@ -195,7 +174,7 @@ impl Done {
     fn outcome(&self) -> Outcome<'_> {
         const TIME_OUT: u16 = 3;
         const CHECK_CONDITION: u8 = 2;
-        match (self.host_status, self.status) {
+        match (self.status.host, self.status.device) {
             (TIME_OUT, _) => Outcome::Failed(Errno::ETIMEDOUT.into()),
             (0, 0) => Outcome::Good,
             (0, CHECK_CONDITION) if !self.sense.is_empty() => Outcome::Sense(&self.sense),
@@ -244,12 +223,19 @@ struct Header {
     flags: c_uint,
     pack_id: c_int,
     user: *mut c_void,
-    status: c_uchar,
-    masked_status: c_uchar,
-    message_status: c_uchar,
+    status: Status,
+}
+
+/// The part of `struct sg_io_hdr` that the kernel fills in.
+#[repr(C)]
+#[derive(Default)]
+struct Status {
+    device: c_uchar,
+    masked: c_uchar,
+    message: c_uchar,
     sense_len: c_uchar,
-    host_status: c_ushort,
-    driver_status: c_ushort,
+    host: c_ushort,
+    driver: c_ushort,
     residue: c_int,
     duration_ms: c_uint,
     info: c_uint,
@@ -259,10 +245,9 @@ struct Header {
 #[expect(unsafe_code, reason = "SG_IO has no safe wrapper")]
 fn send(file: &impl AsRawFd, block: &mut [u8], data: &mut [u8]) -> io::Result<Done> {
     let mut sense = [0_u8; SENSE_BYTES];
-    let direction = if data.is_empty() { SG_DXFER_NONE } else { SG_DXFER_FROM_DEV };
     let mut header = Header {
         interface_id: c_int::from(b'S'),
-        direction,
+        direction: if data.is_empty() { SG_DXFER_NONE } else { SG_DXFER_FROM_DEV },
         command_len: c_uchar::try_from(block.len()).map_err(io::Error::other)?,
         max_sense_len: c_uchar::try_from(sense.len()).map_err(io::Error::other)?,
         n_pieces: 0,
@@ -274,31 +259,16 @@ fn send(file: &impl AsRawFd, block: &mut [u8], data: &mut [u8]) -> io::Result<Do
         flags: 0,
         pack_id: 0,
         user: ptr::null_mut(),
-        status: 0,
-        masked_status: 0,
-        message_status: 0,
-        sense_len: 0,
-        host_status: 0,
-        driver_status: 0,
-        residue: 0,
-        duration_ms: 0,
-        info: 0,
+        status: Status::default(),
     };
     // SAFETY: `header` is a whole `struct sg_io_hdr` of version 3. Its three pointers lead to `block`,
     // `data` and `sense`, alive during the call and of the lengths given; the kernel reads the first
     // and writes at most these lengths to the others before it returns (`sg_io`,
     // `drivers/scsi/scsi_ioctl.c`). Without data the direction is none and the pointer is not used.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), SG_IO, &raw mut header) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let n_sense = usize::from(header.sense_len).min(sense.len());
-    Ok(Done {
-        status: header.status,
-        host_status: header.host_status,
-        sense: sense[..n_sense].to_vec(),
-        n_missing: usize::try_from(header.residue).unwrap_or_default(),
-    })
+    Errno::result(result)?;
+    let n_sense = usize::from(header.status.sense_len).min(sense.len());
+    Ok(Done { status: header.status, sense: sense[..n_sense].to_vec() })
 }
 
 #[cfg(test)]
@@ -350,17 +320,20 @@ mod tests {
 
     #[test]
     fn sense_data_distinguish_unsupported_from_failed_commands() {
-        let kind = |sense: &[u8]| error_of(sense).raw_os_error();
-        assert_eq!(kind(&[0x70, 0, 5]), Some(Errno::EOPNOTSUPP as i32));
-        assert_eq!(kind(&[0x72, 0x0b]), Some(Errno::EOPNOTSUPP as i32));
-        assert_eq!(kind(&[0x72, 0x0b, 0x00]), Some(Errno::EOPNOTSUPP as i32));
-        // A transfer that was damaged on the cable.
-        assert_eq!(kind(&[0x72, 0x0b, 0x47]), Some(Errno::EIO as i32));
-        let fixed = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47];
-        assert_eq!(kind(&fixed), Some(Errno::EIO as i32));
-        assert_eq!(kind(&[0x70, 0, 3]), Some(Errno::EIO as i32));
-        assert_eq!(kind(&[]), Some(Errno::EIO as i32));
-        let late = Done { status: 0, host_status: 3, sense: Vec::new(), n_missing: 0 };
+        for (sense, errno) in [
+            (&[0x70, 0, 5][..], Errno::EOPNOTSUPP),
+            (&[0x72, 0x0b], Errno::EOPNOTSUPP),
+            (&[0x72, 0x0b, 0x00], Errno::EOPNOTSUPP),
+            // A transfer that was damaged on the cable.
+            (&[0x72, 0x0b, 0x47], Errno::EIO),
+            (&[0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47], Errno::EIO),
+            (&[0x70, 0, 3], Errno::EIO),
+            (&[], Errno::EIO),
+        ] {
+            assert_eq!(error_of(sense).raw_os_error(), Some(errno as i32), "{sense:?}");
+        }
+        let status = Status { host: 3, ..Status::default() };
+        let late = Done { status, sense: Vec::new() };
         assert!(
             matches!(late.outcome(), Outcome::Failed(e) if e.kind() == io::ErrorKind::TimedOut)
         );

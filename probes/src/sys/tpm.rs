@@ -12,8 +12,8 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Question;
-use crate::guard;
+use super::Fixed;
+use crate::guard::{self, Failure};
 
 /// A slow chip takes about 50 ms; a driver that waits for a missing one takes minutes.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,18 +24,8 @@ const STACK_BYTES: usize = 64 << 10;
 const COMMAND: [u8; 22] = [0x80, 1, 0, 0, 0, 22, 0, 0, 1, 0x7a, 0, 0, 0, 6, 0, 0, 1, 5, 0, 0, 0, 8];
 
 /// Asks the first TPM for its maker and its firmware's version.
-#[derive(Debug, Clone, Copy)]
-pub struct TpmProperties;
-
-impl Question for TpmProperties {
-    fn name(&self) -> String {
-        "tpm/properties".to_owned()
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        within(TIMEOUT, exchange)
-    }
-}
+pub const TPM_PROPERTIES: Fixed =
+    Fixed { name: "tpm/properties", ask: || within(TIMEOUT, exchange) };
 
 /// Runs `work` on a separate thread and waits no longer than `limit`: closing a TPM waits for the current command
 /// (`tpm_common_release`, `drivers/char/tpm/tpm-dev-common.c`).
@@ -43,13 +33,12 @@ fn within(
     limit: Duration,
     work: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
 ) -> io::Result<Vec<u8>> {
-    let answer = guard::ask("tpm", STACK_BYTES, work)?;
-    match answer.recv_timeout(limit) {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(panic)) => Err(io::Error::other(panic)),
+    guard::within(limit, "tpm", STACK_BYTES, work).unwrap_or_else(|failure| match failure {
+        Failure::NoThread(error) => Err(error),
+        Failure::Panicked(panic) => Err(io::Error::other(panic)),
         // A number, so that a capture keeps it.
-        Err(_) => Err(Errno::ETIMEDOUT.into()),
-    }
+        Failure::Late => Err(Errno::ETIMEDOUT.into()),
+    })
 }
 
 fn exchange() -> io::Result<Vec<u8>> {

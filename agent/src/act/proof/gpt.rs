@@ -1,6 +1,6 @@
 //! Reads the GUID partition table of a disk or image; `formats::gpt` checks and parses it.
 
-use formats::gpt::{BLOCK_BYTES, Damage, Header, Partition, has_signature};
+use formats::gpt::{BLOCK_BYTES, Header, Partition, has_signature};
 
 use super::disk::{Disk, ReadAt};
 

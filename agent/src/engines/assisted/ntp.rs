@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use probes::guard;
 use probes::machine::{Machine, Source};
-use probes::sys::clock::Clock;
+use probes::sys::clock::CLOCK;
 use serde_json::{Value, json};
 
 use super::step::Step;
@@ -55,7 +55,7 @@ pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names.truncate(MAX_SOURCES);
-    let state = machine.ask(&Clock).unwrap_or_default();
+    let state = machine.ask(&CLOCK).unwrap_or_default();
     let is_synchronized = state.trim_ascii_end().ends_with(b" 1");
     let started = Instant::now();
     let answers: Vec<_> = names

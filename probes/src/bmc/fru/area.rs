@@ -1,6 +1,7 @@
 //! Parses the areas of an FRU device's memory (FRU Information Storage Definition 1.0, chapters 8 to
 //! 16).
 
+use formats::bytes::array;
 use formats::fru::text as field;
 use formats::fru::{self, Area, Entry, FORMAT, POWER_SUPPLY};
 
@@ -12,20 +13,11 @@ use formats::time::date_time;
 const EPOCH_S: u32 = 820_454_400;
 /// An area in another language has texts in other characters; 0 is English too.
 const ENGLISH: [u8; 2] = [0, 25];
-/// Offsets of the areas, in units of 8 bytes; 0 where there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) chassis: u8,
-    pub(super) board: u8,
-    pub(super) product: u8,
-    pub(super) records: u8,
-}
-
 /// A fault in an area. It does not discard the area's readable fields.
 pub(super) type Fault = (String, &'static str);
 
-/// The common header; `None` for an unprogrammed memory and for bytes that are not a header.
-pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<Header> {
+/// Offsets of chassis, board, product and records in the common header, in units of 8 bytes; 0 where there is none. `None` for an unprogrammed memory and for bytes that are not a header.
+pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<[u8; 4]> {
     let bytes = bytes.first_chunk::<8>()?;
     if bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff) {
         return None;
@@ -35,7 +27,7 @@ pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<Header> {
         return None;
     }
     check_sum(bytes, faults);
-    Some(Header { chassis, board, product, records })
+    Some([chassis, board, product, records])
 }
 
 fn is_format(format: u8, faults: &mut Vec<Fault>) -> bool {
@@ -124,7 +116,7 @@ pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis
 pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
     let mut fields = Fields::of(Area::Board, area, *area.get(2)?, faults)?;
     let board = FruBoard {
-        mfg_date: area.get(3..).and_then(<[u8]>::first_chunk::<3>).and_then(|date| mfg_date(*date)),
+        mfg_date: array(area, 3).and_then(mfg_date),
         manufacturer: fields.text(),
         product: fields.text(),
         serial: fields.english(),
@@ -137,9 +129,8 @@ pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
 fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
     let minutes = u32::from_le_bytes([a, b, c, 0]);
     let is_known = !matches!(minutes, 0 | 0xff_ffff);
-    is_known.then(|| {
-        date_time(u64::from(EPOCH_S + 60 * minutes)).split('T').next().map(str::to_owned)
-    })?
+    let time = is_known.then(|| date_time(u64::from(EPOCH_S + 60 * minutes)))?;
+    time.split('T').next().map(str::to_owned)
 }
 
 /// The product (chapter 12): maker, name, part number, version, serial number, asset tag.
@@ -183,8 +174,7 @@ pub(super) fn power_supply(list: &[u8], faults: &mut Vec<Fault>) -> Option<FruPo
 
 fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
     let word = |at: usize| {
-        let word = body.get(at..)?.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))?;
-        (!matches!(word, 0 | 0xffff)).then_some(word)
+        array(body, at).map(u16::from_le_bytes).filter(|word| !matches!(word, 0 | 0xffff))
     };
     // The capacity has 12 bits; voltages are in units of 10 mV.
     let watts = word(0).map(|word| word & 0x0fff).filter(|watts| !matches!(watts, 0 | 0x0fff));
@@ -242,20 +232,28 @@ pub(super) mod tests {
         0, 0, 0, 0, 0,
     ];
 
+    /// What `parse` makes of the bytes, and the faults that it finds.
+    fn read<T>(
+        parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
+        bytes: &[u8],
+    ) -> (Option<T>, Vec<String>) {
+        let mut faults = Vec::new();
+        let found = parse(bytes, &mut faults);
+        (found, faults.into_iter().map(|(found, _)| found).collect())
+    }
+
+    const NONE: [&str; 0] = [];
+
     #[test]
     fn a_board_has_its_maker_its_numbers_and_the_day_it_was_made() {
-        let fields: [&[u8]; 4] = [b"Dell", b"PWR SPLY", b"CN123", b"0PJMDN"];
         // 2023-05-04T10:30 is 27.3 years of minutes.
         let minutes = ((1_683_196_200 - EPOCH_S) / 60).to_le_bytes();
-        let bytes = area(&[1, 0, 0, minutes[0], minutes[1], minutes[2]], &fields);
-        let mut faults = Vec::new();
-        let found = board(&bytes, &mut faults).unwrap();
-        has(
-            &found,
-            &json!({"mfg_date": "2023-05-04", "manufacturer": "Dell", "product": "PWR SPLY"}),
-        );
-        has(&found, &json!({"serial": "CN123", "part_number": "0PJMDN"}));
-        assert!(faults.is_empty(), "{faults:?}");
+        let fields: [&[u8]; 4] = [b"Dell", b"PWR SPLY", b"CN123", b"0PJMDN"];
+        let (found, faults) =
+            read(board, &area(&[1, 0, 0, minutes[0], minutes[1], minutes[2]], &fields));
+        has(&found, &json!({"mfg_date": "2023-05-04", "manufacturer": "Dell"}));
+        has(&found, &json!({"product": "PWR SPLY", "serial": "CN123", "part_number": "0PJMDN"}));
+        assert_eq!(faults, NONE);
         assert_eq!((mfg_date([0; 3]), mfg_date([0xff; 3])), (None, None));
         assert_eq!(mfg_date([1, 0, 0]).as_deref(), Some("1996-01-01"));
     }
@@ -264,97 +262,68 @@ pub(super) mod tests {
     fn wrong_checksum_is_a_fault_and_loses_no_field() {
         let mut bytes = area(&[1, 0, 25], &[b"Acme", b"X1", b"P1", b"", b"S1", b"  "]);
         bytes[4] = b'a';
-        let mut faults = Vec::new();
-        let found = product(&bytes, &mut faults).unwrap();
-        assert_eq!(
-            (found.manufacturer.as_deref(), found.serial.as_deref()),
-            (Some("acme"), Some("S1"))
-        );
-        assert_eq!((found.version, found.asset_tag), (None, None));
-        assert_eq!(faults, [("a sum of 0x20".to_owned(), "bytes with a sum of 0")]);
+        let (found, faults) = read(product, &bytes);
+        has(&found, &json!({"manufacturer": "acme", "serial": "S1"}));
+        has(&found, &json!({"version": null, "asset_tag": null}));
+        assert_eq!(faults, ["a sum of 0x20"]);
     }
 
     #[test]
-    fn truncated_area_is_a_fault() {
+    fn truncated_area_or_record_is_a_fault() {
         let bytes = area(&[1, 0, 17], &[b"PN-1", b"SER-1"]);
-        let mut faults = Vec::new();
-        let found = chassis(&bytes, &mut faults).unwrap();
-        assert_eq!(
-            (found.kind.as_deref(), found.serial.as_deref()),
-            (Some("Main Server Chassis"), Some("SER-1"))
-        );
-        assert!(faults.is_empty(), "{faults:?}");
-        let cut = chassis(&bytes[..8], &mut faults).unwrap();
-        assert_eq!((cut.part_number.as_deref(), cut.serial), (Some("PN-1"), None));
-        assert_eq!(faults[0].0, "8 of 16 bytes");
-        assert_eq!(chassis(&[2, 1, 0, 0, 0, 0, 0, 0], &mut faults), None);
-        assert_eq!(faults.last().unwrap().0, "format 2");
-    }
-
-    #[test]
-    fn area_without_length_and_truncated_record_are_faults() {
-        let mut faults = Vec::new();
-        assert_eq!(product(&[1, 0, 25, 0xc1, 0, 0, 0, 0], &mut faults), None);
+        let (found, faults) = read(chassis, &bytes);
+        has(&found, &json!({"kind": "Main Server Chassis", "serial": "SER-1"}));
+        assert_eq!(faults, NONE);
+        let (cut, faults) = read(chassis, &bytes[..8]);
+        has(&cut, &json!({"part_number": "PN-1", "serial": null}));
+        assert_eq!(faults[0], "8 of 16 bytes");
+        let other_format = read(chassis, &[2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(other_format, (None, vec!["format 2".to_owned()]));
+        let no_length = read(product, &[1, 0, 25, 0xc1, 0, 0, 0, 0]);
+        assert_eq!(no_length, (None, vec!["a length of 0".to_owned()]));
         let record = supply_record(&SUPPLY, 0x82);
-        assert_eq!(power_supply(&record[..record.len() - 1], &mut faults), None);
-        let found: Vec<&str> = faults.iter().map(|(found, _)| found.as_str()).collect();
-        assert_eq!(found, ["a length of 0", "a record beyond the end"]);
+        let cut = read(power_supply, &record[..record.len() - 1]);
+        assert_eq!(cut, (None, vec!["a record beyond the end".to_owned()]));
     }
 
     #[test]
     fn invalid_text_is_escaped_and_a_fault_but_latin_1_is_text() {
-        let bytes = area(&[1, 0, 17], &[b"P\xae\xff", b"S\xae"]);
-        let mut faults = Vec::new();
-        let found = chassis(&bytes, &mut faults).unwrap();
-        assert_eq!(
-            (found.part_number.as_deref(), found.serial.as_deref()),
-            (Some("P\\xae\\xff"), Some("S®"))
-        );
-        assert_eq!(faults, [("\"P\\\\xae\\\\xff\"".to_owned(), "text in Latin-1 or UTF-8")]);
+        let (found, faults) = read(chassis, &area(&[1, 0, 17], &[b"P\xae\xff", b"S\xae"]));
+        has(&found, &json!({"part_number": "P\\xae\\xff", "serial": "S®"}));
+        assert_eq!(faults, [r#""P\\xae\\xff""#]);
     }
 
     #[test]
     fn unprogrammed_memory_has_no_header_and_no_fault() {
-        let mut faults = Vec::new();
-        assert_eq!(header(&[0xff; 8], &mut faults), None);
-        assert_eq!(header(&[0; 8], &mut faults), None);
-        assert!(faults.is_empty());
+        assert_eq!(read(header, &[0xff; 8]), (None, Vec::new()));
+        assert_eq!(read(header, &[0; 8]), (None, Vec::new()));
         let mut bytes = [1, 0, 1, 4, 9, 20, 0, 0];
         seal(&mut bytes);
-        let found = header(&bytes, &mut faults).unwrap();
-        assert_eq!((found.chassis, found.board, found.product, found.records), (1, 4, 9, 20));
-        assert_eq!(header(&[3, 0, 0, 0, 0, 0, 0, 0xfd], &mut faults), None);
-        assert_eq!(faults, [("format 3".to_owned(), "format 1")]);
+        assert_eq!(read(header, &bytes), (Some([1, 4, 9, 20]), Vec::new()));
+        bytes[0] = 3;
+        assert_eq!(read(header, &bytes), (None, vec!["format 3".to_owned()]));
     }
 
     #[test]
     fn power_supply_has_its_capacity_and_input_range() {
-        let mut faults = Vec::new();
-        let found = power_supply(&supply_record(&SUPPLY, 0x82), &mut faults).unwrap();
-        assert_eq!((found.capacity_watts, found.peak_va), (Some(750), None));
-        assert_eq!(
-            (found.min_input_millivolts, found.max_input_millivolts),
-            (Some(90_000), Some(264_960))
-        );
-        assert!(faults.is_empty(), "{faults:?}");
-        let other = [&[1, 2, 1, 0, 0xfc][..], &[9], &supply_record(&SUPPLY, 0x82)].concat();
-        assert!(power_supply(&other, &mut faults).is_some(), "after a record of another kind");
-        assert_eq!(power_supply(&[1, 0x82, 0, 0, 0x7d], &mut faults), None);
-        assert!(faults.is_empty(), "{faults:?}");
-        let unknown = supply_record(&[0xff; 24], 2);
-        assert_eq!(power_supply(&unknown, &mut faults), None);
+        let record = supply_record(&SUPPLY, 0x82);
+        let (found, faults) = read(power_supply, &record);
+        has(&found, &json!({"capacity_watts": 750, "peak_va": null}));
+        has(&found, &json!({"min_input_millivolts": 90_000, "max_input_millivolts": 264_960}));
+        assert_eq!(faults, NONE);
+        let after_another_kind = [&[1, 2, 1, 0, 0xfc][..], &[9], &record].concat();
+        assert_eq!(read(power_supply, &after_another_kind), (found, Vec::new()));
+        assert_eq!(read(power_supply, &[1, 0x82, 0, 0, 0x7d]), (None, Vec::new()));
+        assert_eq!(read(power_supply, &supply_record(&[0xff; 24], 2)).0, None);
     }
 
     #[test]
     fn no_bytes_make_the_parsers_panic() {
         let bytes = area(&[1, 0, 0, 1, 2, 3], &[b"Dell", b"X", b"S", b"P"]);
         survives_any_bytes(&bytes, |bytes| {
-            let faults = &mut Vec::new();
-            drop((board(bytes, faults), product(bytes, faults), chassis(bytes, faults)));
-            let _ = header(bytes, faults);
+            let _ = (read(board, bytes), read(product, bytes), read(chassis, bytes));
+            let _ = (read(header, bytes), read(power_supply, bytes));
         });
-        survives_any_bytes(&supply_record(&SUPPLY, 2), |bytes| {
-            let _ = power_supply(bytes, &mut Vec::new());
-        });
+        survives_any_bytes(&supply_record(&SUPPLY, 2), |bytes| drop(read(power_supply, bytes)));
     }
 }

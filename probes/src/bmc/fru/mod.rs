@@ -14,7 +14,7 @@ use super::names;
 use super::record::Locator;
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
-use area::{Fault, Header};
+use area::Fault;
 
 /// A part takes about ten commands. Power supplies are on a slow bus and are read first.
 const BUDGET: Duration = Duration::from_secs(4);
@@ -152,7 +152,7 @@ struct Silent;
 
 /// `None` for a device without data.
 fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent> {
-    let info = controller.answer(IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
+    let info = controller.ask(&IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
     let mut device = Device { controller, id: locator.device, size: 0, is_by_word: false };
     let (0, Some(&[low, high, access])) = (info.code, info.data.first_chunk::<3>()) else {
         if !NOT_PRESENT.contains(&info.code) {
@@ -164,13 +164,12 @@ fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent
     (device.size, device.is_by_word) = (u16::from_le_bytes([low, high]), access & 1 == 1);
     let Some(bytes) = device.read(FruPart::Header, 0)? else { return Ok(None) };
     let header = device.parsed(FruPart::Header, &bytes, area::header);
-    let Some(Header { chassis, board, product, records }) = header else { return Ok(None) };
+    let Some([chassis, board, product, records]) = header else { return Ok(None) };
     let records = if locator.entity == POWER_SUPPLY { records } else { 0 };
-    let entity = names::entity(locator.entity);
     let fru = Fru {
         id: locator.device,
         name: locator.name.clone(),
-        entity: entity.map(|name| format!("{name} {}", locator.entity_instance)),
+        entity: names::entity(locator.entity, locator.entity_instance),
         chassis: device.area(FruPart::Chassis, chassis, area::chassis)?,
         board: device.area(FruPart::Board, board, area::board)?,
         product: device.area(FruPart::Product, product, area::product)?,
@@ -202,7 +201,7 @@ impl Device<'_> {
         }
         if start >= self.size {
             let found = format!("an area at byte {start}");
-            self.problem(part.name(), found, "one within the memory");
+            self.problem(&part.name(), found, "one within the memory");
             return Ok(None);
         }
         let bytes = self.read(part, start)?;
@@ -212,13 +211,13 @@ impl Device<'_> {
     /// `None` where the controller refuses: the part is not plugged in, or not now.
     fn read(&self, part: FruPart, start: u16) -> Result<Option<Vec<u8>>, Silent> {
         let (size, is_by_word) = (self.size, self.is_by_word);
-        let end = self.controller.end();
-        let question = FruArea { device: self.id, part, start, size, is_by_word, end };
+        let question =
+            FruArea { device: self.id, part, start, size, is_by_word, end: self.controller.end };
         let answer = self.controller.ask(&question).ok_or(Silent)?;
         if answer.code != 0 && !(answer.data.is_empty() && NOT_PRESENT.contains(&answer.code)) {
             let found =
                 format!("completion code {:02x} behind {} bytes", answer.code, answer.data.len());
-            self.problem(part.name(), found, "the whole part");
+            self.problem(&part.name(), found, "the whole part");
         }
         Ok(Some(answer.data).filter(|bytes| !bytes.is_empty()))
     }
@@ -232,7 +231,7 @@ impl Device<'_> {
         let mut faults = Vec::new();
         let parsed = parse(bytes, &mut faults);
         for (found, expected) in faults {
-            self.problem(part.name(), found, expected);
+            self.problem(&part.name(), found, expected);
         }
         parsed
     }
@@ -247,15 +246,16 @@ impl Device<'_> {
 mod tests {
     use super::area::tests::{area, seal, supply_record};
     use super::*;
-    use crate::testing::has;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{has, problems, tree_of_bytes};
     use serde_json::json;
 
+    const NONE: [&str; 0] = [];
+    const INFO: &[u8] = &[0, 0, 1, 0];
+
     fn header(areas: [u8; 4]) -> Vec<u8> {
-        let [chassis, board, product, records] = areas;
-        let mut bytes = [1, 0, chassis, board, product, records, 0, 0];
+        let mut bytes = [&[1, 0], &areas[..], &[0, 0]].concat();
         seal(&mut bytes);
-        [&[0], bytes.as_slice()].concat()
+        answer(&bytes)
     }
 
     fn answer(bytes: &[u8]) -> Vec<u8> {
@@ -267,8 +267,6 @@ mod tests {
         Locator { device, entity: POWER_SUPPLY, entity_instance: device, name }
     }
 
-    const INFO: &[u8] = &[0, 0, 1, 0];
-
     fn product() -> Vec<u8> {
         answer(&area(&[1, 0, 0], &[b"DELTA", b"PSU 750W", b"0PJMDN", b"A00", b"CN179720"]))
     }
@@ -276,9 +274,7 @@ mod tests {
     #[test]
     fn power_supply_and_board_have_part_and_serial_numbers() {
         let board = answer(&area(&[1, 0, 0, 0, 0, 0], &[b"ASUS", b"Z12PP", b"S2R0", b"90SB"]));
-        let mut body = [0; 24];
-        body[0..2].copy_from_slice(&750_u16.to_le_bytes());
-        let record = answer(&supply_record(&body, 0x82));
+        let body = [&750_u16.to_le_bytes()[..], &[0; 22]].concat();
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/fru/00/info", INFO),
             ("kernel/ipmi/fru/00/header", &header([0, 1, 0, 9])),
@@ -286,17 +282,16 @@ mod tests {
             ("kernel/ipmi/fru/02/info", INFO),
             ("kernel/ipmi/fru/02/header", &header([0, 0, 1, 8])),
             ("kernel/ipmi/fru/02/product", &product()),
-            ("kernel/ipmi/fru/02/records", &record),
+            ("kernel/ipmi/fru/02/records", &answer(&supply_record(&body, 0x82))),
             ("kernel/ipmi/fru/03/info", &[0xcb]),
         ]);
         let frus = frus(&machine, &[supply(2, "PSU1_FRU"), supply(3, "PSU2_FRU")]);
-        let board = frus[0].board.as_ref().unwrap();
-        assert_eq!((frus[0].id, board.serial.as_deref()), (0, Some("S2R0")));
+        has(&frus[0].board, &json!({"serial": "S2R0"}));
         has(&frus[1], &json!({"name": "PSU1_FRU", "entity": "power supply 2"}));
         has(&frus[1].product, &json!({"part_number": "0PJMDN", "serial": "CN179720"}));
         has(&frus[1].power_supply, &json!({"capacity_watts": 750}));
-        assert_eq!(frus.len(), 2, "an empty bay is no part");
-        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+        assert_eq!((frus.len(), frus[0].id), (2, 0), "an empty bay is no part");
+        assert_eq!(problems(&machine), NONE);
     }
 
     #[test]
@@ -306,64 +301,52 @@ mod tests {
             ("kernel/ipmi/fru/02/header", &header([0, 0, 1, 0])),
             ("kernel/ipmi/fru/02/product", &product()),
         ]);
-        let frus = frus(&machine, &[supply(2, "PSU1_FRU")]);
-        assert_eq!((frus.len(), frus[0].id), (1, 2));
-        let found: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
-        assert_eq!(found, [("/ipmi/fru".to_owned(), "1 of 2 read".to_owned())]);
-    }
-
-    #[test]
-    fn machine_without_controller_has_no_parts_and_no_problem() {
-        let machine = tree_of_bytes(&[]);
-        assert!(frus(&machine, &[]).is_empty());
-        assert!(machine.problems().is_empty());
+        let found = frus(&machine, &[supply(2, "PSU1_FRU")]);
+        assert_eq!((found.len(), found[0].id), (1, 2));
+        assert_eq!(problems(&machine), ["/ipmi/fru: 1 of 2 read"]);
+        let no_controller = tree_of_bytes(&[]);
+        assert!(frus(&no_controller, &[]).is_empty());
+        assert_eq!(problems(&no_controller), NONE);
     }
 
     #[test]
     fn invalid_area_is_a_problem_and_keeps_the_rest() {
         let mut cut = product();
         (cut[0], cut[1 + 2]) = (0xff, 0);
-        cut.truncate(22);
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/fru/00/info", INFO),
             ("kernel/ipmi/fru/00/header", &header([0, 99, 1, 0])),
-            ("kernel/ipmi/fru/00/product", &cut),
+            ("kernel/ipmi/fru/00/product", &cut[..22]),
         ]);
         let frus = frus(&machine, &[]);
         has(&frus[0].product, &json!({"manufacturer": "DELTA", "serial": null}));
-        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
         let expected = [
-            "an area at byte 792",
-            "completion code ff behind 21 bytes",
-            "21 of 40 bytes",
-            "a field beyond the end",
+            "/ipmi/fru/00/board: an area at byte 792",
+            "/ipmi/fru/00/product: completion code ff behind 21 bytes",
+            "/ipmi/fru/00/product: 21 of 40 bytes",
+            "/ipmi/fru/00/product: a field beyond the end",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(problems(&machine), expected);
     }
 
     #[test]
-    fn refusal_is_a_problem_unless_the_device_is_absent() {
+    fn refusal_is_a_problem_unless_the_device_is_absent_and_so_are_too_many_devices() {
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/fru/00/info", &[0xcb]),
             ("kernel/ipmi/fru/02/info", &[0xff]),
             ("kernel/ipmi/fru/03/info", &[0, 0]),
         ]);
         assert!(frus(&machine, &[supply(2, "PSU1_FRU"), supply(3, "PSU2_FRU")]).is_empty());
-        let found: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
         let expected = [
-            ("/ipmi/fru/02/info", "completion code ff and 0 bytes"),
-            ("/ipmi/fru/03/info", "completion code 00 and 1 bytes"),
+            "/ipmi/fru/02/info: completion code ff and 0 bytes",
+            "/ipmi/fru/03/info: completion code 00 and 1 bytes",
         ];
-        assert_eq!(found, expected.map(|(path, found)| (path.to_owned(), found.to_owned())));
-    }
-
-    #[test]
-    fn too_many_devices_are_a_problem() {
+        assert_eq!(problems(&machine), expected);
         let many: Vec<Locator> = (0..100).map(|device| supply(device, "PSU")).collect();
         let machine = tree_of_bytes(&[("kernel/ipmi/fru/00/info", &[0xcb])]);
         assert!(frus(&machine, &many).is_empty());
-        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
-        assert_eq!(found, ["more than 64 devices", "1 of 64 read"]);
+        let expected = ["/ipmi/fru: more than 64 devices", "/ipmi/fru: 1 of 64 read"];
+        assert_eq!(problems(&machine), expected);
     }
 
     #[test]

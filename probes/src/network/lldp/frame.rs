@@ -1,29 +1,17 @@
 //! Parses an LLDP frame (IEEE 802.1AB-2016, clause 8).
 
+use formats::bytes::array;
 use formats::lldp::{self, tlvs};
 
 use formats::hex::hex;
+use formats::text::padded;
 
 use super::{LldpManagementAddress, LldpNeighbour, LldpTlv, id, organization};
+use crate::data;
 use crate::network::mac;
 
 /// The largest number of entries kept in each list of a neighbour.
 pub(super) const LIMIT_ENTRIES: usize = 128;
-
-/// Capabilities by bit (table 8-4).
-const CAPABILITIES: [&str; 11] = [
-    "other",
-    "repeater",
-    "bridge",
-    "wlan_access_point",
-    "router",
-    "telephone",
-    "docsis_cable_device",
-    "station_only",
-    "c_vlan_component",
-    "s_vlan_component",
-    "two_port_mac_relay",
-];
 
 /// The neighbour that a frame describes, and the fault in the frame.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,7 +31,9 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
         lldpdu_hex: hex(lldpdu),
         ..LldpNeighbour::default()
     };
-    let complaint = fill(lldpdu, &mut neighbour);
+    let mut parts = tlvs(lldpdu);
+    parts.by_ref().for_each(|part| apply(part.kind, part.value, &mut neighbour));
+    let complaint = parts.complaint;
     if neighbour.chassis_id_kind.is_empty() || neighbour.port_id_kind.is_empty() {
         let complaint = complaint.unwrap_or("a frame that does not name chassis and port");
         return Parsed { neighbour: None, complaint: Some(complaint) };
@@ -53,32 +43,23 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
     Parsed { neighbour: Some(neighbour), complaint }
 }
 
-/// Applies all parts and returns their fault, if any.
-fn fill(lldpdu: &[u8], neighbour: &mut LldpNeighbour) -> Option<&'static str> {
-    let mut parts = tlvs(lldpdu);
-    for part in parts.by_ref() {
-        apply(part.kind, part.value, neighbour);
-    }
-    parts.complaint
-}
-
 fn apply(kind: u8, value: &[u8], neighbour: &mut LldpNeighbour) {
     match kind {
         // If a frame has several, the first one counts (9.2.7.7.1 would drop the whole frame).
         lldp::CHASSIS_ID if neighbour.chassis_id_kind.is_empty() => {
-            if let Some((id, kind)) = id::parse(value, &id::CHASSIS_KINDS) {
+            if let Some((id, kind)) = id::parse(value, "lldp_chassis_id") {
                 (neighbour.chassis_id, neighbour.chassis_id_kind) = (id, kind);
             }
         }
         lldp::PORT_ID if neighbour.port_id_kind.is_empty() => {
-            if let Some((id, kind)) = id::parse(value, &id::PORT_KINDS) {
+            if let Some((id, kind)) = id::parse(value, "lldp_port_id") {
                 (neighbour.port_id, neighbour.port_id_kind) = (id, kind);
             }
         }
         lldp::TTL if neighbour.ttl_s.is_none() => neighbour.ttl_s = u16_at(value, 0),
-        lldp::PORT_DESCRIPTION => neighbour.port_description = id::text(value),
-        lldp::SYSTEM_NAME => neighbour.system_name = id::text(value),
-        lldp::SYSTEM_DESCRIPTION => neighbour.system_description = id::text(value),
+        lldp::PORT_DESCRIPTION => neighbour.port_description = padded(value),
+        lldp::SYSTEM_NAME => neighbour.system_name = padded(value),
+        lldp::SYSTEM_DESCRIPTION => neighbour.system_description = padded(value),
         lldp::CAPABILITIES => {
             neighbour.capabilities = u16_at(value, 0).map(capabilities).unwrap_or_default();
             neighbour.enabled_capabilities = u16_at(value, 2).map(capabilities).unwrap_or_default();
@@ -100,8 +81,7 @@ pub(super) fn push<T>(list: &mut Vec<T>, entry: Option<T>) {
 }
 
 fn capabilities(bits: u16) -> Vec<String> {
-    let names = CAPABILITIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
-    names.map(|(_, name)| (*name).to_owned()).collect()
+    data::names("lldp_capability", |bit| bits >> bit & 1 == 1)
 }
 
 /// Length, family and address, then the interface numbering scheme and the number (8.5.9).
@@ -119,18 +99,16 @@ fn management_address(value: &[u8]) -> Option<LldpManagementAddress> {
 }
 
 fn other(kind: u8, value: &[u8]) -> LldpTlv {
-    match value.split_first_chunk::<4>() {
-        Some(([a, b, c, subtype], behind)) if kind == lldp::ORGANIZATION => LldpTlv {
-            kind,
-            oui: Some(hex(&[*a, *b, *c])),
-            subtype: Some(*subtype),
-            hex: hex(behind),
-        },
-        _ => LldpTlv { kind, oui: None, subtype: None, hex: hex(value) },
-    }
+    let (oui, subtype, rest) = match value.split_first_chunk::<4>() {
+        Some(([oui @ .., subtype], rest)) if kind == lldp::ORGANIZATION => {
+            (Some(hex(oui)), Some(*subtype), rest)
+        }
+        _ => (None, None, value),
+    };
+    LldpTlv { kind, oui, subtype, hex: hex(rest) }
 }
 
 /// The big-endian `u16` at `offset`.
 pub(super) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes.get(offset..)?.first_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes))
+    array(bytes, offset).map(u16::from_be_bytes)
 }

@@ -2,46 +2,25 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::machine::escape_non_utf8;
+use crate::data;
 use crate::network::mac;
 use formats::hex::hex;
+use formats::text::padded;
 
-/// Kinds of chassis ids by number (table 8-2).
-pub(super) const CHASSIS_KINDS: [&str; 7] = [
-    "chassis_component",
-    "interface_alias",
-    "port_component",
-    "mac",
-    "network_address",
-    "interface_name",
-    "local",
-];
-
-/// Kinds of port ids by number (table 8-3).
-pub(super) const PORT_KINDS: [&str; 7] = [
-    "interface_alias",
-    "port_component",
-    "mac",
-    "network_address",
-    "interface_name",
-    "agent_circuit_id",
-    "local",
-];
-
-/// The id and its kind; `None` if there is no id.
-pub(super) fn parse(value: &[u8], kinds: &[&str; 7]) -> Option<(String, String)> {
+/// The id and its kind, by the number of the kind in the table `kinds`; `None` if there is no id.
+pub(super) fn parse(value: &[u8], kinds: &'static str) -> Option<(String, String)> {
     let (kind, id) = value.split_first()?;
     if id.is_empty() {
         return None;
     }
-    let name = usize::from(*kind).checked_sub(1).and_then(|kind| kinds.get(kind)).copied();
-    let text = match name {
+    let name = data::named(kinds, *kind);
+    let text = match name.as_deref() {
         Some("mac") => mac::of_bytes(id).unwrap_or_else(|| hex(id)),
         Some("network_address") => address(id)?.1,
-        Some(_) => text(id)?,
+        Some(_) => padded(id)?,
         None => hex(id),
     };
-    Some((text, name.map_or_else(|| kind.to_string(), str::to_owned)))
+    Some((text, name.unwrap_or_else(|| kind.to_string())))
 }
 
 /// The family and text of an address, which follows its IANA address family number.
@@ -64,11 +43,4 @@ pub(super) fn address(value: &[u8]) -> Option<(String, String)> {
         None => (family.to_string(), hex(bytes)),
     };
     Some((family, text))
-}
-
-/// Text without the surrounding blanks and NULs that some switches send; `None` if nothing is left.
-pub(super) fn text(bytes: &[u8]) -> Option<String> {
-    let text = escape_non_utf8(bytes);
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    (!text.is_empty()).then(|| text.to_owned())
 }

@@ -29,6 +29,7 @@ const LIMIT_PORTS: usize = 512;
 
 /// A neighbour of a port, as it describes itself. What it does not send is absent.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpNeighbour {
@@ -51,22 +52,17 @@ pub struct LldpNeighbour {
     /// Manufacturer, model and software version of the switch as free text (TLV 6).
     pub system_description: Option<String>,
     /// Functions that the device supports: `bridge`, `router`, `station_only`, … (TLV 7, table 8-4).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// The enabled ones of these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub enabled_capabilities: Vec<String>,
     /// Management addresses of the switch (TLV 8, 8.5.9).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub management_addresses: Vec<LldpManagementAddress>,
     /// The VLAN of untagged frames; `None` if the switch sends 0, which means none or unknown
     /// (IEEE 802.1Q-2022, D.2.1).
     pub port_vlan_id: Option<u16>,
     /// VLANs by protocol (D.2.2).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocol_vlan_ids: Vec<u16>,
     /// The VLANs that the switch names, by number (D.2.3).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vlans: Vec<LldpVlan>,
     /// The VLAN in which the switch is managed (D.2.6).
     pub management_vlan_id: Option<u16>,
@@ -79,7 +75,6 @@ pub struct LldpNeighbour {
     /// How the switch's port negotiates (IEEE 802.3-2022, 79.3.1).
     pub mac_phy: Option<LldpMacPhy>,
     /// All other parts, in the order of the frame.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tlvs: Vec<LldpTlv>,
     /// Source MAC of the frame, which is that of the switch's port.
     pub source_mac: Option<String>,
@@ -88,6 +83,7 @@ pub struct LldpNeighbour {
 }
 
 /// An address under which a neighbour is managed.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpManagementAddress {
@@ -96,11 +92,11 @@ pub struct LldpManagementAddress {
     /// `ipv4`, `ipv6`, `mac`, or the number that IANA gave the family.
     pub family: String,
     /// Number of the interface that has it; `None` if the neighbour sends none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_number: Option<u32>,
 }
 
 /// A VLAN that a neighbour names.
+#[serde_with::skip_serializing_none]
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -109,11 +105,11 @@ pub struct LldpVlan {
     /// Its number.
     pub id: u16,
     /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 /// Link aggregation of a neighbour's port.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpLinkAggregation {
@@ -122,11 +118,11 @@ pub struct LldpLinkAggregation {
     /// Whether it is part of one now.
     pub is_enabled: bool,
     /// Number of the bundle; `None` if the port is in none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub port_number: Option<u32>,
 }
 
 /// Autonegotiation of a neighbour's port.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpMacPhy {
@@ -137,7 +133,6 @@ pub struct LldpMacPhy {
     /// Advertised modes: bits of `ifMauAutoNegCapAdvertisedBits` (RFC 4836), in hexadecimal.
     pub advertised_hex: String,
     /// Operating mode: number of `dot3MauType` (RFC 4836), e.g. 30 for 1000BASE-T full duplex.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mau_type: Option<u16>,
 }
 

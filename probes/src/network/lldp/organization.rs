@@ -2,11 +2,12 @@
 //! IEEE 802.1AX-2020 annex F, IEEE 802.3-2022 clause 79.
 
 use formats::hex::hex;
+use formats::text::padded;
 
 use formats::lldp::{IEEE_802_1, IEEE_802_3};
 
 use super::frame::{push, u16_at};
-use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan, id};
+use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan};
 
 /// Valid VLAN numbers; 0 means none, 4095 is reserved.
 const VLAN_IDS: std::ops::RangeInclusive<u16> = 1..=4094;
@@ -30,7 +31,7 @@ fn ieee_802_1(subtype: u8, content: &[u8], neighbour: &mut LldpNeighbour) -> Opt
         3 => {
             let id = u16_at(content, 0)?;
             let length = usize::from(*content.get(2)?);
-            let name = id::text(content.get(3..)?.get(..length)?);
+            let name = padded(content.get(3..)?.get(..length)?);
             push(&mut neighbour.vlans, vlan_id(id).map(|id| LldpVlan { id, name }));
         }
         6 => neighbour.management_vlan_id = vlan_id(u16_at(content, 0)?),

@@ -69,29 +69,29 @@ fn parsed(frame: &[u8]) -> LldpNeighbour {
     frame::parse(frame).neighbour.unwrap()
 }
 
+/// The neighbour with these parts after the mandatory ones.
+fn with(parts: &[Vec<u8>]) -> LldpNeighbour {
+    parsed(&ethernet(&[mandatory("1"), parts.to_vec()].concat()))
+}
+
 #[test]
 fn switch_port_and_vlan_are_read() {
     let found = parsed(&switch());
-    has(
-        &found,
-        &json!({"chassis_id": "02:00:00:00:00:10", "chassis_id_kind": "mac", "ttl_s": 120}),
-    );
+    has(&found, &json!({"chassis_id": "02:00:00:00:00:10", "chassis_id_kind": "mac"}));
     has(&found, &json!({"port_id": "Ethernet1/7", "port_id_kind": "interface_name"}));
     has(&found, &json!({"port_description": "rack 12 node 7", "system_name": "leaf-12.example"}));
-    has(&found, &json!({"system_description": "Switch OS 4.2\r\nmodel X"}));
+    has(&found, &json!({"system_description": "Switch OS 4.2\r\nmodel X", "ttl_s": 120}));
     has(&found, &json!({"capabilities": ["bridge", "router"], "enabled_capabilities": ["bridge"]}));
     let [ipv4, ipv6] = found.management_addresses.as_slice() else { panic!("{found:?}") };
     has(ipv4, &json!({"family": "ipv4", "address": "192.0.2.1", "interface_number": 9}));
     has(ipv6, &json!({"family": "ipv6", "address": "fd02::1", "interface_number": null}));
-    has(
-        &found,
-        &json!({"port_vlan_id": 100, "management_vlan_id": 300, "protocol_vlan_ids": [101]}),
-    );
+    has(&found, &json!({"port_vlan_id": 100, "protocol_vlan_ids": [101]}));
     has(&found, &json!({"vlans": [{"id": 100, "name": "mgmt"}, {"id": 200, "name": "prod"}]}));
     has(&found, &json!({"max_frame_bytes": 9216, "source_mac": "02:00:00:00:00:11"}));
-    let phy = found.mac_phy.unwrap();
-    assert!(phy.is_autonegotiation_supported && phy.is_autonegotiation_enabled);
-    assert_eq!((phy.advertised_hex.as_str(), phy.mau_type), ("6c01", Some(30)));
+    has(&found, &json!({"management_vlan_id": 300}));
+    let phy = found.mac_phy;
+    has(&phy, &json!({"is_autonegotiation_supported": true, "is_autonegotiation_enabled": true}));
+    has(&phy, &json!({"advertised_hex": "6c01", "mau_type": 30}));
 }
 
 #[test]
@@ -99,32 +99,25 @@ fn link_aggregation_of_802_1_takes_precedence_over_802_3() {
     let new = organization(DOT1, 7, &[3, 0, 0, 0, 5]);
     let old = organization(DOT3, 3, &[1, 0, 0, 0, 0]);
     for order in [[new.clone(), old.clone()], [old.clone(), new]] {
-        let found = parsed(&ethernet(&[mandatory("1"), order.to_vec()].concat()));
-        let lag = found.link_aggregation.unwrap();
-        assert!(lag.is_enabled);
-        assert_eq!(lag.port_number, Some(5));
+        has(&with(&order).link_aggregation, &json!({"is_enabled": true, "port_number": 5}));
     }
-    let lag = parsed(&ethernet(&[mandatory("1"), vec![old]].concat())).link_aggregation.unwrap();
-    assert_eq!((lag.is_capable, lag.is_enabled, lag.port_number), (true, false, None));
+    let aggregation = with(&[old]).link_aggregation;
+    has(&aggregation, &json!({"is_capable": true, "is_enabled": false, "port_number": null}));
 }
 
 #[test]
 fn unknown_parts_are_kept_in_hexadecimal() {
     let other = parsed(&switch()).other_tlvs;
-    assert_eq!(
-        (other[0].oui.as_deref(), other[0].subtype, other[0].hex.as_str()),
-        (Some("0012bb"), Some(1), "000102")
-    );
-    assert_eq!((other[1].kind, other[1].hex.as_str()), (100, "ab"));
     assert_eq!(other.len(), 2);
+    has(&other[0], &json!({"oui": "0012bb", "subtype": 1, "hex": "000102"}));
+    has(&other[1], &json!({"kind": 100, "hex": "ab"}));
 }
 
 #[test]
 fn interface_number_of_zero_is_absent() {
     let number = |number: u8| {
-        let mut parts = mandatory("1");
-        parts.push(tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]));
-        parsed(&ethernet(&parts)).management_addresses.remove(0).interface_number
+        let address = tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]);
+        with(&[address]).management_addresses.remove(0).interface_number
     };
     assert_eq!((number(0), number(9)), (None, Some(9)));
 }
@@ -132,10 +125,9 @@ fn interface_number_of_zero_is_absent() {
 #[test]
 fn answer_with_too_many_ports_is_truncated_and_a_problem() {
     let names: Vec<String> = (0..10_000).map(|n| format!("eno{n}")).collect();
-    let records: Vec<formats::lldp::Record> =
-        names.iter().map(|n| formats::lldp::Record::Listened(n)).collect();
+    let records: Vec<Record> = names.iter().map(|name| Record::Listened(name)).collect();
     let machine = tree(&[]);
-    let again = lldp::testing::answer(&[formats::lldp::Record::Frame("eno0", &switch())]);
+    let again = lldp::testing::answer(&[Record::Frame("eno0", &switch())]);
     let all = from_answer(&machine, &[lldp::testing::answer(&records), again].concat());
     assert_eq!(all.len(), LIMIT_PORTS);
     assert_eq!(all["eno0"].len(), 1, "a port that is listed still gets its frames");
@@ -145,14 +137,13 @@ fn answer_with_too_many_ports_is_truncated_and_a_problem() {
 #[test]
 fn invalid_untagged_vlan_is_absent() {
     for id in [0_u16, 4095] {
-        let vlan = organization(DOT1, 1, &id.to_be_bytes());
-        assert_eq!(parsed(&ethernet(&[mandatory("1"), vec![vlan]].concat())).port_vlan_id, None);
+        assert_eq!(with(&[organization(DOT1, 1, &id.to_be_bytes())]).port_vlan_id, None);
     }
 }
 
 #[test]
 fn ids_are_formatted_by_their_kind() {
-    let id = |value: &[u8]| id::parse(value, &id::PORT_KINDS);
+    let id = |value: &[u8]| id::parse(value, "lldp_port_id");
     let known = |text: &str, kind: &str| Some((text.to_owned(), kind.to_owned()));
     assert_eq!(id(&[3, 2, 0, 0, 0, 0, 1]), known("02:00:00:00:00:01", "mac"));
     assert_eq!(id(&[3, 2, 0, 0]), known("020000", "mac"));
@@ -190,8 +181,7 @@ fn vlan_tag_does_not_hide_a_frame() {
 fn hostile_frames_are_bounded_and_never_panic() {
     survives_any_bytes(&switch(), |bytes| drop(frame::parse(bytes)));
     let many = vec![organization([1, 2, 3], 4, &[]); 300];
-    let found = parsed(&ethernet(&[mandatory("1"), many].concat()));
-    assert_eq!(found.other_tlvs.len(), frame::LIMIT_ENTRIES);
+    assert_eq!(with(&many).other_tlvs.len(), frame::LIMIT_ENTRIES);
     let machine = tree(&[]);
     let mut received = Vec::new();
     for n in 0..100 {
@@ -274,8 +264,7 @@ fn wait_on_real_ports_ends_when_every_port_with_a_link_received_a_frame() {
     // The third port has no link, so the wait for it lasts only as long as one needs to come up.
     let ports = vec![port("rci0"), port("rci1"), port("rci2")];
     let question = LldpFrames { ports, wait: Duration::from_mins(1) };
-    let (first, second) =
-        (lldp::testing::speaker(index("sw0")), lldp::testing::speaker(index("sw1")));
+    let [first, second] = ["sw0", "sw1"].map(|name| lldp::testing::speaker(index(name)));
     let start = Instant::now();
     let sending = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));

@@ -2,7 +2,8 @@
 //! one, reach and wavelength of optical modules in page 1, their alarm thresholds in page 2, their lanes in page 11h.
 
 use super::memory::{Memory, byte, date, number, oui, temperature, text};
-use super::{Module, alarms, names};
+use super::{Module, alarms};
+use crate::data;
 
 /// Byte 2, bit 7: the module has no pages beyond 0, like copper cables.
 const IS_FLAT: u8 = 0x80;
@@ -18,7 +19,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     // The offsets below are those of the specification minus 128.
     memory.check(page.get(..94).unwrap_or_default(), byte(&page, 94));
     let mut module = Module {
-        connector: byte(&page, 75).and_then(names::connector),
+        connector: byte(&page, 75).and_then(|code| data::named("module_connector", code)),
         vendor: text(&page, 1, 16),
         vendor_oui: oui(&page, 17),
         part_number: text(&page, 20, 16),
@@ -70,20 +71,12 @@ fn optics(memory: &Memory, module: &mut Module) {
     }
     let length = |at: usize, unit: u32| byte(&page, at).map_or(0, |n| u32::from(n) * unit);
     // In 0.1, 1 or 10 km; the fourth factor is reserved.
-    let smf = byte(&page, 4).map_or(0, |n| match n >> 6 {
-        0 => u32::from(n) * 100,
-        1 => u32::from(n & 0x3f) * 1000,
-        2 => u32::from(n & 0x3f) * 10_000,
-        _ => 0,
-    });
-    let all = [
-        ("smf", smf),
-        ("om5", length(5, 2)),
-        ("om4", length(6, 2)),
-        ("om3", length(7, 2)),
-        ("om2", length(8, 1)),
-    ];
-    module.reach_m.extend(all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)));
+    let smf = byte(&page, 4)
+        .map_or(0, |n| u32::from(n & 0x3f) * [100, 1000, 10_000, 0][usize::from(n >> 6)]);
+    let fibres = [("om5", 5, 2), ("om4", 6, 2), ("om3", 7, 2), ("om2", 8, 1)];
+    let all =
+        fibres.map(|(fibre, at, unit)| (fibre, length(at, unit))).into_iter().chain([("smf", smf)]);
+    module.reach_m.extend(all.filter(|(_, m)| *m > 0).map(|(fibre, m)| (fibre.to_owned(), m)));
 }
 
 /// A value of 6 bits and its factor: 0.1, 1, 10 or 100 m, rounded up to whole metres. All ones mean
@@ -93,12 +86,7 @@ fn cable_m(byte: u8) -> Option<u32> {
         return None;
     }
     let value = u32::from(byte & 0x3f);
-    let metres = match byte >> 6 {
-        0 => value.div_ceil(10),
-        1 => value,
-        2 => value * 10,
-        _ => value * 100,
-    };
+    let metres = [value.div_ceil(10), value, value * 10, value * 100][usize::from(byte >> 6)];
     Some(metres).filter(|metres| *metres > 0)
 }
 

@@ -1,9 +1,14 @@
 //! The memory of a module (SFF-8472, SFF-8636, CMIS 5.2): a lower half of 128 bytes that is always
 //! visible, and an upper half that shows one of many pages.
 
+use std::collections::BTreeMap;
+
+use formats::bytes::array;
 use formats::hex::hex;
 
+use super::Module;
 use super::alarms::{CMIS_LANES_AT, CMIS_LANES_BYTES};
+use crate::data;
 use crate::machine::{Machine, escape_non_utf8};
 use crate::sys::netlink::ModuleEeprom;
 
@@ -73,8 +78,43 @@ pub(super) fn byte(bytes: &[u8], at: usize) -> Option<u8> {
 }
 
 /// A length in units of `unit_m` metres; `None` for 0, and for 255, which means more than 254 units.
-pub(super) fn length(bytes: &[u8], at: usize, unit_m: u32) -> Option<u32> {
+fn length(bytes: &[u8], at: usize, unit_m: u32) -> Option<u32> {
     byte(bytes, at).filter(|n| !matches!(n, 0 | 0xff)).map(|n| u32::from(n) * unit_m)
+}
+
+/// The nominal rate of an SFP or QSFP in units of 100 `MBd`; the byte `fast_at` holds faster rates in units of 250 `MBd`.
+fn rate(bytes: &[u8], fast_at: usize) -> Option<u32> {
+    match byte(bytes, 12)? {
+        0 => None,
+        0xff => byte(bytes, fast_at).map(|rate| u32::from(rate) * 250).filter(|rate| *rate > 0),
+        rate => Some(u32::from(rate) * 100),
+    }
+}
+
+/// What the memory of an SFP and page 0 of a QSFP have at the same place.
+pub(super) fn common(bytes: &[u8], revision_bytes: usize, fast_rate_at: usize) -> Module {
+    Module {
+        connector: byte(bytes, 2).and_then(|code| data::named("module_connector", code)),
+        vendor: text(bytes, 20, 16),
+        vendor_oui: oui(bytes, 37),
+        part_number: text(bytes, 40, 16),
+        revision: text(bytes, 56, revision_bytes),
+        serial: text(bytes, 68, 16),
+        date: date(bytes, 84),
+        nominal_rate_mbd: rate(bytes, fast_rate_at),
+        ..Module::default()
+    }
+}
+
+/// The lengths that are known, by type of cable: each at its byte, in units of so many metres.
+pub(super) fn reach<const N: usize>(
+    bytes: &[u8],
+    rows: [(&str, usize, u32); N],
+) -> BTreeMap<String, u32> {
+    let known = |(cable, at, unit_m): (&str, usize, u32)| {
+        Some((cable.to_owned(), length(bytes, at, unit_m)?))
+    };
+    rows.into_iter().filter_map(known).collect()
 }
 
 /// Text in a field padded with blanks; `None` if the field is empty.
@@ -90,15 +130,16 @@ pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
 
 /// The manufacturer's IEEE number.
 pub(super) fn oui(bytes: &[u8], at: usize) -> Option<String> {
-    let field = bytes.get(at..)?.first_chunk::<3>()?;
-    let is_known = *field != [0; 3] && *field != [0xff; 3];
+    let field: [u8; 3] = array(bytes, at)?;
+    let is_known = field != [0; 3] && field != [0xff; 3];
     is_known.then(|| field.map(|byte| hex(&[byte])).join(":"))
 }
 
 /// Year of this century, month and day, two digits each.
 pub(super) fn date(bytes: &[u8], at: usize) -> Option<String> {
-    let field = bytes.get(at..)?.first_chunk::<6>()?;
-    let text = std::str::from_utf8(field).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?;
+    let field: [u8; 6] = array(bytes, at)?;
+    let text =
+        std::str::from_utf8(&field).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?;
     let (year, rest) = text.split_at(2);
     let (month, day) = rest.split_at(2);
     let is_date = (1..=12).contains(&month.parse::<u8>().ok()?)
@@ -108,14 +149,13 @@ pub(super) fn date(bytes: &[u8], at: usize) -> Option<String> {
 
 /// A big-endian 16-bit number; `None` if it is 0.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let field = bytes.get(at..)?.first_chunk::<2>()?;
-    Some(u32::from(u16::from_be_bytes(*field))).filter(|number| *number != 0)
+    array(bytes, at).map(|field| u32::from(u16::from_be_bytes(field))).filter(|n| *n != 0)
 }
 
 /// A temperature in 1/256 °C, rounded; `None` for 0 and implausible values, which modules without a
 /// sensor report.
 pub(super) fn temperature(bytes: &[u8], at: usize) -> Option<i16> {
-    let field = i16::from_be_bytes(*bytes.get(at..)?.first_chunk::<2>()?);
+    let field = i16::from_be_bytes(array(bytes, at)?);
     let celsius = (i32::from(field) + 128).div_euclid(256);
     let is_sane = field != 0 && (-60..=125).contains(&celsius);
     i16::try_from(celsius).ok().filter(|_| is_sane)

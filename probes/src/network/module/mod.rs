@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Network;
 use super::ports::physical_ports;
-use crate::guard;
+use crate::data;
+use crate::guard::{self, Failure};
 use crate::machine::Machine;
 use memory::Memory;
 
@@ -116,26 +117,20 @@ fn read_all(
 fn within_limit(machine: &Machine, port: &str, limit: Duration, read: Read) -> Option<Module> {
     let (inner, name) = (machine.clone(), port.to_owned());
     let path = format!("ethtool/{port}/module");
-    let answer = match guard::ask("module", 256 << 10, move || read(&inner, &name)) {
-        Ok(answer) => answer,
-        Err(error) => {
-            machine.problem(&path, error.to_string(), "a thread to read it");
-            return None;
+    let module = guard::within(limit, "module", 256 << 10, move || read(&inner, &name));
+    let (found, expected) = match module {
+        Ok(module) => return module,
+        Err(Failure::NoThread(error)) => (error.to_string(), "a thread to read it"),
+        Err(Failure::Panicked(panic)) => {
+            (format!("a bug in the reader: {panic}"), "no panic; please report this")
+        }
+        Err(Failure::Late) => {
+            let found = format!("no answer after {} ms", limit.as_millis());
+            (found, "the memory of the module in the port")
         }
     };
-    match answer.recv_timeout(limit) {
-        Ok(Ok(module)) => module,
-        Ok(Err(panic)) => {
-            let found = format!("a bug in the reader: {panic}");
-            machine.problem(&path, found, "no panic; please report this");
-            None
-        }
-        Err(_) => {
-            let found = format!("no answer after {} ms", limit.as_millis());
-            machine.problem(&path, found, "the memory of the module in the port");
-            None
-        }
-    }
+    machine.problem(&path, found, expected);
+    None
 }
 
 fn module(machine: &Machine, port: &str) -> Option<Module> {
@@ -148,7 +143,7 @@ fn module(machine: &Machine, port: &str) -> Option<Module> {
         names::Layout::Cmis => cmis::parse(&memory, &lower),
     };
     module.identifier = identifier;
-    module.kind = names::kind(identifier).map(str::to_owned);
+    module.kind = data::named("module", identifier);
     Some(module)
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::network::link::tests::link_message;
 use crate::testing::bytes::{attribute, survives_any_bytes};
 use crate::testing::has;
-use crate::testing::tree_of_bytes;
+use crate::testing::tree_from_bytes;
 use serde_json::json;
 
 fn put(memory: &mut [u8], at: usize, bytes: &[u8]) {
@@ -73,46 +73,38 @@ fn optics() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
 fn machine(pieces: &[(&str, &str, &[u8])]) -> Machine {
     let mut names: Vec<&str> = pieces.iter().map(|piece| piece.0).collect();
     names.dedup();
-    let links: Vec<u8> = (2..)
-        .zip(&names)
-        .flat_map(|(index, name)| {
-            let name = [name.as_bytes(), &[0]].concat();
-            link_message(index, 1, &[attribute(3, &name), attribute(57, b"pci\0")])
-        })
-        .collect();
-    let links: Vec<u8> = ethernet(&links);
-    let pieces: Vec<(String, &[u8])> = pieces
-        .iter()
-        .map(|(port, piece, bytes)| (format!("kernel/ethtool/{port}/module/{piece}"), *bytes))
-        .collect();
-    let mut files: Vec<(&str, &[u8])> =
-        pieces.iter().map(|(path, bytes)| (path.as_str(), *bytes)).collect();
-    files.push(("kernel/rtnetlink/link", &links));
-    tree_of_bytes(&files)
+    let link = |(index, name): (u32, &&str)| {
+        let name = [name.as_bytes(), &[0]].concat();
+        link_message(index, 1, &[attribute(3, &name), attribute(57, b"pci\0")])
+    };
+    let links = ("kernel/rtnetlink/link".to_owned(), (2..).zip(&names).flat_map(link).collect());
+    let piece = |(port, piece, bytes): &(&str, &str, &[u8])| {
+        (format!("kernel/ethtool/{port}/module/{piece}"), bytes.to_vec())
+    };
+    tree_from_bytes(&pieces.iter().map(piece).chain([links]).collect::<Vec<(String, Vec<u8>)>>())
 }
 
-/// The same links as Ethernet: `ifi_type` is at offset 2 of each message's payload.
-fn ethernet(links: &[u8]) -> Vec<u8> {
-    let (mut links, mut at) = (links.to_vec(), 0);
-    while at < links.len() {
-        let length = u32::from_ne_bytes(links[at..at + 4].try_into().unwrap());
-        put(&mut links, at + 18, &1_u16.to_ne_bytes());
-        at += usize::try_from(length).unwrap().next_multiple_of(4);
-    }
-    links
+/// The module with these pieces of memory, which raise no problem.
+fn read(pieces: &[(&str, &[u8])]) -> Module {
+    let pieces: Vec<_> = pieces.iter().map(|(piece, bytes)| ("eno1", *piece, *bytes)).collect();
+    let machine = machine(&pieces);
+    let module = modules(&machine).remove("eno1").unwrap();
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    module
+}
+
+fn reach(lengths: &[(&str, u32)]) -> BTreeMap<String, u32> {
+    lengths.iter().map(|(cable, m)| ((*cable).to_owned(), *m)).collect()
 }
 
 #[test]
 fn sfp_reports_part_serial_reach_and_temperature() {
-    let sfp = sfp();
-    let machine = machine(&[("eno1", "50-00-00-80", &sfp), ("eno1", "51-00-60-02", &[0x1f, 0x90])]);
-    let module = &modules(&machine)["eno1"];
-    has(module, &json!({"kind": "sfp", "connector": "lc", "vendor": "Example Optics"}));
-    has(module, &json!({"vendor_oui": "00:1b:21", "part_number": "SFP28-SR", "revision": "A"}));
-    has(module, &json!({"serial": "SERIAL-01", "date": "2021-05-07", "temperature_celsius": 32}));
-    has(module, &json!({"nominal_rate_mbd": 25_750, "wavelength_nm": 850}));
-    has(module, &json!({"reach_m": {"om3": 70, "om4": 100}}));
-    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    let module = read(&[("50-00-00-80", &sfp()), ("51-00-60-02", &[0x1f, 0x90])]);
+    has(&module, &json!({"kind": "sfp", "connector": "lc", "vendor": "Example Optics"}));
+    has(&module, &json!({"vendor_oui": "00:1b:21", "part_number": "SFP28-SR", "revision": "A"}));
+    has(&module, &json!({"serial": "SERIAL-01", "date": "2021-05-07", "temperature_celsius": 32}));
+    has(&module, &json!({"nominal_rate_mbd": 25_750, "wavelength_nm": 850}));
+    has(&module, &json!({"reach_m": {"om3": 70, "om4": 100}}));
 }
 
 /// An SFP with these diagnostics: numbers by their byte.
@@ -121,11 +113,7 @@ fn measured(numbers: &[(usize, u16)]) -> Module {
     for (at, number) in numbers {
         put(&mut diagnostics, *at, &number.to_be_bytes());
     }
-    let sfp = sfp();
-    let machine = machine(&[("eno1", "50-00-00-80", &sfp), ("eno1", "51-00-00-80", &diagnostics)]);
-    let module = modules(&machine).remove("eno1").unwrap();
-    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
-    module
+    read(&[("50-00-00-80", &sfp()), ("51-00-00-80", &diagnostics)])
 }
 
 #[test]
@@ -188,33 +176,21 @@ fn lane_that_receives_too_little_is_an_alarm_unless_the_module_sleeps() {
 #[test]
 fn copper_cable_has_a_length_and_no_wavelength() {
     let (lower, page) = copper();
-    let machine = machine(&[("eno1", "50-00-00-80", &lower), ("eno1", "50-00-80-80", &page)]);
-    let module = &modules(&machine)["eno1"];
-    has(module, &json!({"kind": "qsfp28", "connector": "no_separable_connector"}));
-    has(module, &json!({"wavelength_nm": null, "temperature_celsius": null}));
-    has(
-        module,
-        &json!({"reach_m": {"cable": 3}, "nominal_rate_mbd": 25_750, "serial": "SERIAL-02"}),
-    );
-    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    let module = read(&[("50-00-00-80", &lower), ("50-00-80-80", &page)]);
+    has(&module, &json!({"kind": "qsfp28", "connector": "no_separable_connector"}));
+    has(&module, &json!({"wavelength_nm": null, "temperature_celsius": null}));
+    has(&module, &json!({"reach_m": {"cable": 3}, "nominal_rate_mbd": 25_750}));
+    assert_eq!(module.serial.as_deref(), Some("SERIAL-02"));
 }
 
 #[test]
 fn cmis_module_has_its_reach_in_page_1() {
     let (lower, page, first) = optics();
-    let machine = machine(&[
-        ("eno1", "50-00-00-80", &lower),
-        ("eno1", "50-00-80-80", &page),
-        ("eno1", "50-01-80-80", &first),
-    ]);
-    let module = &modules(&machine)["eno1"];
-    has(module, &json!({"kind": "qsfp-dd", "identifier": 0x18, "part_number": "QDD-400G-DR4"}));
-    has(module, &json!({"revision": "01", "serial": "SERIAL-03", "date": "2023-01-31"}));
-    has(
-        module,
-        &json!({"wavelength_nm": 1311, "temperature_celsius": 46, "reach_m": {"smf": 500}}),
-    );
-    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    let module = read(&[("50-00-00-80", &lower), ("50-00-80-80", &page), ("50-01-80-80", &first)]);
+    has(&module, &json!({"kind": "qsfp-dd", "identifier": 0x18, "part_number": "QDD-400G-DR4"}));
+    has(&module, &json!({"revision": "01", "serial": "SERIAL-03", "date": "2023-01-31"}));
+    has(&module, &json!({"wavelength_nm": 1311, "reach_m": {"smf": 500}}));
+    assert_eq!(module.temperature_celsius, Some(46));
 }
 
 #[test]
@@ -224,9 +200,8 @@ fn twisted_pair_module_has_a_copper_reach_and_no_wavelength() {
         put(&mut sfp, 18, &[100, 0]);
         sfp[at] = value;
         seal(&mut sfp, 0, 63);
-        let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
-        let module = &modules(&machine)["eno1"];
-        assert_eq!(module.reach_m, BTreeMap::from([("copper".into(), 100)]), "byte {at}");
+        let module = read(&[("50-00-00-80", &sfp)]);
+        assert_eq!(module.reach_m, reach(&[("copper", 100)]), "byte {at}");
         assert_eq!(module.wavelength_nm, None, "byte {at}");
     }
 }
@@ -241,15 +216,11 @@ fn active_optical_cable_has_a_length_and_a_wavelength() {
     put(&mut page, 18, &[30, 0x00]);
     put(&mut page, 58, &17_000_u16.to_be_bytes());
     seal(&mut page, 0, 63);
-    let machine = machine(&[
-        ("eno1", "50-00-00-80", &sfp),
-        ("eno2", "50-00-00-80", &lower),
-        ("eno2", "50-00-80-80", &page),
-    ]);
-    let modules = modules(&machine);
-    for (port, length) in [("eno1", 15), ("eno2", 30)] {
-        assert_eq!(modules[port].reach_m, BTreeMap::from([("cable".into(), length)]));
-        assert_eq!(modules[port].wavelength_nm, Some(850));
+    let sfp = read(&[("50-00-00-80", &sfp)]);
+    let qsfp = read(&[("50-00-00-80", &lower), ("50-00-80-80", &page)]);
+    for (module, length) in [(sfp, 15), (qsfp, 30)] {
+        assert_eq!(module.reach_m, reach(&[("cable", length)]));
+        assert_eq!(module.wavelength_nm, Some(850));
     }
 }
 
@@ -258,9 +229,8 @@ fn length_of_255_is_absent() {
     let mut sfp = sfp();
     put(&mut sfp, 14, &[255, 255, 255, 254, 255, 7]);
     seal(&mut sfp, 0, 63);
-    let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
-    let reach = BTreeMap::from([("om1".into(), 2540), ("om3".into(), 70)]);
-    assert_eq!(modules(&machine)["eno1"].reach_m, reach);
+    let module = read(&[("50-00-00-80", &sfp)]);
+    assert_eq!(module.reach_m, reach(&[("om1", 2540), ("om3", 70)]));
 }
 
 #[test]
@@ -270,18 +240,14 @@ fn tunable_laser_is_optical_and_reserved_factor_gives_no_reach() {
         page[84] = technology;
         seal(&mut page, 0, 94);
         first[4] = smf;
-        let machine = machine(&[
-            ("eno1", "50-00-00-80", &lower),
-            ("eno1", "50-00-80-80", &page),
-            ("eno1", "50-01-80-80", &first),
-        ]);
-        modules(&machine)["eno1"].reach_m.get("smf").copied()
+        let pieces = [("50-00-00-80", &lower[..]), ("50-00-80-80", &page), ("50-01-80-80", &first)];
+        read(&pieces).reach_m.get("smf").copied()
     };
     assert_eq!((reach(0x10, 0x45), reach(0x11, 0x45)), (Some(5000), Some(5000)));
-    assert_eq!(
-        (reach(0x09, 5), reach(0x0a, 5), reach(0x0f, 5), reach(0x12, 5)),
-        (Some(500), None, None, None)
-    );
+    assert_eq!(reach(0x09, 5), Some(500));
+    for technology in [0x0a, 0x0f, 0x12] {
+        assert_eq!(reach(technology, 5), None, "{technology:#x}");
+    }
     assert_eq!((reach(6, 0x85), reach(6, 0xc5)), (Some(50_000), None), "10 km since CMIS 5.2");
     assert_eq!(reach(6, 0xff), None);
 }
@@ -301,9 +267,8 @@ fn hanging_ports_keep_earlier_modules_and_name_the_unread_ports() {
     assert!(start.elapsed() < PORT_LIMIT);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["eno1"]);
     let problems = machine.problems();
-    assert_eq!(problems.len(), 2, "{problems:?}");
-    assert_eq!(problems[0].path, "/ethtool/eno2/module");
-    assert_eq!(problems[1].path, "/ethtool/eno3/module");
+    let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(paths, ["/ethtool/eno2/module", "/ethtool/eno3/module"]);
     assert!(problems[1].found.ends_with("the first of 2"), "{}", problems[1].found);
 }
 

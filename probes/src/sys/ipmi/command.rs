@@ -15,14 +15,12 @@ pub enum Target {
 }
 
 impl Target {
-    /// Folder of its sensors in a capture.
+    /// Folder of its sensors in a capture, below `ipmi`.
     #[must_use]
-    pub fn name(self) -> String {
+    pub fn folder(self) -> String {
         match self {
-            Target::Bmc => "ipmi/sensor".to_owned(),
-            Target::Satellite { channel, address } => {
-                format!("ipmi/sensor/{channel}-{address:02x}")
-            }
+            Target::Bmc => "sensor".to_owned(),
+            Target::Satellite { channel, address } => format!("sensor/{channel}-{address:02x}"),
         }
     }
 }
@@ -99,82 +97,58 @@ pub enum IpmiCommand {
 }
 
 impl IpmiCommand {
-    /// The controller that the command is for.
-    pub(super) fn target(self) -> Target {
+    /// The controller that the command is for, and its logical unit.
+    pub(super) fn target(self) -> (Target, u8) {
         match self {
-            IpmiCommand::SensorReading { target, .. } => target,
-            _ => Target::Bmc,
+            IpmiCommand::SensorReading { target, lun, .. } => (target, lun & 0x03),
+            _ => (Target::Bmc, 0),
         }
     }
 
-    /// The logical unit that is asked.
-    pub(super) fn lun(self) -> u8 {
-        match self {
-            IpmiCommand::SensorReading { lun, .. } => lun & 0x03,
-            _ => 0,
-        }
-    }
-
-    /// Network function, command and data.
-    pub(super) fn message(self) -> (u8, u8, Vec<u8>) {
+    /// The name under which a capture keeps the answer, without the reservation, which differs each time; network
+    /// function, command and data.
+    pub(super) fn message(self) -> (String, u8, u8, Vec<u8>) {
         const SENSOR: u8 = 0x04;
         const APPLICATION: u8 = 0x06;
         const STORAGE: u8 = 0x0a;
         const TRANSPORT: u8 = 0x0c;
-        match self {
-            IpmiCommand::DeviceId => (APPLICATION, 0x01, Vec::new()),
-            IpmiCommand::DeviceGuid => (APPLICATION, 0x08, Vec::new()),
-            IpmiCommand::SystemGuid => (APPLICATION, 0x37, Vec::new()),
-            IpmiCommand::ChannelInfo { channel } => (APPLICATION, 0x42, vec![channel & 0x0f]),
-            IpmiCommand::LanParameter { channel, parameter, set } => {
-                (TRANSPORT, 0x02, vec![channel & 0x0f, parameter, set, 0])
+        let (name, netfn, command, data) = match self {
+            IpmiCommand::DeviceId => ("device_id".to_owned(), APPLICATION, 0x01, vec![]),
+            IpmiCommand::DeviceGuid => ("device_guid".to_owned(), APPLICATION, 0x08, vec![]),
+            IpmiCommand::SystemGuid => ("system_guid".to_owned(), APPLICATION, 0x37, vec![]),
+            IpmiCommand::ChannelInfo { channel } => {
+                (format!("channel/{channel}/info"), APPLICATION, 0x42, vec![channel & 0x0f])
             }
-            IpmiCommand::SensorRecordsInfo => (STORAGE, 0x20, Vec::new()),
-            IpmiCommand::ReserveSensorRecords => (STORAGE, 0x22, Vec::new()),
+            IpmiCommand::LanParameter { channel, parameter, set } => {
+                let data = vec![channel & 0x0f, parameter, set, 0];
+                (format!("channel/{channel}/lan/{parameter}.{set}"), TRANSPORT, 0x02, data)
+            }
+            IpmiCommand::SensorRecordsInfo => ("sdr/info".to_owned(), STORAGE, 0x20, vec![]),
+            IpmiCommand::ReserveSensorRecords => {
+                ("sdr/reservation".to_owned(), STORAGE, 0x22, vec![])
+            }
             IpmiCommand::SensorRecord { id, offset, n_bytes, reservation } => {
-                let [a, b] = reservation.to_le_bytes();
-                let [low, high] = id.to_le_bytes();
-                (STORAGE, 0x23, vec![a, b, low, high, offset, n_bytes])
-            }
-            IpmiCommand::SensorReading { number, .. } => (SENSOR, 0x2d, vec![number]),
-            IpmiCommand::EventLogInfo => (STORAGE, 0x40, Vec::new()),
-            IpmiCommand::EventLogEntry { id } => {
-                let [low, high] = id.to_le_bytes();
-                (STORAGE, 0x43, vec![0, 0, low, high, 0, 0xff])
-            }
-            IpmiCommand::FruInfo { device } => (STORAGE, 0x10, vec![device]),
-            IpmiCommand::FruData { device, offset, count } => {
-                let [low, high] = offset.to_le_bytes();
-                (STORAGE, 0x11, vec![device, low, high, count])
-            }
-        }
-    }
-
-    /// The name under which a capture keeps the answer, without the reservation, which differs each time.
-    pub(super) fn name(self) -> String {
-        match self {
-            IpmiCommand::DeviceId => "ipmi/device_id".to_owned(),
-            IpmiCommand::DeviceGuid => "ipmi/device_guid".to_owned(),
-            IpmiCommand::SystemGuid => "ipmi/system_guid".to_owned(),
-            IpmiCommand::ChannelInfo { channel } => format!("ipmi/channel/{channel}/info"),
-            IpmiCommand::LanParameter { channel, parameter, set } => {
-                format!("ipmi/channel/{channel}/lan/{parameter}.{set}")
-            }
-            IpmiCommand::SensorRecordsInfo => "ipmi/sdr/info".to_owned(),
-            IpmiCommand::ReserveSensorRecords => "ipmi/sdr/reservation".to_owned(),
-            IpmiCommand::SensorRecord { id, offset, n_bytes, .. } => {
-                format!("ipmi/sdr/{id:04x}.{offset}-{n_bytes}")
+                let numbers = [reservation.to_le_bytes(), id.to_le_bytes(), [offset, n_bytes]];
+                (format!("sdr/{id:04x}.{offset}-{n_bytes}"), STORAGE, 0x23, numbers.concat())
             }
             IpmiCommand::SensorReading { target, lun, number } => {
-                format!("{}/{lun}.{number:02x}", target.name())
+                (format!("{}/{lun}.{number:02x}", target.folder()), SENSOR, 0x2d, vec![number])
             }
-            IpmiCommand::EventLogInfo => "ipmi/event_log/info".to_owned(),
-            IpmiCommand::EventLogEntry { id } => format!("ipmi/event_log/{id:04x}"),
-            IpmiCommand::FruInfo { device } => format!("ipmi/fru/{device:02x}/info"),
+            IpmiCommand::EventLogInfo => ("event_log/info".to_owned(), STORAGE, 0x40, vec![]),
+            IpmiCommand::EventLogEntry { id } => {
+                let [low, high] = id.to_le_bytes();
+                (format!("event_log/{id:04x}"), STORAGE, 0x43, vec![0, 0, low, high, 0, 0xff])
+            }
+            IpmiCommand::FruInfo { device } => {
+                (format!("fru/{device:02x}/info"), STORAGE, 0x10, vec![device])
+            }
             IpmiCommand::FruData { device, offset, count } => {
-                format!("ipmi/fru/{device:02x}/{offset}-{count}")
+                let [low, high] = offset.to_le_bytes();
+                let name = format!("fru/{device:02x}/{offset}-{count}");
+                (name, STORAGE, 0x11, vec![device, low, high, count])
             }
-        }
+        };
+        (format!("ipmi/{name}"), netfn, command, data)
     }
 }
 
@@ -184,23 +158,26 @@ mod tests {
 
     #[test]
     fn every_command_has_a_name_of_its_own() {
-        let lan = IpmiCommand::LanParameter { channel: 1, parameter: 59, set: 2 };
-        assert_eq!(lan.name(), "ipmi/channel/1/lan/59.2");
-        assert_eq!(lan.message(), (0x0c, 0x02, vec![1, 59, 2, 0]));
         let record = |reservation| IpmiCommand::SensorRecord {
             id: 0x1234,
             offset: 16,
             n_bytes: 16,
             reservation,
         };
-        assert_eq!(record(7).message(), (0x0a, 0x23, vec![7, 0, 0x34, 0x12, 16, 16]));
-        assert_eq!(record(7).name(), record(8).name());
-        let reading = IpmiCommand::SensorReading { target: Target::Bmc, lun: 1, number: 0x30 };
-        assert_eq!((reading.lun(), reading.name().as_str()), (1, "ipmi/sensor/1.30"));
-        let target = Target::Satellite { channel: 0, address: 0x2c };
-        let reading = IpmiCommand::SensorReading { target, lun: 1, number: 0x30 };
-        assert_eq!((reading.target(), reading.name().as_str()), (target, "ipmi/sensor/0-2c/1.30"));
+        let satellite = Target::Satellite { channel: 0, address: 0x2c };
+        let reading = |target| IpmiCommand::SensorReading { target, lun: 1, number: 0x30 };
+        let lan = IpmiCommand::LanParameter { channel: 1, parameter: 59, set: 2 };
         let data = IpmiCommand::FruData { device: 3, offset: 0x102, count: 16 };
-        assert_eq!(data.message(), (0x0a, 0x11, vec![3, 2, 1, 16]));
+        for (command, name, netfn, number, bytes) in [
+            (lan, "ipmi/channel/1/lan/59.2", 0x0c, 0x02, &[1, 59, 2, 0][..]),
+            (record(7), "ipmi/sdr/1234.16-16", 0x0a, 0x23, &[7, 0, 0x34, 0x12, 16, 16]),
+            (record(8), "ipmi/sdr/1234.16-16", 0x0a, 0x23, &[8, 0, 0x34, 0x12, 16, 16]),
+            (reading(Target::Bmc), "ipmi/sensor/1.30", 0x04, 0x2d, &[0x30]),
+            (reading(satellite), "ipmi/sensor/0-2c/1.30", 0x04, 0x2d, &[0x30]),
+            (data, "ipmi/fru/03/258-16", 0x0a, 0x11, &[3, 2, 1, 16]),
+        ] {
+            assert_eq!(command.message(), (name.to_owned(), netfn, number, bytes.to_vec()));
+        }
+        assert_eq!(reading(satellite).target(), (satellite, 1));
     }
 }

@@ -38,14 +38,8 @@ pub enum FruPart {
 impl FruPart {
     /// Its name in a capture.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            FruPart::Header => "header",
-            FruPart::Chassis => "chassis",
-            FruPart::Board => "board",
-            FruPart::Product => "product",
-            FruPart::Records => "records",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     /// Length of the part, as far as the bytes read so far show it.

@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::SockProtocol;
 
-use super::super::{Question, ethtool};
-use super::{
-    Connection, DATAGRAM_BYTES, Gathered, REQUEST, RouteDump, attribute, dump, push, request, wire,
-};
+use super::super::{Fixed, Question, ethtool};
+use super::{Gathered, RouteDump, attribute, dump, push, request, text_attribute, wire};
 
 /// Length of `struct genlmsghdr`.
 const GENERIC_HEADER_BYTES: usize = 4;
@@ -29,57 +27,39 @@ const LIMIT_PORTS: usize = 512;
 /// `IFNAMSIZ`.
 const NAME_BYTES: usize = 16;
 
-/// Lists that ethtool has for all ports at once.
+/// Lists that ethtool has for all ports at once, by the kernel's names and numbers of their requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EthtoolDump {
     /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
-    LinkInfo,
+    LinkInfo = 2,
     /// `ETHTOOL_MSG_LINKMODES_GET`: autonegotiation, supported modes, speed, duplex.
-    LinkModes,
+    LinkModes = 4,
     /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
-    LinkState,
+    LinkState = 6,
     /// `ETHTOOL_MSG_WOL_GET`: events that wake the machine.
-    WakeOnLan,
+    Wol = 9,
     /// `ETHTOOL_MSG_FEATURES_GET`: offloads; this and those below since Linux 5.7.
-    Features,
+    Features = 11,
     /// `ETHTOOL_MSG_PRIVFLAGS_GET`: switches specific to a driver.
-    PrivateFlags,
+    PrivFlags = 13,
     /// `ETHTOOL_MSG_RINGS_GET`: descriptors.
-    Rings,
+    Rings = 15,
     /// `ETHTOOL_MSG_CHANNELS_GET`: queues.
-    Channels,
+    Channels = 17,
     /// `ETHTOOL_MSG_EEE_GET`: Energy Efficient Ethernet.
-    Eee,
+    Eee = 23,
     /// `ETHTOOL_MSG_TSINFO_GET`: the clock for time stamps.
-    Timestamping,
+    TsInfo = 25,
     /// `ETHTOOL_MSG_FEC_GET`: forward error correction, Linux 5.13.
-    Fec,
+    Fec = 29,
     /// `ETHTOOL_MSG_RSS_GET`: how packets are distributed over queues; as a dump since Linux 6.12.
-    Rss,
-}
-
-impl EthtoolDump {
-    fn command(self) -> (u8, &'static str) {
-        match self {
-            EthtoolDump::LinkInfo => (2, "linkinfo"),
-            EthtoolDump::LinkModes => (4, "linkmodes"),
-            EthtoolDump::LinkState => (6, "linkstate"),
-            EthtoolDump::WakeOnLan => (9, "wol"),
-            EthtoolDump::Features => (11, "features"),
-            EthtoolDump::PrivateFlags => (13, "privflags"),
-            EthtoolDump::Rings => (15, "rings"),
-            EthtoolDump::Channels => (17, "channels"),
-            EthtoolDump::Eee => (23, "eee"),
-            EthtoolDump::Timestamping => (25, "tsinfo"),
-            EthtoolDump::Fec => (29, "fec"),
-            EthtoolDump::Rss => (38, "rss"),
-        }
-    }
+    Rss = 38,
 }
 
 impl Question for EthtoolDump {
+    /// The kernel's name of the request, in lower case.
     fn name(&self) -> String {
-        format!("genetlink/ethtool/{}", self.command().1)
+        format!("genetlink/ethtool/{self:?}").to_lowercase()
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
@@ -103,7 +83,7 @@ impl EthtoolDump {
         if gathered.errno != 0 {
             complete(&mut answer, gathered.errno, &names(), ask)?;
         }
-        if self == EthtoolDump::WakeOnLan {
+        if self == EthtoolDump::Wol {
             // A capture is shared with others; a password must not be.
             const SOPASS: u16 = 3;
             blank(&mut answer, SOPASS);
@@ -114,14 +94,16 @@ impl EthtoolDump {
     /// The request for one port, or for all.
     fn payload(self, interface: Option<&str>) -> Vec<u8> {
         // Each port has its own names of private flags; a compact set would contain only bits.
-        let flags = if self == EthtoolDump::PrivateFlags { 0 } else { COMPACT };
-        let name = interface.map(|name| attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat()));
-        let mut header = name.unwrap_or_default();
-        header.extend(attribute(HEADER_FLAGS, &flags.to_ne_bytes()));
-        let mut payload = vec![self.command().0, 1, 0, 0];
-        payload.extend(attribute(HEADER, &header));
-        payload
+        let flags = if self == EthtoolDump::PrivFlags { 0 } else { COMPACT };
+        let name = interface.map(|name| text_attribute(HEADER_NAME, name)).unwrap_or_default();
+        let header = [name, attribute(HEADER_FLAGS, &flags.to_ne_bytes())].concat();
+        generic(self as u8, &[attribute(HEADER, &header)])
     }
+}
+
+/// A request of the generic netlink: the number of the command and version 1, then attributes.
+fn generic(command: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+    [&[command, 1, 0, 0], attributes.concat().as_slice()].concat()
 }
 
 /// Overwrites the values of the attributes `kind` with zeros.
@@ -155,14 +137,8 @@ fn complete(
         match ask(name) {
             Ok(one) => wire::messages(&one).try_for_each(|message| push(answer, message))?,
             Err(error) => match error.raw_os_error() {
-                Some(code) if code != Errno::EOPNOTSUPP as i32 => {
-                    let payload = [&code.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
-                    push(
-                        answer,
-                        wire::Message { kind: wire::ERROR, flags: 0, payload: &payload, at: 0 },
-                    )?;
-                }
-                Some(_) => {}
+                Some(code) if code == Errno::EOPNOTSUPP as i32 => {}
+                Some(code) => push_errno(answer, wire::ERROR, code, name)?,
                 // After one timeout the ports after it would time out too.
                 None => {
                     is_whole = false;
@@ -171,11 +147,13 @@ fn complete(
             },
         }
     }
-    if is_whole {
-        return Ok(());
-    }
-    let code = errno.saturating_neg().to_ne_bytes();
-    push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code, at: 0 })
+    if is_whole { Ok(()) } else { push_errno(answer, wire::DONE, errno, "") }
+}
+
+/// Appends a message with an error, and the name of the port that it is about.
+fn push_errno(answer: &mut Vec<u8>, kind: u16, errno: i32, name: &str) -> io::Result<()> {
+    let payload = [&errno.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
+    push(answer, wire::Message { kind, flags: 0, payload: &payload, at: 0 })
 }
 
 /// Reasons that the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
@@ -187,7 +165,7 @@ pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
             wire::DONE => None,
             wire::ERROR => {
                 let name = message.payload.get(4..)?;
-                Some(wire::text(&name[..name.len().min(NAME_BYTES)])?)
+                Some(formats::text::to_nul(&name[..name.len().min(NAME_BYTES)])?)
             }
             _ => return None,
         };
@@ -200,42 +178,32 @@ pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
 /// The name of the interface in the header of an answer.
 #[must_use]
 pub fn port_name(message: wire::Message) -> Option<String> {
-    let body = message.payload.get(GENERIC_HEADER_BYTES..)?;
-    let header = wire::attributes(body).find(|a| a.kind == HEADER & !NESTED)?;
-    wire::attributes(header.value).find(|a| a.kind == HEADER_NAME)?.text()
+    let header = wire::find(message.body(GENERIC_HEADER_BYTES), HEADER & !NESTED)?;
+    wire::find(header.value, HEADER_NAME)?.text()
 }
 
 /// The names of all links; empty on an error.
 fn link_names() -> Vec<String> {
     const LINK_HEADER_BYTES: usize = 16;
     const IFLA_IFNAME: u16 = 3;
-    let links = RouteDump::Links.ask_live().unwrap_or_default();
-    let name = |message: wire::Message| {
-        let body = message.payload.get(LINK_HEADER_BYTES..)?;
-        wire::attributes(body).find(|a| a.kind == IFLA_IFNAME)?.text()
-    };
+    let links = RouteDump::Link.ask_live().unwrap_or_default();
+    let name =
+        |message: wire::Message| wire::find(message.body(LINK_HEADER_BYTES), IFLA_IFNAME)?.text();
     wire::messages(&links).filter_map(name).collect()
 }
 
 /// The names of the bits in [`EthtoolDump::Features`] for the running kernel: `ETHTOOL_MSG_STRSET_GET` of
 /// `ETH_SS_FEATURES`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeatureNames;
+pub const FEATURE_NAMES: Fixed =
+    Fixed { name: "genetlink/ethtool/features-names", ask: ask_feature_names };
 
-impl Question for FeatureNames {
-    fn name(&self) -> String {
-        "genetlink/ethtool/features-names".to_owned()
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        const STRSET_GET: u8 = 1;
-        const ETH_SS_FEATURES: u32 = 4;
-        let set = attribute(NESTED | 1, &attribute(1, &ETH_SS_FEATURES.to_ne_bytes()));
-        let mut payload = vec![STRSET_GET, 1, 0, 0];
-        payload.extend(attribute(HEADER, &attribute(HEADER_FLAGS, &0_u32.to_ne_bytes())));
-        payload.extend(attribute(NESTED | 2, &set));
-        request(SockProtocol::NetlinkGeneric, family()?, &payload)
-    }
+fn ask_feature_names() -> io::Result<Vec<u8>> {
+    const STRSET_GET: u8 = 1;
+    const ETH_SS_FEATURES: u32 = 4;
+    let set = attribute(NESTED | 1, &attribute(1, &ETH_SS_FEATURES.to_ne_bytes()));
+    let header = attribute(HEADER, &attribute(HEADER_FLAGS, &0_u32.to_ne_bytes()));
+    let payload = generic(STRSET_GET, &[header, attribute(NESTED | 2, &set)]);
+    request(SockProtocol::NetlinkGeneric, family()?, &payload)
 }
 
 /// Asks for a piece of the memory of the module in a port: `ETHTOOL_MSG_MODULE_EEPROM_GET`
@@ -283,18 +251,18 @@ impl ModuleEeprom {
     fn ask_netlink(&self) -> io::Result<Vec<u8>> {
         const MODULE_EEPROM_GET: u8 = 31;
         const DATA: u16 = 7;
-        let mut payload = vec![MODULE_EEPROM_GET, 1, 0, 0];
-        let name = [self.interface.as_bytes(), &[0]].concat();
-        payload.extend(attribute(HEADER, &attribute(HEADER_NAME, &name)));
-        payload.extend(attribute(2, &u32::from(self.offset).to_ne_bytes()));
-        payload.extend(attribute(3, &u32::from(self.length).to_ne_bytes()));
-        payload.extend(attribute(4, &[self.page]));
-        payload.extend(attribute(5, &[0]));
-        payload.extend(attribute(6, &[self.address]));
+        let attributes = [
+            attribute(HEADER, &text_attribute(HEADER_NAME, &self.interface)),
+            attribute(2, &u32::from(self.offset).to_ne_bytes()),
+            attribute(3, &u32::from(self.length).to_ne_bytes()),
+            attribute(4, &[self.page]),
+            attribute(5, &[0]),
+            attribute(6, &[self.address]),
+        ];
+        let payload = generic(MODULE_EEPROM_GET, &attributes);
         let answer = request(SockProtocol::NetlinkGeneric, family()?, &payload)?;
-        let message = wire::messages(&answer).next().ok_or(Errno::ENODATA)?;
-        let body = message.payload.get(4..).unwrap_or_default();
-        let data = wire::attributes(body).find(|a| a.kind == DATA).ok_or(Errno::ENODATA)?;
+        let body = wire::messages(&answer).next().map(|message| message.body(GENERIC_HEADER_BYTES));
+        let data = body.and_then(|body| wire::find(body, DATA)).ok_or(Errno::ENODATA)?;
         Ok(data.value.to_vec())
     }
 }
@@ -304,40 +272,29 @@ fn family() -> io::Result<u16> {
     static FAMILY: OnceLock<u16> = OnceLock::new();
     match FAMILY.get() {
         Some(family) => Ok(*family),
-        None => generic_family("ethtool").map(|family| *FAMILY.get_or_init(|| family)),
+        None => ask_family().map(|family| *FAMILY.get_or_init(|| family)),
     }
 }
 
-/// Asks for the number of the generic netlink family `name` (`CTRL_CMD_GETFAMILY`).
-fn generic_family(name: &str) -> io::Result<u16> {
+/// Asks for the number (`CTRL_CMD_GETFAMILY`).
+fn ask_family() -> io::Result<u16> {
     const CONTROLLER: u16 = 16;
+    const GET_FAMILY: u8 = 3;
     const FAMILY_ID: u16 = 1;
-    let mut payload = vec![3, 1, 0, 0];
-    payload.extend(attribute(2, &[name.as_bytes(), &[0]].concat()));
-    let connection = Connection::open(SockProtocol::NetlinkGeneric)?;
-    connection.send(CONTROLLER, REQUEST, &payload)?;
-    let mut buffer = vec![0; DATAGRAM_BYTES];
-    let answer = connection.receive(&mut buffer)?;
-    for message in wire::messages(answer) {
-        if message.kind == wire::ERROR {
-            return Err(io::Error::from_raw_os_error(message.errno()));
-        }
-        let mut attributes = wire::attributes(message.payload.get(4..).unwrap_or_default());
-        if let Some(id) = attributes.find(|a| a.kind == FAMILY_ID).and_then(|a| a.u16()) {
-            return Ok(id);
-        }
-    }
-    Err(Errno::ENOENT.into())
+    let payload = generic(GET_FAMILY, &[text_attribute(2, "ethtool")]);
+    let answer = request(SockProtocol::NetlinkGeneric, CONTROLLER, &payload)?;
+    let mut bodies = wire::messages(&answer).map(|message| message.body(GENERIC_HEADER_BYTES));
+    let id = bodies.find_map(|body| wire::find(body, FAMILY_ID)?.u16());
+    id.ok_or(Errno::ENOENT.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bytes::{message, survives_any_bytes};
 
     fn port(name: &str) -> Vec<u8> {
-        let name = crate::testing::bytes::attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat());
-        let header = crate::testing::bytes::attribute(HEADER, &name);
-        crate::testing::bytes::message(20, &[vec![4, 1, 0, 0], header].concat())
+        message(20, &generic(4, &[attribute(HEADER, &text_attribute(HEADER_NAME, name))]))
     }
 
     #[test]
@@ -351,18 +308,13 @@ mod tests {
             _ => panic!("{name} has answered already"),
         };
         complete(&mut answer, Errno::ENODEV as i32, &names, ask).unwrap();
-        let ports: Vec<String> = wire::messages(&answer)
-            .filter(|message| message.kind == 20)
-            .filter_map(port_name)
-            .collect();
-        assert_eq!(ports, ["eno1", "eno3"]);
-        let failures: Vec<(Option<String>, Option<i32>)> = failures(&answer)
-            .into_iter()
-            .map(|(name, error)| (name, error.raw_os_error()))
-            .collect();
+        let ports = wire::messages(&answer).filter(|message| message.kind == 20);
+        assert_eq!(ports.filter_map(port_name).collect::<Vec<_>>(), ["eno1", "eno3"]);
+        let failures = failures(&answer).into_iter();
+        let failures: Vec<_> = failures.map(|(name, error)| (name, error.raw_os_error())).collect();
         let code = Some(Errno::ENODEV as i32);
         assert_eq!(failures, [(Some("eno2".to_owned()), code), (None, code)]);
-        crate::testing::bytes::survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
+        survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
     }
 
     #[test]
@@ -397,12 +349,10 @@ mod tests {
 
     #[test]
     fn password_of_wake_on_lan_is_not_kept() {
-        let header = crate::testing::bytes::attribute(HEADER, &[]);
-        let modes = crate::testing::bytes::attribute(NESTED | 2, &[1, 2, 3]);
+        let header = attribute(HEADER, &[]);
+        let modes = attribute(NESTED | 2, &[1, 2, 3]);
         let body = |password: &[u8]| {
-            let password = crate::testing::bytes::attribute(3, password);
-            let body = [vec![9, 1, 0, 0], header.clone(), modes.clone(), password].concat();
-            crate::testing::bytes::message(20, &body)
+            message(20, &generic(9, &[header.clone(), modes.clone(), attribute(3, password)]))
         };
         let answer = [body(b"secret"), body(b"hidden")].concat();
         let finished = |dump: EthtoolDump, errno: i32| {
@@ -410,11 +360,11 @@ mod tests {
             dump.finish(gathered, || vec!["eno2".to_owned()], |_| Ok(body(b"asked!"))).unwrap()
         };
         let blank = [body(&[0; 6]), body(&[0; 6])].concat();
-        assert_eq!(finished(EthtoolDump::WakeOnLan, 0), blank);
+        assert_eq!(finished(EthtoolDump::Wol, 0), blank);
         assert_eq!(finished(EthtoolDump::LinkModes, 0), answer);
-        let cut = finished(EthtoolDump::WakeOnLan, Errno::EIO as i32);
+        let cut = finished(EthtoolDump::Wol, Errno::EIO as i32);
         assert!(cut.starts_with(&[blank, body(&[0; 6])].concat()));
-        crate::testing::bytes::survives_any_bytes(&answer, |bytes| {
+        survives_any_bytes(&answer, |bytes| {
             super::blank(&mut bytes.to_vec(), 3);
         });
     }

@@ -4,11 +4,9 @@
 //! The answer to a dump is its messages as the kernel sent them, without the closing `NLMSG_DONE`. Only a
 //! dump that ended early keeps it, since it contains the reason.
 
-pub mod dcb;
 pub mod ethtool;
 
-pub use dcb::DcbxMode;
-pub use ethtool::{EthtoolDump, FeatureNames, ModuleEeprom};
+pub use ethtool::{EthtoolDump, FEATURE_NAMES, ModuleEeprom};
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -46,114 +44,84 @@ const DUMP: u16 = 0x300;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteDump {
     /// `RTM_GETLINK`: every interface.
-    Links,
+    Link,
     /// `RTM_GETADDR`: every address of every interface.
-    Addresses,
+    Address,
     /// `RTM_GETROUTE`: every route of every table.
-    Routes,
-}
-
-impl RouteDump {
-    fn request(self) -> (u16, usize) {
-        match self {
-            RouteDump::Links => (18, 16),
-            RouteDump::Addresses => (22, 8),
-            RouteDump::Routes => (26, 12),
-        }
-    }
+    Route,
 }
 
 impl Question for RouteDump {
     fn name(&self) -> String {
-        let name = match self {
-            RouteDump::Links => "link",
-            RouteDump::Addresses => "address",
-            RouteDump::Routes => "route",
-        };
-        format!("rtnetlink/{name}")
+        format!("rtnetlink/{self:?}").to_lowercase()
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let (kind, header_bytes) = self.request();
+        let (kind, header_bytes) = match self {
+            RouteDump::Link => (18, 16),
+            RouteDump::Address => (22, 8),
+            RouteDump::Route => (26, 12),
+        };
         let gathered = dump(SockProtocol::NetlinkRoute, kind, &vec![0; header_bytes])?;
-        match gathered.errno {
-            // Half a list of links or addresses would look like a complete one.
-            code if code != 0 => Err(io::Error::from_raw_os_error(code)),
-            _ => Ok(gathered.answer),
-        }
+        // Half a list of links or addresses would look like a complete one.
+        done(gathered.errno)?;
+        Ok(gathered.answer)
     }
+}
+
+/// Asks which agent runs DCBX on a port: `RTM_GETDCB` with `DCB_CMD_GDCBX` (`uapi/linux/dcbnl.h`).
+pub(super) fn dcbx(interface: &str) -> io::Result<Vec<u8>> {
+    const RTM_GETDCB: u16 = 78;
+    const DCB_CMD_GDCBX: u8 = 22;
+    const DCB_ATTR_IFNAME: u16 = 1;
+    // `struct dcbmsg`: family and command, padded to 4 bytes.
+    let payload = [vec![0, DCB_CMD_GDCBX, 0, 0], text_attribute(DCB_ATTR_IFNAME, interface)];
+    request(SockProtocol::NetlinkRoute, RTM_GETDCB, &payload.concat())
 }
 
 /// Sends the dump request of type `kind` and gathers the answer.
 fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Gathered> {
-    let mut n_tries = 1;
-    loop {
-        let connection = Connection::open(protocol)?;
-        connection.send(kind, REQUEST | DUMP, payload)?;
-        let gathered = connection.gather()?;
-        if !gathered.is_interrupted || n_tries == TRIES {
-            return Ok(gathered);
+    let mut gathered = exchange(protocol, kind, REQUEST | DUMP, payload)?;
+    for _ in 1..TRIES {
+        if gathered.is_interrupted {
+            gathered = exchange(protocol, kind, REQUEST | DUMP, payload)?;
         }
-        n_tries += 1;
     }
+    Ok(gathered)
 }
 
 /// Sends a request that is not a dump and gathers the answer.
 fn request(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
-    let connection = Connection::open(protocol)?;
-    connection.send(kind, REQUEST | ACK, payload)?;
-    Ok(connection.gather()?.answer)
+    Ok(exchange(protocol, kind, REQUEST | ACK, payload)?.answer)
 }
 
-/// A netlink socket.
-struct Connection {
-    socket: OwnedFd,
-    end: Instant,
+/// Sends a request on its own socket and gathers the answer up to its end.
+fn exchange(protocol: SockProtocol, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Gathered> {
+    let end = Instant::now() + REQUEST_LIMIT;
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(RECEIVE_SECONDS))?;
+    let kernel = NetlinkAddr::new(0, 0);
+    bind(socket.as_raw_fd(), &kernel)?;
+    let mut request = Vec::new();
+    push(&mut request, wire::Message { kind, flags, payload, at: 0 })?;
+    sendto(socket.as_raw_fd(), &request, &kernel, MsgFlags::empty())?;
+    let (mut gathered, mut buffer) = (Gathered::default(), vec![0; DATAGRAM_BYTES]);
+    while !gathered.take(receive(&socket, end, &mut buffer)?)? {}
+    Ok(gathered)
 }
 
-impl Connection {
-    fn open(protocol: SockProtocol) -> io::Result<Connection> {
-        let socket =
-            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(RECEIVE_SECONDS))?;
-        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Connection { socket, end: Instant::now() + REQUEST_LIMIT })
+/// Receives one datagram; one that does not fit is an error and never silently truncated.
+fn receive<'a>(socket: &OwnedFd, end: Instant, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    if Instant::now() > end {
+        return Err(too_slow());
     }
-
-    fn send(&self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
-        let length = u32::try_from(16 + payload.len()).map_err(io::Error::other)?;
-        let mut request = length.to_ne_bytes().to_vec();
-        request.extend(kind.to_ne_bytes());
-        request.extend(flags.to_ne_bytes());
-        request.extend(1_u32.to_ne_bytes());
-        request.extend([0; 4]);
-        request.extend(payload);
-        let kernel = NetlinkAddr::new(0, 0);
-        sendto(self.socket.as_raw_fd(), &request, &kernel, MsgFlags::empty())?;
-        Ok(())
-    }
-
-    /// Receives one datagram; one that does not fit is an error and never silently truncated.
-    fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-        if Instant::now() > self.end {
-            return Err(too_slow());
+    loop {
+        match recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC) {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return Err(too_slow()),
+            Err(error) => return Err(error.into()),
+            Ok(length) => return buffer.get(..length).ok_or(Errno::EMSGSIZE.into()),
         }
-        loop {
-            match recv(self.socket.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC) {
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Err(too_slow()),
-                Err(error) => return Err(error.into()),
-                Ok(length) => return buffer.get(..length).ok_or(Errno::EMSGSIZE.into()),
-            }
-        }
-    }
-
-    /// Gathers the answer up to its end.
-    fn gather(&self) -> io::Result<Gathered> {
-        let mut gathered = Gathered::default();
-        let mut buffer = vec![0; DATAGRAM_BYTES];
-        while !gathered.take(self.receive(&mut buffer)?)? {}
-        Ok(gathered)
     }
 }
 
@@ -175,12 +143,10 @@ impl Gathered {
             self.is_interrupted |= message.flags & wire::DUMP_INTERRUPTED != 0;
             let code = message.errno();
             match message.kind {
-                wire::ERROR if code != 0 => return Err(io::Error::from_raw_os_error(code)),
-                wire::ERROR => return Ok(true),
+                wire::ERROR => return done(code).map(|()| true),
                 // Some kernels end like this if the very last port does not support the request.
                 wire::DONE if code == Errno::EOPNOTSUPP as i32 => {
-                    let is_empty = self.answer.is_empty();
-                    return if is_empty { Err(Errno::EOPNOTSUPP.into()) } else { Ok(true) };
+                    return done(if self.answer.is_empty() { code } else { 0 }).map(|()| true);
                 }
                 wire::DONE => {
                     self.errno = code;
@@ -211,30 +177,33 @@ fn push(answer: &mut Vec<u8>, message: wire::Message) -> io::Result<()> {
 
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
+    let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
+}
+
+/// An attribute with the text `name` and its NUL.
+fn text_attribute(kind: u16, name: &str) -> Vec<u8> {
+    attribute(kind, &[name.as_bytes(), &[0]].concat())
+}
+
+/// The result that an `errno` stands for; 0 is success.
+fn done(code: i32) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
 fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer in time")
 }
 
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Connection").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bytes::message;
 
     #[test]
     fn running_kernel_lists_at_least_the_loopback_link() {
-        let answer = match RouteDump::Links.ask_live() {
+        let answer = match RouteDump::Link.ask_live() {
             Ok(answer) => answer,
             Err(error) => {
                 // A sandbox may forbid netlink.
@@ -251,21 +220,21 @@ mod tests {
 
     #[test]
     fn dump_is_kept_unchanged_and_bounded() {
-        let bytes = crate::testing::bytes::message(16, b"abc");
+        let bytes = message(16, b"abc");
         let mut answer = Vec::new();
         for message in wire::messages(&bytes) {
             push(&mut answer, message).unwrap();
         }
         assert_eq!(answer, bytes);
         let large = vec![0; LIMIT_BYTES];
-        let message = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
-        assert!(push(&mut answer, message).unwrap_err().to_string().contains("more than"));
+        let large = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
+        assert!(push(&mut answer, large).unwrap_err().to_string().contains("more than"));
     }
 
     #[test]
     fn dump_that_ends_early_keeps_earlier_messages_and_the_error() {
-        let port = crate::testing::bytes::message(20, b"abcd");
-        let end = |code: i32| crate::testing::bytes::message(wire::DONE, &(-code).to_ne_bytes());
+        let port = message(20, b"abcd");
+        let end = |code: i32| message(wire::DONE, &(-code).to_ne_bytes());
         let mut cut = Gathered::default();
         assert!(!cut.take(&port).unwrap());
         assert!(cut.take(&end(Errno::ENODEV as i32)).unwrap());
@@ -275,7 +244,7 @@ mod tests {
         assert!(whole.take(&[port.clone(), not_supported.clone()].concat()).unwrap());
         assert_eq!((whole.answer, whole.errno), (port, 0));
         assert!(Gathered::default().take(&not_supported).is_err());
-        let refused = crate::testing::bytes::message(wire::ERROR, &(-22_i32).to_ne_bytes());
+        let refused = message(wire::ERROR, &(-22_i32).to_ne_bytes());
         assert_eq!(Gathered::default().take(&refused).unwrap_err().raw_os_error(), Some(22));
     }
 }
