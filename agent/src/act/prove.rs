@@ -24,8 +24,8 @@ use crate::act::proof::before::{Before, Unread};
 use crate::act::proof::{self, Expected, Proved};
 use crate::act::stream_facts::StreamFacts;
 use crate::ask::{Unanswered, ask_within};
+use crate::random;
 use crate::signals::Stop;
-use crate::uuid;
 
 /// Time limit for reading the disk's content before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
@@ -227,7 +227,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     let disk = target.disk();
     let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
     let sector_bytes = sector_bytes(disk);
-    let disk_guid = Guid(uuid::random_bytes().unwrap_or([0xff; 16]));
+    let disk_guid = Guid(random::random_bytes().unwrap_or([0xff; 16]));
     let erase =
         move || Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid);
     // A signal that came before does not leave a bad disk bootable, but the agent must end soon.

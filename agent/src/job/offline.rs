@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use tracing::{error, info, warn};
 
 use super::sequence::Job;
@@ -17,11 +16,14 @@ use crate::api::{Action, JobResult, Outcome};
 use crate::checkpoint;
 use crate::engines::vim::client::result_as_json;
 use crate::exit_status::ExitStatus;
+use crate::whole_file;
 
 /// The `request_id` of its instruction.
 pub const REQUEST_ID: &str = "offline";
 /// Number of coreos-installer's last lines that are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
+/// The permissions of the result, as far as the umask allows.
+const MODE: u32 = 0o666;
 /// The longest file that is searched for a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
@@ -63,7 +65,7 @@ impl Offline {
         }
         self.check_file()?;
         remove(&self.result)?;
-        self.draft().map(drop)
+        whole_file::begin(&self.result, MODE).map(drop)
     }
 
     /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
@@ -95,27 +97,14 @@ impl Offline {
         let mut json = result_as_json(result)?;
         json.push(b'\n');
         let write = || {
-            let mut draft = self.draft()?;
+            let mut draft = whole_file::begin(&self.result, MODE)?;
             draft.write_all(&json)?;
-            draft.as_file().sync_all()?;
             self.check_file()?;
-            draft.persist(&self.result)?;
-            // The new name is on the disk once its directory is.
-            if let Some(directory) = self.result.parent().and_then(|dir| fs::File::open(dir).ok()) {
-                directory.sync_all().ok();
-            }
+            whole_file::keep(draft, &self.result)?;
             checkpoint::update(|checkpoint| checkpoint.is_over = true);
             Ok(())
         };
         write().map_err(|error: io::Error| format!("writing {}: {error}", self.result.display()))
-    }
-
-    /// The file that becomes the result, with the permissions that the umask leaves.
-    fn draft(&self) -> io::Result<NamedTempFile> {
-        let directory = self.result.parent().filter(|directory| *directory != Path::new(""));
-        tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory.unwrap_or(Path::new(".")))
     }
 }
 

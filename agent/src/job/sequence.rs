@@ -26,7 +26,7 @@ use crate::http::Client;
 use crate::http::retry::{Backoff, RetryAfter};
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::{checkpoint, clean, uuid};
+use crate::{checkpoint, clean, random};
 
 /// Time to wait if the action `wait` does not specify it.
 const DEFAULT_WAIT_S: u64 = 30;
@@ -177,7 +177,7 @@ impl<'a> Job<'a> {
         }
         if !is_node_id(&self.node_id) {
             warn!("the node id {} cannot be used in a URL path; using a random one", self.node_id);
-            self.node_id = format!("boot-{}", uuid::random());
+            self.node_id = format!("boot-{}", random::uuid());
         }
         self.event(Stage::Collect, State::Done, None);
         Ok(())

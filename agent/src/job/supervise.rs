@@ -26,8 +26,8 @@ use crate::engines::vim::delivery::Delivery;
 use crate::engines::vim::result::{self, Heading};
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
+use crate::random;
 use crate::signals::Stop;
-use crate::uuid;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
@@ -233,7 +233,7 @@ fn report_crash(
     }
     let mut result = result(found, &outcome, settings.words);
     if result.node_id.is_empty() {
-        result.node_id = format!("boot-{}", uuid::random());
+        result.node_id = format!("boot-{}", random::uuid());
         result.started_at.clone_from(&result.finished_at);
     }
     if let Some(CrashReporter(report)) = &settings.crash_reporter {
@@ -247,7 +247,7 @@ fn report_crash(
     let delivery = Delivery {
         node_id: &found.node_id,
         result: &result,
-        key: &uuid::random(),
+        key: &random::uuid(),
         // This process did not read the hardware.
         report: None,
         is_bare: false,
