@@ -34,11 +34,12 @@ pub mod checkpoint;
 pub mod clean;
 pub mod clock;
 pub mod exit_status;
+pub mod random;
 pub mod secret;
 pub mod signals;
 pub(crate) mod strict_json;
 pub mod terminal;
-pub mod uuid;
+pub mod whole_file;
 
 #[cfg(test)]
 mod namespace;

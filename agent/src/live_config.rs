@@ -132,7 +132,6 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         token: options.vim.token_file.as_deref().map(token).transpose()?,
         client_cert: text("client-cert-file", options.vim.client_cert_file.as_deref())?,
         client_key: secret("client-key-file", &options.vim.client_key_file)?,
-        vim_key: None,
         allow_plain_http: options.vim.allow_plain_http,
         agent_options,
         ssh_keys: options.ssh_key.clone(),

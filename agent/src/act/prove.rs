@@ -22,8 +22,8 @@ use super::stream_facts::StreamFacts;
 use super::target::Target;
 use super::{Code, Failure, Term, describe, efi, osmet, others, remains, say};
 use crate::ask::{Unanswered, ask_within};
+use crate::random;
 use crate::signals::Stop;
-use crate::uuid;
 
 /// Time limit for reading the disk's content before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
@@ -216,7 +216,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     let disk = target.disk();
     let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
     let sector_bytes = sector_bytes(disk);
-    let disk_guid = Guid(uuid::random_bytes().unwrap_or([0xff; 16]));
+    let disk_guid = Guid(random::random_bytes().unwrap_or([0xff; 16]));
     let erase =
         move || Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid);
     // A signal that came before does not leave a bad disk bootable, but the agent must end soon.

@@ -116,31 +116,11 @@ impl Identifiers {
 
 /// Returns true if the values of this report key identify one part, port or file system.
 fn is_identifier(key: &str) -> bool {
-    const KEYS: [&str; 20] = [
-        "serial",
-        "other_serials",
-        "asset_tag",
-        "mac",
-        "bmc_mac",
-        "uuid",
-        "uuid_swapped",
-        "uuid_raw_hex",
-        "smbios_uuid",
-        "guid",
-        "node_guid",
-        "system_image_guid",
-        "system_guid_raw_hex",
-        "wwn",
-        "wwid",
-        "eui64",
-        "nguid",
-        "sas_address",
-        "unique_id",
-        "duid",
-    ];
-    KEYS.contains(&key)
+    const KEYS: &str = "serial other_serials asset_tag mac bmc_mac uuid uuid_swapped uuid_raw_hex smbios_uuid guid \
+         node_guid system_image_guid system_guid_raw_hex wwn wwid eui64 nguid sas_address unique_id duid port_name \
+         node_name fabric_name machine_id";
+    KEYS.split(' ').any(|known| known == key)
         || ["_mac", "_serial", "_asset_tag"].iter().any(|end| key.ends_with(end))
-        || ["port_name", "node_name", "fabric_name", "machine_id"].contains(&key)
 }
 
 /// Collects UUIDs with a public meaning, in lower case.

@@ -37,10 +37,7 @@ pub fn write(
     file: &Path,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let mut draft = Draft::new(file, PRIVATE)?;
-    let differing = put(&mut draft, recorded, &output::json(report)?, options)?;
-    keep(draft, stop)?;
-    Ok(differing)
+    put(file, recorded, &output::json(report)?, options, stop)
 }
 
 /// Like [`write()`], without the identifiers of this machine, its disks, its network and its owner. The file
@@ -65,10 +62,8 @@ pub fn write_anonymized(
     let archive = Archive::unpack(packed.as_slice()).context("unpacking the capture")?;
     let anonymous = replay(Source::unpacked(archive), options)?;
     refuse_leaks(&identifiers.left_in(&recorded, &anonymous)?)?;
-    let mut draft = Draft::new(file, PRIVATE)?;
-    let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
+    let mut differing = put(file, &recorded, &anonymous, options, stop)?;
     differing.extend(difference::other_shapes(&report, &anonymous)?);
-    keep(draft, stop)?;
     Ok(differing)
 }
 
@@ -88,27 +83,22 @@ fn refuse_leaks(leaks: &[Leak]) -> anyhow::Result<()> {
     )
 }
 
-/// Writes all of it into `draft` and replays that.
+/// Writes all of it to `file`, unless a signal arrives, and replays it: returns the differences between the reports.
 fn put(
-    draft: &mut Draft,
+    file: &Path,
     recorded: &Recorded,
     report: &str,
     options: &Options,
+    stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    pack(recorded, &[(REPORT, report.as_bytes())], draft)?;
+    let draft = Draft::new(file, PRIVATE, &packed(recorded, &[(REPORT, report.as_bytes())])?)?;
     let path = draft.path();
     let source =
         Source::captured(path).with_context(|| format!("reading back {}", path.display()))?;
-    difference::differences(report, &replay(source, options)?)
-}
-
-fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
+    let differing = difference::differences(report, &replay(source, options)?)?;
     ensure!(!stop.is_stopped(), "ended by a signal; no capture was written");
-    draft.keep()
-}
-
-fn pack(recorded: &Recorded, more: &[(&str, &[u8])], draft: &mut Draft) -> anyhow::Result<()> {
-    draft.write(&packed(recorded, more)?)
+    draft.keep()?;
+    Ok(differing)
 }
 
 fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>> {

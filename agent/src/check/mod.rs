@@ -6,7 +6,7 @@ pub mod prometheus;
 pub mod sample;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use probes::faults::Fault;
     use probes::findings::{Finding, Severity};
     use probes::parts::{PartId, PartKind};
@@ -15,7 +15,7 @@ mod tests {
     use crate::report::Report;
 
     /// A report of a machine without facts, with these findings.
-    pub(super) fn report_with(findings: Vec<Finding>) -> Report {
+    pub(crate) fn report_with(findings: Vec<Finding>) -> Report {
         let mut report: Report = serde_json::from_value(json!({
             "schema_version": "1.0",
             "agent": {"name": "run-coreos-installer", "version": "1.2.3", "capabilities": []},

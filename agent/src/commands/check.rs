@@ -1,6 +1,5 @@
 //! `check`: the findings alone, for people or for another program, and an exit status by the worst of them.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::ensure;
@@ -60,7 +59,7 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
         CheckFormat::Prometheus => prometheus::metrics(&report, SystemTime::now()),
     };
     match &options.output {
-        Some(file) => write(file, &text)?,
+        Some(file) => Draft::new(file, READABLE, text.as_bytes())?.keep()?,
         None => output::print(&text)?,
     }
     if options.qr {
@@ -96,12 +95,6 @@ fn show_qr(report: &Report, is_colored: bool) -> anyhow::Result<()> {
         "no QR code: it does not fit {columns} columns and {rows} rows; enlarge the terminal{locale}"
     );
     Ok(())
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let mut draft = Draft::new(file, READABLE)?;
-    draft.write(text.as_bytes())?;
-    draft.keep()
 }
 
 /// JSON and YAML contain only findings: without this warning an unreadable machine would look healthy.

@@ -5,10 +5,10 @@ use probes::block::Disk;
 use probes::collect::Inventory;
 use probes::firmware::BootMode;
 use probes::gpu::{Card, CardKind};
-use probes::network::{Interface, Route};
-use serde_json::Value;
+use probes::network::Route;
+use serde_json::{Value, json};
 
-use super::object::{list, object};
+use super::object::known;
 use super::ports::{Port, boot_port, ports, software, without_prefix};
 use super::select::{architecture, boot_mode, max_mhz, n_cpus};
 
@@ -19,30 +19,30 @@ const FAMILIES: [(&str, u32); 2] = [("ipv4", 2), ("ipv6", 10)];
 #[must_use]
 pub fn inventory(inventory: &Inventory) -> Value {
     let ports = ports(inventory);
-    let booted = boot_port(&ports).and_then(|port| port.mac.clone());
+    let booted = boot_port(&ports).and_then(|port| port.mac.as_deref());
     let software = software(inventory);
     let interfaces = ports.iter().map(|port| interface(port, "physical"));
     let interfaces = interfaces.chain(software.iter().map(|(port, kind)| interface(port, kind)));
-    let bmc = inventory.bmc.as_ref();
+    let bmc = inventory.bmc.clone().unwrap_or_default();
     let cards = inventory.gpu.iter().flat_map(|gpu| &gpu.cards);
     let cards = cards.filter(|card| matches!(card.kind, CardKind::Gpu | CardKind::Accelerator));
     let routes = inventory.local_addresses.iter().flat_map(|local| &local.routes);
     let tpm = inventory.devices.as_ref().and_then(|devices| devices.tpm.as_ref());
     let tpm = tpm.and_then(|tpm| tpm.version.as_deref());
-    object([
-        ("hostname", inventory.os.as_ref().and_then(|os| os.hostname.clone()).into()),
-        ("bmc_address", bmc.and_then(|bmc| bmc.ipv4.clone()).into()),
-        ("bmc_v6address", bmc.and_then(|bmc| bmc.ipv6.clone()).into()),
-        ("interfaces", list(interfaces)),
-        ("disks", list(all_disks(inventory).map(disk))),
-        ("boot", boot(inventory, booted)),
-        ("system_vendor", system_vendor(inventory)),
-        ("memory", memory(inventory)),
-        ("cpu", cpu(inventory)),
-        ("gpus", list(cards.map(gpu))),
-        ("routes", list(routes.map(route))),
-        ("tpm_version", tpm.filter(|version| matches!(*version, "1.2" | "2.0")).into()),
-    ])
+    known(json!({
+        "hostname": inventory.os.as_ref().and_then(|os| os.hostname.as_ref()),
+        "bmc_address": bmc.ipv4,
+        "bmc_v6address": bmc.ipv6,
+        "interfaces": interfaces.collect::<Value>(),
+        "disks": all_disks(inventory).map(disk).collect::<Value>(),
+        "boot": boot(inventory, booted),
+        "system_vendor": system_vendor(inventory),
+        "memory": memory(inventory),
+        "cpu": cpu(inventory),
+        "gpus": cards.map(gpu).collect::<Value>(),
+        "routes": routes.map(route).collect::<Value>(),
+        "tpm_version": tpm.filter(|version| matches!(*version, "1.2" | "2.0")),
+    }))
 }
 
 /// All disks and drives but those that the kernel hides: the service judges each by itself.
@@ -52,21 +52,21 @@ fn all_disks(inventory: &Inventory) -> impl Iterator<Item = &Disk> {
 }
 
 fn interface(port: &Port<'_>, kind: &str) -> Value {
-    let facts: &Interface = port.facts;
+    let facts = port.facts;
     let global = port.ipv6.iter().filter(|address| !address.starts_with("fe80:"));
-    object([
-        ("name", facts.name.as_str().into()),
-        ("mac_address", port.mac.as_deref().into()),
-        ("ipv4_addresses", port.ipv4.clone().into()),
-        ("ipv6_addresses", list(global.map(|address| (*address).into()))),
-        ("has_carrier", facts.has_carrier.into()),
-        ("vendor", facts.vendor_id.as_ref().map(|id| format!("0x{id}")).into()),
-        ("product", facts.device_id.as_ref().map(|id| format!("0x{id}")).into()),
-        ("mtu", facts.mtu.into()),
-        ("client_id", port.client_id.as_deref().into()),
-        ("speed_mbps", facts.speed_mbit_s.into()),
-        ("type", kind.into()),
-    ])
+    json!({
+        "name": facts.name,
+        "mac_address": port.mac,
+        "ipv4_addresses": port.ipv4,
+        "ipv6_addresses": global.collect::<Vec<_>>(),
+        "has_carrier": facts.has_carrier,
+        "vendor": facts.vendor_id.as_ref().map(|id| format!("0x{id}")),
+        "product": facts.device_id.as_ref().map(|id| format!("0x{id}")),
+        "mtu": facts.mtu,
+        "client_id": port.client_id,
+        "speed_mbps": facts.speed_mbit_s,
+        "type": kind,
+    })
 }
 
 fn disk(disk: &Disk) -> Value {
@@ -75,30 +75,27 @@ fn disk(disk: &Disk) -> Value {
         name.starts_with("wwn-") || name.starts_with("nvme-eui")
     };
     let by_id = disk.by_id.iter().find(is_stable);
-    let id = by_id.or(disk.by_path.as_ref()).unwrap_or(&disk.device);
-    let reasons = disk.not_eligible_because.iter().map(|reason| reason.as_str().into());
-    object([
-        ("id", id.as_str().into()),
-        ("drive_type", drive_type(disk).into()),
-        ("has_uuid", disk.wwid.as_ref().map(|_| true).into()),
-        ("vendor", disk.vendor.as_deref().into()),
-        ("name", disk.name.as_str().into()),
-        ("path", disk.device.as_str().into()),
-        ("hctl", disk.hctl.as_deref().into()),
-        ("by_path", disk.by_path.as_deref().into()),
-        ("by_id", by_id.map(String::as_str).into()),
-        ("model", disk.model.as_deref().into()),
-        ("wwn", disk.wwn.as_deref().into()),
-        ("serial", disk.serial.as_deref().into()),
-        ("size_bytes", disk.size_bytes.into()),
-        ("removable", disk.is_removable.into()),
-        ("is_installation_media", disk.is_live_medium.into()),
-        (
-            "installation_eligibility",
-            object([("eligible", disk.eligible.into()), ("not_eligible_reasons", list(reasons))]),
-        ),
-        ("holders", disk.holders.join(",").into()),
-    ])
+    json!({
+        "id": by_id.or(disk.by_path.as_ref()).unwrap_or(&disk.device),
+        "drive_type": drive_type(disk),
+        "has_uuid": disk.wwid.as_ref().map(|_| true),
+        "vendor": disk.vendor,
+        "name": disk.name,
+        "path": disk.device,
+        "hctl": disk.hctl,
+        "by_path": disk.by_path,
+        "by_id": by_id,
+        "model": disk.model,
+        "wwn": disk.wwn,
+        "serial": disk.serial,
+        "size_bytes": disk.size_bytes,
+        "removable": disk.is_removable,
+        "is_installation_media": disk.is_live_medium,
+        "installation_eligibility": {
+            "eligible": disk.eligible, "not_eligible_reasons": disk.not_eligible_because,
+        },
+        "holders": disk.holders.join(","),
+    })
 }
 
 fn drive_type(disk: &Disk) -> Option<&'static str> {
@@ -117,7 +114,7 @@ fn drive_type(disk: &Disk) -> Option<&'static str> {
     }
 }
 
-fn boot(inventory: &Inventory, booted: Option<String>) -> Value {
+fn boot(inventory: &Inventory, booted: Option<&str>) -> Value {
     let firmware = inventory.firmware.as_ref();
     let mode = firmware.and_then(|firmware| firmware.boot_mode);
     let secure_boot = match (firmware.and_then(|firmware| firmware.secure_boot), mode) {
@@ -128,68 +125,65 @@ fn boot(inventory: &Inventory, booted: Option<String>) -> Value {
     };
     let os = inventory.os.as_ref();
     let is_live = os.is_some_and(|os| os.live_image.is_some());
-    object([
-        ("current_boot_mode", mode.map(boot_mode).into()),
-        ("pxe_interface", booted.into()),
-        ("command_line", os.and_then(|os| os.command_line.clone()).into()),
-        ("secure_boot_state", secure_boot.into()),
-        ("device_type", is_live.then_some("ephemeral").into()),
-    ])
+    json!({
+        "current_boot_mode": mode.map(boot_mode),
+        "pxe_interface": booted,
+        "command_line": os.and_then(|os| os.command_line.as_ref()),
+        "secure_boot_state": secure_boot,
+        "device_type": is_live.then_some("ephemeral"),
+    })
 }
 
 fn system_vendor(inventory: &Inventory) -> Value {
-    let product = inventory.product.as_ref();
+    let product = inventory.product.clone().unwrap_or_default();
     let hypervisor = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
-    object([
-        ("serial_number", product.and_then(|product| product.serial.clone()).into()),
-        ("product_name", product.and_then(|product| product.name.clone()).into()),
-        ("manufacturer", product.and_then(|product| product.vendor.clone()).into()),
-        ("virtual", hypervisor.map(|name| name != "none").into()),
-    ])
+    json!({
+        "serial_number": product.serial,
+        "product_name": product.name,
+        "manufacturer": product.vendor,
+        "virtual": hypervisor.map(|name| name != "none"),
+    })
 }
 
 /// `dmidecode` as the method means the sum of the memory devices of SMBIOS, which the report's is too.
 fn memory(inventory: &Inventory) -> Value {
     let memory = inventory.memory.as_ref();
     let installed = memory.and_then(|memory| memory.installed_bytes).filter(|bytes| *bytes > 0);
-    object([
-        ("physical_bytes", installed.into()),
-        ("usable_bytes", memory.and_then(|memory| memory.usable_bytes).into()),
-        ("physical_bytes_method", installed.map(|_| "dmidecode").into()),
-    ])
+    json!({
+        "physical_bytes": installed,
+        "usable_bytes": memory.and_then(|memory| memory.usable_bytes),
+        "physical_bytes_method": installed.map(|_| "dmidecode"),
+    })
 }
 
 fn cpu(inventory: &Inventory) -> Value {
-    let cpu = inventory.cpu.as_ref();
-    object([
-        ("count", cpu.and_then(n_cpus).into()),
-        ("frequency", cpu.and_then(max_mhz).into()),
-        ("flags", cpu.map(|cpu| cpu.flags.clone()).into()),
-        ("model_name", cpu.and_then(|cpu| cpu.model_name.clone()).into()),
-        ("architecture", architecture(inventory).into()),
-    ])
+    let cpu = inventory.cpu.clone().unwrap_or_default();
+    json!({
+        "count": n_cpus(&cpu),
+        "frequency": max_mhz(&cpu),
+        "flags": cpu.flags,
+        "model_name": cpu.model_name,
+        "architecture": architecture(inventory),
+    })
 }
 
 fn gpu(card: &Card) -> Value {
-    object([
-        ("vendor", card.vendor_name.as_deref().into()),
-        ("vendor_id", card.vendor_id.as_deref().into()),
-        ("device_id", card.device_id.as_deref().into()),
-        ("name", card.name.as_deref().into()),
-        ("address", card.address.as_str().into()),
-    ])
+    json!({
+        "vendor": card.vendor_name, "vendor_id": card.vendor_id, "device_id": card.device_id,
+        "name": card.name, "address": card.address,
+    })
 }
 
 /// The destination is an address without its length: the service compares it with `0.0.0.0` and `::`.
 fn route(route: &Route) -> Value {
     let family = FAMILIES.iter().find(|(name, _)| *name == route.family);
-    object([
-        ("interface", route.interface.as_str().into()),
-        ("gateway", route.gateway.as_deref().into()),
-        ("destination", without_prefix(&route.destination).into()),
-        ("family", family.map(|(_, number)| *number).into()),
-        ("metric", i32::try_from(route.metric).ok().into()),
-    ])
+    json!({
+        "interface": route.interface,
+        "gateway": route.gateway,
+        "destination": without_prefix(&route.destination),
+        "family": family.map(|(_, number)| number),
+        "metric": i32::try_from(route.metric).ok(),
+    })
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ fn missing(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::tests::report_with;
     use probes::block::Block;
     use probes::collect::Inventory;
     use probes::cpu::Cpu;
@@ -63,14 +64,7 @@ mod tests {
     use probes::network::Network;
 
     fn of(inventory: Inventory) -> Value {
-        let report: Report = serde_json::from_value(serde_json::json!({
-            "schema_version": "1.0",
-            "agent": {"name": "run-coreos-installer", "version": "0", "capabilities": []},
-            "node_id": "x", "collected_at": "2026-01-01T00:00:00Z", "duration_ms": 0,
-            "identity": [], "findings": [], "problems": [], "timings": {"collectors_ms": {}},
-        }))
-        .unwrap();
-        ironic(&Report { inventory, ..report })
+        ironic(&Report { inventory, ..report_with(Vec::new()) })
     }
 
     #[test]

@@ -1,21 +1,18 @@
 //! JSON objects without unknown values (RFC 8259).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// An object of the fields that have a value: null, an empty or blank text, and an empty list or object mean that
+/// Removes what has no value, at every depth: null, an empty or blank text, and an empty list or object mean that
 /// nothing is known.
-pub(crate) fn object<const N: usize>(mut fields: [(&str, Value); N]) -> Value {
-    Value::Object(known(&mut fields))
-}
-
-/// A list without elements that have no value.
-pub(crate) fn list(elements: impl Iterator<Item = Value>) -> Value {
-    Value::Array(elements.filter(is_known).collect())
-}
-
-fn known(fields: &mut [(&str, Value)]) -> Map<String, Value> {
-    let known = fields.iter_mut().filter(|(_, value)| is_known(value));
-    known.map(|(key, value)| ((*key).to_owned(), value.take())).collect()
+pub(crate) fn known(value: Value) -> Value {
+    match value {
+        Value::Array(elements) => elements.into_iter().map(known).filter(is_known).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| (key, known(value)));
+            fields.filter(|(_, value)| is_known(value)).collect()
+        }
+        other => other,
+    }
 }
 
 fn is_known(value: &Value) -> bool {
@@ -35,14 +32,9 @@ mod tests {
 
     #[test]
     fn fields_without_a_value_are_absent() {
-        let made = object([
-            ("absent", Value::Null),
-            ("blank", " ".into()),
-            ("empty", list([Value::Null, object([])].into_iter())),
-            ("false", false.into()),
-            ("zero", 0.into()),
-            ("text", "x".into()),
-        ]);
+        let made = known(json!({
+            "absent": null, "blank": " ", "empty": [null, {}], "false": false, "zero": 0, "text": "x",
+        }));
         assert_eq!(made, json!({"false": false, "zero": 0, "text": "x"}));
     }
 }

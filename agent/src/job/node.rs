@@ -28,8 +28,8 @@ use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
 use crate::qr::Summary;
+use crate::random;
 use crate::signals::Stop;
-use crate::uuid;
 
 /// Settings of a job that do not depend on its engine.
 #[derive(Debug, Clone)]
@@ -176,7 +176,7 @@ impl Node {
         }
         if !is_node_id(&self.id) {
             warn!("the node id {} cannot be used in a URL path; using a random one", self.id);
-            self.id = format!("boot-{}", uuid::random());
+            self.id = format!("boot-{}", random::uuid());
         }
     }
 

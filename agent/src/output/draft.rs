@@ -1,13 +1,14 @@
-//! A file that appears under its name only when it is whole: it is written next to it under another name and
-//! put in its place by `rename(2)`.
+//! The file of `--output`, which appears under its name only when it is whole.
 
 use std::fs::{self, Permissions};
-use std::io::{Seek as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use tempfile::NamedTempFile;
+
+use crate::whole_file;
 
 /// Only the owner reads it: it may contain secrets.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -22,36 +23,28 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Begins the file that is to be called `name`, with the permissions `mode`.
+    /// Writes `content` to the file that is to be called `name`, with the permissions `mode`.
     ///
     /// # Errors
     /// If the folder cannot be written, or what is called so is no file: a link would lead elsewhere, and a
     /// device is not to be replaced.
-    pub(crate) fn new(name: &Path, mode: u32) -> anyhow::Result<Draft> {
-        match fs::symlink_metadata(name) {
-            Ok(found) if !found.is_file() => {
-                let kind = found.file_type();
-                let what = match kind {
-                    _ if kind.is_symlink() => "a link",
-                    _ if kind.is_dir() => "a directory",
-                    _ => "no file",
-                };
-                bail!(
-                    "--output {} is {what}, expected a new name or that of a file",
-                    name.display()
-                );
-            }
-            _ => {}
+    pub(crate) fn new(name: &Path, mode: u32, content: &[u8]) -> anyhow::Result<Draft> {
+        let kind = fs::symlink_metadata(name).map(|found| found.file_type());
+        if let Some(kind) = kind.ok().filter(|kind| !kind.is_file()) {
+            let what = match kind {
+                _ if kind.is_symlink() => "a link",
+                _ if kind.is_dir() => "a directory",
+                _ => "no file",
+            };
+            let name = name.display();
+            bail!("--output {name} is {what}, expected a new name or that of a file");
         }
-        let partial = name.file_name().context("--output ends without the name of a file")?;
-        let folder = name.parent().filter(|folder| *folder != Path::new(""));
-        let file = tempfile::Builder::new()
-            .prefix(partial)
-            .suffix(".partial")
-            .tempfile_in(folder.unwrap_or(Path::new(".")))
-            .with_context(|| format!("creating --output {}", name.display()))?;
+        name.file_name().context("--output ends without the name of a file")?;
+        let doing = |what: &str| format!("{what} --output {}", name.display());
+        let mut file = whole_file::begin(name, mode).with_context(|| doing("creating"))?;
         // Whatever the umask is.
         file.as_file().set_permissions(Permissions::from_mode(mode)).context("setting its mode")?;
+        file.write_all(content).with_context(|| doing("writing"))?;
         Ok(Draft { name: name.to_owned(), file })
     }
 
@@ -60,25 +53,14 @@ impl Draft {
         self.file.path()
     }
 
-    /// Makes `content` all that it holds.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(crate) fn write(&mut self, content: &[u8]) -> anyhow::Result<()> {
-        let file = self.file.as_file_mut();
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(content));
-        written.with_context(|| format!("writing --output {}", self.name.display()))
-    }
-
     /// Gives the file its name.
     ///
     /// # Errors
     /// If it cannot be written to the disk.
     pub(crate) fn keep(self) -> anyhow::Result<()> {
         let Draft { name, file } = self;
-        let kept = file.as_file().sync_all().and_then(|()| Ok(file.persist(&name)?));
-        kept.map(drop).with_context(|| format!("writing --output {}", name.display()))
+        whole_file::keep(file, &name)
+            .with_context(|| format!("writing --output {}", name.display()))
     }
 }
 
@@ -104,9 +86,7 @@ mod tests {
         let name = dir.join("x");
         fs::write(&name, "old").unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o644)).unwrap();
-        let mut draft = Draft::new(&name, PRIVATE).unwrap();
-        draft.write(b"first and longer").unwrap();
-        draft.write(b"new").unwrap();
+        let draft = Draft::new(&name, PRIVATE, b"new").unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"old", "until it is kept");
         assert_eq!(fs::read(draft.path()).unwrap(), b"new");
         draft.keep().unwrap();
@@ -118,17 +98,17 @@ mod tests {
 
     #[test]
     fn error_names_the_option_and_the_file_that_it_names() {
-        let error = format!("{:#}", Draft::new(Path::new("/nonexistent/x"), PRIVATE).unwrap_err());
+        let error =
+            format!("{:#}", Draft::new(Path::new("/nonexistent/x"), PRIVATE, b"").unwrap_err());
         assert!(error.starts_with("creating --output /nonexistent/x: No such file"), "{error}");
-        let error = Draft::new(Path::new("/"), PRIVATE).unwrap_err().to_string();
+        let error = Draft::new(Path::new("/"), PRIVATE, b"").unwrap_err().to_string();
         assert!(error.starts_with("--output / is a directory"), "{error}");
     }
 
     #[test]
     fn a_draft_that_is_not_kept_is_deleted() {
         let dir = folder("dropped");
-        let mut draft = Draft::new(&dir.join("x"), PRIVATE).unwrap();
-        draft.write(b"half").unwrap();
+        let draft = Draft::new(&dir.join("x"), PRIVATE, b"half").unwrap();
         assert_eq!(names(&dir).len(), 1);
         drop(draft);
         assert!(names(&dir).is_empty());
@@ -142,10 +122,10 @@ mod tests {
         std::os::unix::fs::symlink("target", dir.join("link")).unwrap();
         fs::create_dir(dir.join("folder")).unwrap();
         for (name, what) in [("link", "a link"), ("folder", "a directory")] {
-            let error = Draft::new(&dir.join(name), PRIVATE).unwrap_err().to_string();
+            let error = Draft::new(&dir.join(name), PRIVATE, b"").unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
-        assert!(Draft::new(Path::new("/dev/null"), PRIVATE).is_err());
+        assert!(Draft::new(Path::new("/dev/null"), PRIVATE, b"").is_err());
         assert_eq!(fs::read(dir.join("target")).unwrap(), b"precious");
         fs::remove_dir_all(dir).unwrap();
     }

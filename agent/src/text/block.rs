@@ -2,7 +2,7 @@
 
 use probes::block::{Block, Disk, Filesystem, Health, Partition, VirtualDevice};
 
-use super::page::{Page, Tone, counted, heading, pair};
+use super::page::{Page, Tone, counted, heading, nonzero, pairs, with};
 use super::unit;
 
 pub(super) fn block(page: &mut Page, block: &Block) {
@@ -30,17 +30,13 @@ fn disk(page: &mut Page, disk: &Disk) {
         Some(false) => " SSD",
         None => "",
     };
-    let transport = disk.transport.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
     let line = format!(
-        "{}{kind}{}{transport}{}{}{}{}{}{}{}",
+        "{}{kind}{}{}{}{}{}",
         disk.name,
         unit::disk_size(disk.size_bytes),
+        with(" ", disk.transport.as_ref()),
         place(disk),
-        pair("vendor", disk.vendor.as_deref()),
-        pair("model", disk.model.as_deref()),
-        pair("firmware", disk.firmware.as_deref()),
-        pair("serial", disk.serial.as_deref()),
-        pair("WWN", disk.wwn.as_deref()),
+        pairs!(disk; vendor, model, firmware, serial, "WWN" wwn),
         if disk.is_removable == Some(true) { " removable=true" } else { "" },
     );
     page.line(1, &line);
@@ -61,18 +57,9 @@ fn disk(page: &mut Page, disk: &Disk) {
         partition(page, entry);
     }
     for path in &disk.paths {
-        let target = path.target.as_ref().map(|target| target.name.as_str());
-        page.line(
-            2,
-            &format!(
-                "path {}{}{}{}{}",
-                path.name,
-                pair("state", path.state.as_deref()),
-                pair("access", path.ana_state.as_deref()),
-                pair("controller", path.controller.as_deref()),
-                pair("target", target),
-            ),
-        );
+        let target = with(" target=", path.target.as_ref().map(|target| &target.name));
+        let pairs = pairs!(path; state, "access" ana_state, controller);
+        page.line(2, &format!("path {}{pairs}{target}", path.name));
     }
 }
 
@@ -80,21 +67,20 @@ fn disk(page: &mut Page, disk: &Disk) {
 fn details(disk: &Disk) -> Vec<String> {
     let bay = disk.bay.as_ref().and_then(|bay| {
         let light = if bay.is_fault_on == Some(true) { ", fault light on" } else { "" };
-        let of = bay.enclosure.as_ref().map(|enclosure| format!(" of enclosure {enclosure}"));
-        let name = bay.name()?;
-        Some(format!("bay {name}{}{light}", of.unwrap_or_default()))
+        let of = with(" of enclosure ", bay.enclosure.as_ref());
+        Some(format!("bay {}{of}{light}", bay.name()?))
     });
     let volume = (disk.is_raid_volume == Some(true)).then(|| {
-        let level = disk.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default();
-        let driver = pair("driver", disk.controller_driver.as_deref());
+        let level = with(" ", disk.raid_level.as_ref());
+        let driver = with(" driver=", disk.controller_driver.as_ref());
         format!("volume of a RAID controller{level}{driver}")
     });
     let vmd =
         disk.vmd_address.as_ref().map(|address| format!("attached through the VMD at {address}"));
-    let target = disk.target.as_ref().map(|target| {
-        let portal = target.portal.as_ref().map(|portal| format!(" at {portal}"));
-        format!("target {}{}", target.name, portal.unwrap_or_default())
-    });
+    let target = disk
+        .target
+        .as_ref()
+        .map(|target| format!("target {}{}", target.name, with(" at ", target.portal.as_ref())));
     let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "4096-byte blocks".into());
     let system = (!disk.existing_os.is_empty())
         .then(|| format!("appears to contain {}", disk.existing_os.join(" and ")));
@@ -125,15 +111,12 @@ fn health_line(page: &mut Page, health: &Health) {
     let limit = limit.unwrap_or_default();
     add(health.available_spare_percent.map(|spare| format!("{spare} % spare{limit}")));
     add(health.power_on_hours.map(|hours| format!("{hours} h")));
-    let counts = [
-        ("media errors", health.media_errors),
-        ("reallocated", health.reallocated_sectors),
-        ("pending", health.pending_sectors),
-        ("late commands", health.late_commands),
-    ];
-    for (what, n) in counts {
-        add(n.filter(|n| *n > 0).map(|n| format!("{n} {what}")));
-    }
+    facts.extend(nonzero(&[
+        (health.media_errors, "media errors"),
+        (health.reallocated_sectors, "reallocated"),
+        (health.pending_sectors, "pending"),
+        (health.late_commands, "late commands"),
+    ]));
     if !facts.is_empty() {
         let is_bad = health.is_passed == Some(false);
         let tone = if is_bad { Tone::Critical } else { Tone::Plain };
@@ -144,36 +127,25 @@ fn health_line(page: &mut Page, health: &Health) {
 /// Formats ` [@path (node #0)]`, or the known part of it.
 fn place(disk: &Disk) -> String {
     let node = disk.numa_node.map(|node| format!("(node #{node})"));
-    let path = disk.by_path.as_deref().or(disk.pci_address.as_deref());
-    match (path, node) {
-        (Some(path), Some(node)) => format!(" [@{path} {node}]"),
-        (Some(path), None) => format!(" [@{path}]"),
-        (None, Some(node)) => format!(" [{node}]"),
-        (None, None) => String::new(),
-    }
+    let path = disk.by_path.as_ref().or(disk.pci_address.as_ref()).map(|path| format!("@{path}"));
+    let known: Vec<String> = path.into_iter().chain(node).collect();
+    if known.is_empty() { String::new() } else { format!(" [{}]", known.join(" ")) }
 }
 
 fn partition(page: &mut Page, partition: &Partition) {
-    let label = pair("label", partition.label.as_deref());
+    let size = unit::disk_size(partition.size_bytes);
     let content = content(partition.filesystem.as_ref(), &partition.mounted_at);
-    page.line(
-        2,
-        &format!("{}{}{content}{label}", partition.name, unit::disk_size(partition.size_bytes)),
-    );
+    page.line(2, &format!("{}{size}{content}{}", partition.name, pairs!(partition; label)));
 }
 
 fn content(filesystem: Option<&Filesystem>, mounted_at: &[String]) -> String {
     let kind = filesystem.map(|f| format!(" [{}]", f.kind)).unwrap_or_default();
-    let mounted = mounted_at.first().map(|at| format!(" mounted@{at}")).unwrap_or_default();
-    format!("{kind}{mounted}")
+    format!("{kind}{}", with(" mounted@", mounted_at.first()))
 }
 
 fn virtual_device(page: &mut Page, device: &VirtualDevice) {
-    let members = if device.members.is_empty() {
-        String::new()
-    } else {
-        format!(" of {}", device.members.join(", "))
-    };
+    let members = (!device.members.is_empty()).then(|| device.members.join(", "));
+    let members = with(" of ", members);
     let size = unit::disk_size(device.size_bytes);
     let kind = device.kind.as_deref().unwrap_or("virtual");
     page.toned(Tone::Quiet, 1, &format!("{} {kind}{size}{members}", device.name));
@@ -182,15 +154,12 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
     use probes::block::DiskTcg;
 
     #[test]
     fn disks_that_could_not_be_listed_are_not_counted() {
-        let heading = |n_disks| {
-            let mut page = Page::new(false);
-            block(&mut page, &Block { n_disks, ..Block::default() });
-            page.into_text()
-        };
+        let heading = |n_disks| text_of(|page| block(page, &Block { n_disks, ..Block::default() }));
         assert!(heading(None).ends_with("#\nblock storage\n"));
         assert!(heading(Some(0)).ends_with("#\nblock storage (0 disks)\n"));
     }

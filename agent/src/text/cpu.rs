@@ -3,7 +3,7 @@
 use probes::cpu::{Core, Cpu, Package, Socket};
 use probes::cpuset::CpuSet;
 
-use super::page::{Page, Tone, counted, heading, pair};
+use super::page::{Page, Tone, counted, heading, pair, pairs, with};
 
 pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     let parts = [
@@ -48,16 +48,12 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
 /// Figures that technicians compare between machines: microcode, frequencies, SMT.
 fn figures(page: &mut Page, cpu: &Cpu) {
     let cores = || cpu.packages.iter().flat_map(|package| &package.cores);
-    let mhz = |mhz: Option<u64>| mhz.map(|mhz| format!("{mhz}MHz"));
     // `notsupported` and `notimplemented`: there is nothing to compare.
     let smt = cpu.smt_control.as_deref().filter(|control| !control.starts_with("not"));
-    let line = [
-        pair("microcode", cpu.microcode.as_deref()),
-        pair("base", mhz(cores().filter_map(|core| core.base_mhz).max()).as_deref()),
-        pair("max", mhz(cores().filter_map(|core| core.max_mhz).max()).as_deref()),
-        pair("smt", smt),
-    ];
-    let line = line.concat();
+    let base = cores().filter_map(|core| core.base_mhz).max().map(|mhz| format!("{mhz}MHz"));
+    let max = cores().filter_map(|core| core.max_mhz).max().map(|mhz| format!("{mhz}MHz"));
+    let speeds = with(" base=", base) + &with(" max=", max);
+    let line = pairs!(cpu; microcode) + &speeds + &pair("smt", smt);
     if !line.is_empty() {
         page.toned(Tone::Quiet, 1, line.trim_start());
     }
@@ -69,7 +65,7 @@ fn is_disabled(socket: &Socket) -> bool {
 
 fn package(page: &mut Page, package: &Package) {
     let n_threads: usize = package.cores.iter().map(|core| logical_cpus(core).len()).sum();
-    let id = package.id.map(|id| format!(" #{id}")).unwrap_or_default();
+    let id = with(" #", package.id);
     let counts = [(package.cores.len(), "core"), (n_threads, "hardware thread")];
     // 0 would mean that the cores of this package were counted; they are unknown.
     let counts = counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, one)| counted(n, one));
@@ -81,9 +77,8 @@ fn package(page: &mut Page, package: &Package) {
 
 fn core(page: &mut Page, core: &Core) {
     let logical: Vec<String> = logical_cpus(core).iter().map(|n| n.to_string()).collect();
-    let id = core.id.map(|id| format!(" #{id}")).unwrap_or_default();
     let threads = counted(logical.len(), "thread");
-    let kind = core.kind.as_ref().map(|kind| format!(", {kind}")).unwrap_or_default();
+    let (id, kind) = (with(" #", core.id), with(", ", core.kind.as_ref()));
     let line =
         format!("processor core{id} ({threads}{kind}), logical processors [{}]", logical.join(" "));
     page.line(2, &line);
@@ -96,6 +91,7 @@ fn logical_cpus(core: &Core) -> CpuSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
 
     #[test]
     fn only_vulnerabilities_without_mitigation_call_for_attention() {
@@ -108,9 +104,8 @@ mod tests {
             ("srbds", "Unknown: Dependent on hypervisor status"),
         ];
         let vulnerabilities = states.map(|(name, state)| (name.to_owned(), state.to_owned()));
-        let mut page = Page::new(false);
-        cpu(&mut page, &Cpu { vulnerabilities: vulnerabilities.into(), ..Cpu::default() });
-        let text = page.into_text();
+        let found = Cpu { vulnerabilities: vulnerabilities.into(), ..Cpu::default() };
+        let text = text_of(|page| cpu(page, &found));
         assert!(text.ends_with("\n vulnerable to itlb_multihit, mds, retbleed\n"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use probes::devices::Devices;
 use probes::sensors::Sensor;
 use probes::usb::UsbDevice;
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, joined, pair, pairs, with};
 use super::unit;
 
 pub(super) fn devices(page: &mut Page, devices: &Devices) {
@@ -13,49 +13,26 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
     for entry in devices.usb.iter().filter(|usb| !usb.is_root_hub) {
         usb(page, entry);
     }
-    page.facts("devices", &[], |page| others(page, devices));
+    page.facts("devices", "", |page| others(page, devices));
 }
 
 fn others(page: &mut Page, devices: &Devices) {
     if let Some(tpm) = &devices.tpm {
-        let version = tpm.version.as_deref();
-        let line = format!(
-            "tpm{}{}{}{}",
-            pair("version", version),
-            pair("manufacturer", tpm.manufacturer.as_deref()),
-            pair("firmware", tpm.firmware.as_deref()),
-            pair("banks", Some(tpm.pcr_banks.join(",")).filter(|b| !b.is_empty()).as_deref()),
-        );
-        page.line(1, &line);
+        let banks = with(" banks=", joined(&tpm.pcr_banks));
+        page.line(1, &format!("tpm{}{banks}", pairs!(tpm; version, manufacturer, firmware)));
     }
     for watchdog in &devices.watchdogs {
-        page.line(
-            1,
-            &format!(
-                "watchdog {}{}{}",
-                watchdog.name,
-                pair("identity", watchdog.identity.as_deref()),
-                if watchdog.caused_last_reset == Some(true) {
-                    " caused the last reset"
-                } else {
-                    ""
-                }
-            ),
-        );
+        let is_cause = watchdog.caused_last_reset == Some(true);
+        let reset = if is_cause { " caused the last reset" } else { "" };
+        page.line(1, &format!("watchdog {}{}{reset}", watchdog.name, pairs!(watchdog; identity)));
     }
     for port in &devices.serial_ports {
         page.line(1, &format!("serial port {}", port.name));
     }
     for supply in &devices.power_supplies {
         let charge = supply.charge_percent.map(|percent| format!("{percent}%"));
-        let line = format!(
-            "power supply {}{}{}{}",
-            supply.name,
-            pair("type", supply.kind.as_deref()),
-            pair("status", supply.status.as_deref()),
-            pair("charge", charge.as_deref()),
-        );
-        page.line(1, &line);
+        let pairs = pairs!(supply; "type" kind, status) + &with(" charge=", charge);
+        page.line(1, &format!("power supply {}{pairs}", supply.name));
     }
     for entry in &devices.sensors {
         sensor(page, entry);
@@ -65,17 +42,9 @@ fn others(page: &mut Page, devices: &Devices) {
 fn usb(page: &mut Page, usb: &UsbDevice) {
     let id = [&usb.vendor_id, &usb.product_id].map(|id| id.as_deref().unwrap_or("????"));
     let speed = usb.speed_kbit_s.map(unit::usb_speed);
-    let line = format!(
-        "{} {}:{}{}{}{}{}",
-        usb.name,
-        id[0],
-        id[1],
-        pair("vendor", usb.manufacturer.as_deref()),
-        pair("product", usb.product.as_deref()),
-        pair("serial", usb.serial.as_deref()),
-        pair("speed", speed.as_deref()),
-    );
-    page.line(1, &line);
+    let pairs = pairs!(usb; "vendor" manufacturer, product, serial);
+    let speed = pair("speed", speed.as_ref());
+    page.line(1, &format!("{} {}{pairs}{speed}", usb.name, id.join(":")));
 }
 
 /// One line for each sensor that has a reading.

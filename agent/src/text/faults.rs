@@ -2,7 +2,7 @@
 
 use probes::faults::{Fault, Suspect};
 
-use super::page::{Page, counted};
+use super::page::{Page, counted, with};
 use super::severity;
 
 /// Number of suspects to print for one fault; more are counted.
@@ -41,17 +41,11 @@ pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
 /// Part, place, label, and certainty.
 fn suspect(suspect: &Suspect) -> String {
     let place = suspect.label.as_ref().filter(|label| !suspect.part.contains(label.as_str()));
-    let place = place.map(|label| format!(" in {label}")).unwrap_or_default();
+    let place = with(" in ", place);
     let unit = suspect.fru.as_ref().map(|fru| {
-        let named = |name: &str, value: &Option<String>| {
-            value.as_ref().map(|value| format!("{name}{value}"))
-        };
-        let facts = [
-            named("", &fru.manufacturer),
-            named("", &fru.model),
-            named("part ", &fru.part_number),
-            named("serial ", &fru.serial),
-        ];
+        let part = fru.part_number.as_ref().map(|number| format!("part {number}"));
+        let serial = fru.serial.as_ref().map(|serial| format!("serial {serial}"));
+        let facts = [fru.manufacturer.clone(), fru.model.clone(), part, serial];
         format!(" ({})", facts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     });
     let unit = unit.unwrap_or_default();
@@ -61,6 +55,7 @@ fn suspect(suspect: &Suspect) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
     use probes::faults::ReplaceableUnit;
     use probes::findings::Severity;
 
@@ -72,9 +67,7 @@ mod tests {
             evidence: Vec::new(),
             advice: "Replace it.".to_owned(),
         };
-        let mut page = Page::new(false);
-        faults(&mut page, &[fault]);
-        page.into_text().lines().skip(1).collect::<Vec<_>>().join("\n")
+        text_of(|page| faults(page, &[fault])).lines().skip(1).collect::<Vec<_>>().join("\n")
     }
 
     fn part(n: u8) -> Suspect {

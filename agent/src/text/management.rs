@@ -3,20 +3,14 @@
 use probes::bmc::{Bmc, BmcEvent, BmcSensor, Fru, LanChannel};
 use probes::smbios::{PowerSupply, Slot, SmbiosTable};
 
-use super::page::{Page, Tone, pair};
+use super::page::{Page, Tone, joined, pair, pairs, with};
 use super::unit;
 
 /// Number of last events to print; the JSON report contains all that were read.
 const N_EVENTS: usize = 10;
 
 pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
-    let facts = [
-        pair("ipv4", bmc.ipv4.as_deref()),
-        pair("ipv6", bmc.ipv6.as_deref()),
-        pair("mac", bmc.mac.as_deref()),
-        pair("firmware", bmc.firmware.as_deref()),
-        pair("interface", bmc.interface.as_deref()),
-    ];
+    let facts = pairs!(bmc; ipv4, ipv6, mac, firmware, interface);
     page.facts("bmc", &facts, |page| below(page, bmc));
 }
 
@@ -25,14 +19,7 @@ fn below(page: &mut Page, bmc: &Bmc) {
         channel(page, entry);
     }
     if let Some(redfish) = &bmc.redfish {
-        let port = redfish.port.map(|port| port.to_string());
-        let line = format!(
-            "redfish{}{}{}",
-            pair("address", redfish.address.as_deref()),
-            pair("port", port.as_deref()),
-            pair("host", redfish.hostname.as_deref()),
-        );
-        page.line(1, &line);
+        page.line(1, &["redfish", &pairs!(redfish; address, port, "host" hostname)].concat());
     }
     for entry in &bmc.sensors {
         sensor(page, entry);
@@ -47,52 +34,34 @@ fn below(page: &mut Page, bmc: &Bmc) {
 fn fru(page: &mut Page, fru: &Fru) {
     let name = fru.name.clone().unwrap_or_else(|| fru.id.to_string());
     let power = fru.power_supply.as_ref().and_then(|supply| supply.capacity_watts);
-    let power = power.map(|watts| format!("{watts}W"));
-    let mut line = |what: &str, pairs: &[String]| {
-        page.line(1, &format!("fru {name} {what}{}", pairs.concat()));
-    };
+    let power = with(" power=", power.map(|watts| format!("{watts}W")));
+    let mut line = |what: &str, pairs: &str| page.line(1, &format!("fru {name} {what}{pairs}"));
     if let Some(chassis) = &fru.chassis {
-        let part = pair("part", chassis.part_number.as_deref());
-        line("chassis", &[part, pair("serial", chassis.serial.as_deref())]);
+        line("chassis", &pairs!(chassis; "part" part_number, serial));
     }
     if let Some(board) = &fru.board {
-        let pairs = [
-            pair("vendor", board.manufacturer.as_deref()),
-            pair("name", board.product.as_deref()),
-            pair("part", board.part_number.as_deref()),
-            pair("serial", board.serial.as_deref()),
-            pair("made", board.mfg_date.as_deref()),
-            pair("power", power.as_deref().filter(|_| fru.product.is_none())),
-        ];
-        line("board", &pairs);
+        let pairs = pairs!(
+            board; "vendor" manufacturer, "name" product, "part" part_number, serial, "made" mfg_date
+        );
+        line("board", &(pairs + if fru.product.is_none() { &power } else { "" }));
     }
     if let Some(product) = &fru.product {
-        let pairs = [
-            pair("vendor", product.manufacturer.as_deref()),
-            pair("name", product.name.as_deref()),
-            pair("part", product.part_number.as_deref()),
-            pair("serial", product.serial.as_deref()),
-            pair("version", product.version.as_deref()),
-            pair("power", power.as_deref()),
-        ];
-        line("product", &pairs);
+        let pairs =
+            pairs!(product; "vendor" manufacturer, name, "part" part_number, serial, version);
+        line("product", &(pairs + &power));
     }
 }
 
 fn channel(page: &mut Page, channel: &LanChannel) {
-    let vlan = channel.vlan_id.map(|vlan| vlan.to_string());
-    let length = channel.ipv4_prefix_length.map(|length| format!("/{length}")).unwrap_or_default();
-    let ipv4 = channel.ipv4.as_ref().map(|ipv4| format!("{ipv4}{length}"));
-    let ipv6 = Some(channel.ipv6.join(",")).filter(|addresses| !addresses.is_empty());
+    let length = with("/", channel.ipv4_prefix_length);
+    let ipv4 = with(" ipv4=", channel.ipv4.as_ref().map(|ipv4| format!("{ipv4}{length}")));
     let line = format!(
-        "channel {}{}{}{}{}{}{}",
+        "channel {}{}{ipv4}{}{}{}",
         channel.number,
-        pair("mac", channel.mac.as_deref()),
-        pair("ipv4", ipv4.as_deref()),
-        pair("source", channel.ipv4_source.as_deref()),
-        pair("gateway", channel.ipv4_gateway.as_deref()),
-        pair("ipv6", ipv6.as_deref()),
-        pair("vlan", vlan.as_deref()),
+        pairs!(channel; mac),
+        pairs!(channel; "source" ipv4_source, "gateway" ipv4_gateway),
+        with(" ipv6=", joined(&channel.ipv6)),
+        pairs!(channel; "vlan" vlan_id),
     );
     page.line(1, &line);
 }
@@ -132,8 +101,7 @@ fn event(page: &mut Page, event: &BmcEvent) {
         (None, Some(data), _) => format!("data {data}"),
         (None, None, raw) => format!("raw {}", raw.as_deref().unwrap_or_default()),
     };
-    let kind = event.kind.as_deref().map(|kind| format!(" {kind}")).unwrap_or_default();
-    let sensor = event.sensor.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+    let (sensor, kind) = (with(" ", event.sensor.as_ref()), with(" ", event.kind.as_ref()));
     let end = if event.is_asserted == Some(false) { " (deasserted)" } else { "" };
     let tone = if event.calls_for_attention { Tone::Warning } else { Tone::Plain };
     page.toned(tone, 2, &format!("{time}{sensor}{kind}: {what}{end}"));
@@ -157,17 +125,14 @@ pub(super) fn smbios(page: &mut Page, table: &SmbiosTable) {
 }
 
 fn power_supply(page: &mut Page, supply: &PowerSupply) {
-    let power = supply.max_power_watts.map(|watts| format!("{watts}W"));
     let plugged = supply.is_plugged.filter(|is_plugged| !is_plugged).map(|_| "no");
     let present = supply.is_present.filter(|is_present| !is_present).map(|_| "no");
     let line = format!(
-        "{}{}{}{}{}{}{}{}",
+        "{}{}{}{}{}{}",
         supply.location.as_deref().or(supply.name.as_deref()).unwrap_or("power supply"),
-        pair("vendor", supply.manufacturer.as_deref()),
-        pair("part", supply.part_number.as_deref()),
-        pair("serial", supply.serial.as_deref()),
-        pair("power", power.as_deref()),
-        pair("status", supply.status.as_deref()),
+        pairs!(supply; "vendor" manufacturer, "part" part_number, serial),
+        with(" power=", supply.max_power_watts.map(|watts| format!("{watts}W"))),
+        pairs!(supply; status),
         pair("present", present),
         pair("plugged", plugged),
     );
@@ -176,21 +141,15 @@ fn power_supply(page: &mut Page, supply: &PowerSupply) {
 }
 
 fn slot(page: &mut Page, slot: &Slot) {
-    let lanes = slot.n_lanes.map(|n| format!("x{n}"));
-    let line = format!(
-        "{}{}{}{}{}",
-        slot.designation.as_deref().unwrap_or("slot"),
-        pair("type", slot.kind.as_deref()),
-        pair("lanes", lanes.as_deref()),
-        pair("usage", slot.usage.as_deref()),
-        pair("pci", slot.pci_address.as_deref()),
-    );
-    page.line(1, &line);
+    let name = slot.designation.as_deref().unwrap_or("slot");
+    let pairs = pairs!(slot; "type" kind) + &with(" lanes=x", slot.n_lanes);
+    page.line(1, &format!("{name}{pairs}{}", pairs!(slot; usage, "pci" pci_address)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
     use probes::bmc::{EventLogInfo, FruBoard, FruPowerSupply, FruProduct};
 
     #[test]
@@ -214,9 +173,7 @@ mod tests {
                 ..Fru::default()
             },
         ];
-        let mut page = Page::new(false);
-        bmc(&mut page, &Bmc { frus, ..Bmc::default() });
-        let text = page.into_text();
+        let text = text_of(|page| bmc(page, &Bmc { frus, ..Bmc::default() }));
         for line in [
             " fru 0 board serial=S2R0 made=2023-05-04\n",
             " fru PSU1 product part=0PJMDN serial=CN17 power=750W\n",
@@ -258,9 +215,7 @@ mod tests {
             event_log: (1..=12).map(event).collect(),
             ..Bmc::default()
         };
-        let mut page = Page::new(false);
-        bmc(&mut page, &found);
-        let text = page.into_text();
+        let text = text_of(|page| bmc(page, &found));
         for line in [
             " channel 1 ipv4=192.0.2.9/24\n",
             " sensor Inlet: -0.5 °C\n",

@@ -2,7 +2,7 @@
 
 use probes::memory::{CxlMemory, DaxDevice, Dimm, Memory, PersistentMemory};
 
-use super::page::{Page, Tone, heading, pair};
+use super::page::{Page, Tone, heading, joined, pair, pairs, with};
 use super::unit;
 
 pub(super) fn memory(page: &mut Page, memory: &Memory) {
@@ -16,8 +16,8 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
     let known = totals.iter().filter_map(|(bytes, name)| Some((unit::memory((*bytes)?), name)));
     page.section(&heading("memory", known.map(|(size, name)| format!("{size} {name}"))));
     if let (Some(populated), Some(slots)) = (memory.n_slots_populated, memory.n_slots) {
-        let correction = memory.error_correction.as_deref();
-        page.line(1, &format!("{populated} of {slots} slots{}", pair("ecc", correction)));
+        let correction = pairs!(memory; "ecc" error_correction);
+        page.line(1, &format!("{populated} of {slots} slots{correction}"));
     }
     for entry in &memory.dimms {
         dimm(page, entry);
@@ -43,72 +43,46 @@ fn sizes(parts: &[(Option<u64>, &str)]) -> String {
 
 fn cxl(page: &mut Page, device: &CxlMemory) {
     let size = sizes(&[(device.volatile_bytes, ""), (device.persistent_bytes, " persistent")]);
-    let line = format!(
-        "CXL {}{size}{}{}{}{}",
-        device.name,
-        pair("pci", device.pci_address.as_deref()),
-        pair("serial", device.serial.as_deref()),
-        pair("firmware", device.firmware.as_deref()),
-        pair("security", device.security.as_deref()),
-    );
-    page.line(1, &line);
+    let pairs = pairs!(device; "pci" pci_address, serial, firmware, security);
+    page.line(1, &format!("CXL {}{size}{pairs}", device.name));
 }
 
 fn dax(page: &mut Page, device: &DaxDevice) {
-    let node = device.target_node.map(|node| node.to_string());
-    let line = format!(
-        "DAX {}{}{}{}{}",
-        device.name,
-        sizes(&[(device.size_bytes, "")]),
-        pair("of", device.origin.as_deref()),
-        pair("driver", device.driver.as_deref()),
-        pair("node", node.as_deref()),
-    );
-    page.line(1, &line);
+    let pairs = pairs!(device; "of" origin, driver, "node" target_node);
+    page.line(1, &format!("DAX {}{}{pairs}", device.name, sizes(&[(device.size_bytes, "")])));
 }
 
 fn persistent(page: &mut Page, memory: &PersistentMemory) {
     for module in &memory.modules {
-        let flags = Some(module.flags.join(",")).filter(|flags| !flags.is_empty());
-        let line = format!(
-            "NVDIMM {}{}{}{}",
-            module.name,
-            pair("serial", module.serial.as_deref()),
-            pair("security", module.security.as_deref()),
-            pair("flags", flags.as_deref()),
-        );
+        let pairs = pairs!(module; serial, security) + &with(" flags=", joined(&module.flags));
+        let line = format!("NVDIMM {}{pairs}", module.name);
         // `smart_notify` means that the firmware can send health events (`ACPI_NFIT_MEM_HEALTH_ENABLED`).
         let is_bad = module.flags.iter().any(|flag| flag != "smart_notify");
         page.toned(if is_bad { Tone::Warning } else { Tone::Plain }, 1, &line);
     }
     for region in &memory.regions {
-        let modules = region.n_modules.map(|n| n.to_string());
         let read_only = (region.is_read_only == Some(true)).then_some("yes");
         let size = sizes(&[(region.size_bytes, "")]);
-        let modules = pair("modules", modules.as_deref());
+        let modules = pairs!(region; "modules" n_modules);
         let name = &region.name;
         page.line(1, &format!("NVDIMM {name}{size}{modules}{}", pair("read-only", read_only)));
     }
     for namespace in &memory.namespaces {
         let size = sizes(&[(namespace.size_bytes, "")]);
-        let mode = pair("mode", namespace.mode.as_deref());
-        page.line(2, &format!("{}{size}{mode}", namespace.name));
+        page.line(2, &format!("{}{size}{}", namespace.name, pairs!(namespace; mode)));
     }
 }
 
 fn dimm(page: &mut Page, dimm: &Dimm) {
     let locator = dimm.locator.as_deref().unwrap_or("DIMM");
     if dimm.is_populated == Some(false) {
-        page.toned(
-            Tone::Quiet,
-            1,
-            &format!("{locator} empty{}", pair("bank", dimm.bank_locator.as_deref())),
-        );
+        let bank = pairs!(dimm; "bank" bank_locator);
+        page.toned(Tone::Quiet, 1, &format!("{locator} empty{bank}"));
         return;
     }
     let size =
         dimm.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes))).unwrap_or_default();
-    let kind = dimm.kind.as_ref().map(|kind| format!(" {kind}")).unwrap_or_default();
+    let kind = with(" ", dimm.kind.as_ref());
     let speed = match (dimm.configured_speed_mt_s, dimm.speed_mt_s) {
         (Some(configured), Some(rated)) if configured != rated => {
             format!(" {configured} of {rated} MT/s")
@@ -116,27 +90,19 @@ fn dimm(page: &mut Page, dimm: &Dimm) {
         (Some(speed), _) | (None, Some(speed)) => format!(" {speed} MT/s"),
         (None, None) => String::new(),
     };
-    let line = format!(
-        "{locator}{size}{kind}{speed}{}{}{}{}{}{}{}{}",
-        pair("bank", dimm.bank_locator.as_deref()),
-        pair("manufacturer", dimm.manufacturer.as_deref()),
-        pair("part", dimm.part_number.as_deref()),
-        pair("serial", dimm.serial.as_deref()),
-        pair("ranks", dimm.rank.map(|rank| rank.to_string()).as_deref()),
-        pair("error", dimm.firmware_error.as_deref()),
-        pair("corrected-errors", errors(dimm.ecc_correctable).as_deref()),
-        pair("uncorrected-errors", errors(dimm.ecc_uncorrectable).as_deref()),
+    let pairs = pairs!(
+        dimm; "bank" bank_locator, manufacturer, "part" part_number, serial, "ranks" rank,
+        "error" firmware_error
     );
-    page.line(1, &line);
-}
-
-fn errors(n: Option<u64>) -> Option<String> {
-    n.filter(|n| *n > 0).map(|n| n.to_string())
+    let corrected = with(" corrected-errors=", dimm.ecc_correctable.filter(|n| *n > 0));
+    let uncorrected = with(" uncorrected-errors=", dimm.ecc_uncorrectable.filter(|n| *n > 0));
+    page.line(1, &format!("{locator}{size}{kind}{speed}{pairs}{corrected}{uncorrected}"));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
     use probes::memory::Nvdimm;
 
     #[test]
@@ -156,11 +122,9 @@ mod tests {
     #[test]
     fn cxl_memory_shows_the_kinds_that_it_has_and_no_zero() {
         let text = |volatile_bytes, persistent_bytes| {
-            let mut page = Page::new(false);
             let name = "mem0".to_owned();
             let device = CxlMemory { name, volatile_bytes, persistent_bytes, ..Default::default() };
-            cxl(&mut page, &device);
-            page.into_text()
+            text_of(|page| cxl(page, &device))
         };
         assert_eq!(text(Some(0), Some(256 << 20)), " CXL mem0 (256MiB persistent)\n");
         assert_eq!(text(Some(1 << 30), Some(1 << 30)), " CXL mem0 (1GiB, 1GiB persistent)\n");

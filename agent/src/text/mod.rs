@@ -25,7 +25,7 @@ use probes::live::Live;
 use crate::machine_name::machine_name;
 use crate::report::Report;
 pub use left_out::left_out;
-use page::{Page, Tone, counted, pair};
+use page::{Page, Tone, counted, with};
 
 /// Formats a disk size as on its label, e.g. `960GB`.
 #[must_use]
@@ -107,13 +107,13 @@ fn moment(page: &mut Page, live: &Live) {
         format!("{:.2},{:.2},{:.2}", load.one_minute, load.five_minutes, load.fifteen_minutes)
     });
     let facts = [
-        pair("uptime", live.uptime_s.map(|seconds| format!("{seconds}s")).as_deref()),
-        pair("load", load.as_deref()),
-        pair("available-memory", live.available_memory_bytes.map(unit::memory).as_deref()),
-        pair("agent-peak-memory", live.agent_peak_memory_bytes.map(unit::memory).as_deref()),
-        pair("agent-cpu-time", live.agent_cpu_time_ms.map(|ms| format!("{ms}ms")).as_deref()),
+        with(" uptime=", live.uptime_s.map(|seconds| format!("{seconds}s"))),
+        with(" load=", load),
+        with(" available-memory=", live.available_memory_bytes.map(unit::memory)),
+        with(" agent-peak-memory=", live.agent_peak_memory_bytes.map(unit::memory)),
+        with(" agent-cpu-time=", live.agent_cpu_time_ms.map(|ms| format!("{ms}ms"))),
     ];
-    page.facts("live", &facts, |_| {});
+    page.facts("live", &facts.concat(), |_| {});
 }
 
 fn write_findings(page: &mut Page, report: &Report) {
@@ -167,7 +167,7 @@ fn severity(severity: Severity) -> (Tone, &'static str) {
 /// Prints a finding. If a fault above quotes it, only the code and the place are repeated.
 fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
     let (tone, word) = severity(finding.severity);
-    let locator = finding.locator.as_ref().map(|part| format!(" {part}")).unwrap_or_default();
+    let locator = with(" ", finding.locator.as_ref());
     if faults.iter().any(|fault| fault.is_shown_by(finding)) {
         page.toned(tone, 1, &format!("{word} {}{locator}, see faults", finding.code));
         return;
@@ -188,11 +188,7 @@ mod tests {
 
     #[test]
     fn the_section_live_shows_only_what_is_known() {
-        let text = |live: &Live| {
-            let mut page = Page::new(false);
-            moment(&mut page, live);
-            page.into_text()
-        };
+        let text = |live: &Live| page::tests::text_of(|page| moment(page, live));
         assert_eq!(text(&Live::default()), "");
         let load = Some(Load { one_minute: 0.5, five_minutes: 1.0, fifteen_minutes: 2.25 });
         let live = Live { uptime_s: Some(61), load, agent_cpu_time_ms: Some(7), ..Live::default() };

@@ -4,7 +4,7 @@ use probes::network::{
     InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
 };
 
-use super::page::{Page, Tone, counted, heading, pair};
+use super::page::{Page, Tone, counted, heading, joined, pair, pairs, with};
 
 pub(super) fn network(page: &mut Page, network: &Network) {
     // Virtual functions and representors are counted below their port.
@@ -23,7 +23,7 @@ pub(super) fn network(page: &mut Page, network: &Network) {
 fn interface(page: &mut Page, interface: &Interface) {
     let kind = interface.kind.as_deref().filter(|kind| *kind != "physical");
     let kind = kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
-    let mac = interface.permanent_mac.as_deref().or(interface.current_mac.as_deref());
+    let mac = interface.permanent_mac.as_ref().or(interface.current_mac.as_ref());
     let carrier = match interface.has_carrier {
         Some(true) => " link=up",
         Some(false) => " link=down",
@@ -32,26 +32,20 @@ fn interface(page: &mut Page, interface: &Interface) {
         None => "",
     };
     let mbit_s = |speed: Option<u32>| speed.map(|speed| format!("{speed}Mbit/s"));
-    let speed = mbit_s(interface.speed_mbit_s);
     let max = interface.max_speed_mbit_s.filter(|max| Some(*max) != interface.speed_mbit_s);
     let half = interface.duplex.as_deref().filter(|duplex| *duplex == "half");
-    let mtu = interface.mtu.filter(|mtu| *mtu != 1500).map(|mtu| mtu.to_string());
-    let node = interface.numa_node.map(|node| node.to_string());
     let line = format!(
-        "{}{kind}{}{carrier}{}{}{}{}{}{}{}{}{}{}{}{}",
+        "{}{kind}{}{carrier}{}{}{}{}{}{}{}",
         interface.name,
         pair("mac", mac),
-        pair("reason", interface.link_down_reason.as_deref().map(|r| format!("'{r}'")).as_deref()),
-        pair("speed", speed.as_deref()),
-        pair("max", mbit_s(max).as_deref()),
+        with(" reason=", interface.link_down_reason.as_ref().map(|reason| format!("'{reason}'"))),
+        with(" speed=", mbit_s(interface.speed_mbit_s)),
+        with(" max=", mbit_s(max)),
         pair("duplex", half),
-        pair("mtu", mtu.as_deref()),
-        pair("driver", interface.driver.as_deref()),
-        pair("firmware", interface.firmware.as_deref()),
-        pair("pci", interface.pci_address.as_deref()),
-        pair("node", node.as_deref()),
-        pair("mode", interface.bond_mode.as_deref()),
-        pair("master", interface.master.as_deref()),
+        with(" mtu=", interface.mtu.filter(|mtu| *mtu != 1500)),
+        pairs!(
+            interface; driver, firmware, "pci" pci_address, "node" numa_node, "mode" bond_mode, master
+        ),
         marks(interface),
     );
     page.line(1, &line);
@@ -83,54 +77,34 @@ fn marks(interface: &Interface) -> String {
 /// Data to compare with the cabling plan: switch, port, VLAN.
 fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
     let switch = neighbour.system_name.as_deref().unwrap_or(&neighbour.chassis_id);
-    let vlan = neighbour.port_vlan_id.map(|id| id.to_string());
-    let management = neighbour.management_addresses.first().map(|a| a.address.as_str());
-    page.line(
-        2,
-        &format!(
-            "switch={switch} port={}{}{}{}",
-            neighbour.port_id,
-            pair("description", neighbour.port_description.as_deref()),
-            pair("vlan", vlan.as_deref()),
-            pair("management", management),
-        ),
-    );
+    let pairs = pairs!(neighbour; "description" port_description, "vlan" port_vlan_id);
+    let management = neighbour.management_addresses.first().map(|address| &address.address);
+    let management = pair("management", management);
+    page.line(2, &format!("switch={switch} port={}{pairs}{management}", neighbour.port_id));
 }
 
 /// Label text for ordering a replacement.
 fn module(page: &mut Page, module: &Module) {
     let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
-    let reach = reach.collect::<Vec<_>>().join(",");
-    let wavelength = module.wavelength_nm.map(|nm| format!("{nm}nm"));
-    page.line(
-        2,
-        &format!(
-            "module={}{}{}{}{}{}",
-            module.kind.as_deref().unwrap_or("other"),
-            pair("vendor", module.vendor.as_deref()),
-            pair("part", module.part_number.as_deref()),
-            pair("serial", module.serial.as_deref()),
-            pair("wavelength", wavelength.as_deref()),
-            pair("reach", Some(reach.as_str()).filter(|reach| !reach.is_empty())),
-        ),
-    );
+    let reach = with(" reach=", joined(&reach.collect::<Vec<_>>()));
+    let wavelength = with(" wavelength=", module.wavelength_nm.map(|nm| format!("{nm}nm")));
+    let kind = module.kind.as_deref().unwrap_or("other");
+    let pairs = pairs!(module; vendor, "part" part_number, serial);
+    page.line(2, &format!("module={kind}{pairs}{wavelength}{reach}"));
 }
 
 fn infiniband(page: &mut Page, device: &InfinibandDevice) {
-    let guid = pair("guid", device.node_guid.as_deref());
-    let firmware = pair("firmware", device.firmware.as_deref());
-    page.line(1, &format!("{} (infiniband){guid}{firmware}", device.name));
+    let pairs = pairs!(device; "guid" node_guid, firmware);
+    page.line(1, &format!("{} (infiniband){pairs}", device.name));
     for port in &device.ports {
-        let state = pair("state", port.state.as_deref());
-        let rate = pair("rate", port.rate.as_deref());
-        page.line(2, &format!("port {}{state}{rate}", port.number));
+        page.line(2, &format!("port {}{}", port.number, pairs!(port; state, rate)));
     }
 }
 
 pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
     page.section(&format!("local addresses ({})", local.addresses.len()));
     for address in &local.addresses {
-        let scope = pair("scope", address.scope.as_deref());
+        let scope = pairs!(address; scope);
         let lease = local.dhcp_leases.iter().find(|lease| {
             lease.interface == address.interface
                 && address.address.split('/').next() == Some(lease.address.as_str())
@@ -143,17 +117,15 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
         let bad = |flag: &&String| {
             matches!(flag.as_str(), "tentative" | "dadfailed" | "deprecated" | "temporary")
         };
-        let flags: Vec<&str> = address.flags.iter().filter(bad).map(String::as_str).collect();
-        let flags = Some(flags.join(",")).filter(|flags| !flags.is_empty());
-        let flags = pair("flags", flags.as_deref());
+        let flags: Vec<String> = address.flags.iter().filter(bad).cloned().collect();
+        let flags = with(" flags=", joined(&flags));
         page.line(1, &format!("{} {}{scope}{dhcp}{flags}", address.interface, address.address));
     }
     for client in &local.dhcp6_clients {
         page.line(1, &format!("{} dhcp6 duid={}", client.interface, client.duid));
     }
     for route in &local.routes {
-        let gateway = route.gateway.as_ref().map(|gateway| format!(" via {gateway}"));
-        let gateway = gateway.unwrap_or_default();
+        let gateway = with(" via ", route.gateway.as_ref());
         page.line(1, &format!("route {}{gateway} dev {}", route.destination, route.interface));
     }
     for server in &local.dns {
@@ -164,11 +136,11 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
 
     fn line_of(interface: Interface) -> String {
-        let mut page = Page::new(false);
-        network(&mut page, &Network { interfaces: vec![interface], ..Network::default() });
-        page.into_text()
+        let network = Network { interfaces: vec![interface], ..Network::default() };
+        text_of(|page| super::network(page, &network))
     }
 
     #[test]

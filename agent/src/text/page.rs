@@ -1,5 +1,7 @@
 //! The page of the text report: headings, indented lines, colour, no hidden characters.
 
+use std::fmt::Display;
+
 use crate::clean;
 
 /// Width of the rule above each section, as in the VIM document's report.
@@ -48,8 +50,7 @@ impl Page {
 
     /// A section with its facts in the heading; `below` writes the rest. A section without any fact is
     /// left out.
-    pub(super) fn facts(&mut self, name: &str, pairs: &[String], below: impl FnOnce(&mut Page)) {
-        let facts = pairs.concat();
+    pub(super) fn facts(&mut self, name: &str, facts: &str, below: impl FnOnce(&mut Page)) {
         let start = self.text.len();
         self.section(&format!("{name}{facts}"));
         let end = self.text.len();
@@ -106,8 +107,34 @@ impl Page {
 }
 
 /// ` name=value` if there is a value.
-pub(super) fn pair(name: &str, value: Option<&str>) -> String {
+pub(super) fn pair<T: Display + ?Sized>(name: &str, value: Option<&T>) -> String {
     value.map(|value| format!(" {name}={value}")).unwrap_or_default()
+}
+
+/// ` name=value` for each of these fields of a part that is known; a field has its own name unless another precedes it.
+macro_rules! pairs {
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    ($part:expr; $($($name:literal)? $field:ident),+) => {
+        [$($crate::text::page::pair(pairs!(@name $field $($name)?), $part.$field.as_ref())),+].concat()
+    };
+}
+pub(super) use pairs;
+
+/// `start` and the value, if there is one.
+pub(super) fn with(start: &str, value: Option<impl Display>) -> String {
+    value.map(|value| format!("{start}{value}")).unwrap_or_default()
+}
+
+/// The texts with commas between them; `None` if there are none.
+pub(super) fn joined(texts: &[String]) -> Option<String> {
+    (!texts.is_empty()).then(|| texts.join(","))
+}
+
+/// `3 errors` for each of these counts that is known and not 0.
+pub(super) fn nonzero(counts: &[(Option<u64>, &str)]) -> Vec<String> {
+    let known = counts.iter().filter_map(|(n, what)| Some((n.filter(|n| *n > 0)?, what)));
+    known.map(|(n, what)| format!("{n} {what}")).collect()
 }
 
 /// `name (part, part)`, or the name alone without a known part.
@@ -122,8 +149,15 @@ pub(super) fn counted(n: usize, one: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// The text that `write` puts on a page without colours.
+    pub(in crate::text) fn text_of(write: impl FnOnce(&mut Page)) -> String {
+        let mut page = Page::new(false);
+        write(&mut page);
+        page.into_text()
+    }
 
     #[test]
     fn value_cannot_control_the_terminal_or_read_as_another() {
@@ -135,8 +169,7 @@ mod tests {
     #[test]
     fn words_come_in_rows_of_six_and_none_is_lost() {
         let words: Vec<String> = (1..=7).map(|n| format!("w{n}")).collect();
-        let mut page = Page::new(false);
-        page.words(2, "capabilities", &words);
-        assert_eq!(page.into_text(), "  capabilities: [w1 w2 w3 w4 w5 w6\n                 w7]\n");
+        let text = text_of(|page| page.words(2, "capabilities", &words));
+        assert_eq!(text, "  capabilities: [w1 w2 w3 w4 w5 w6\n                 w7]\n");
     }
 }

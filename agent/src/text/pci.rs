@@ -3,7 +3,7 @@
 use probes::gpu::{Card, CardKind, Gpu};
 use probes::pci::{Aer, Link, Pci, PciDevice};
 
-use super::page::{Page, Tone, counted, heading, pair};
+use super::page::{Page, Tone, counted, heading, nonzero, pair, pairs};
 use super::unit;
 
 pub(super) fn pci(page: &mut Page, pci: &Pci) {
@@ -28,13 +28,11 @@ fn device(page: &mut Page, device: &PciDevice) {
         id(device.class_name.as_ref(), device.class.as_ref()),
         id(device.vendor_name.as_ref(), device.vendor_id.as_ref()),
         id(device.device_name.as_ref(), device.device_id.as_ref()),
-        pair("slot", device.slot.as_deref()),
+        pairs!(device; slot),
     );
     page.line(1, &line);
     if let Some(vpd) = &device.vpd {
-        let part = pair("part", vpd.part_number.as_deref());
-        let text = format!("vpd{part}{}", pair("serial", vpd.serial.as_deref()));
-        page.toned(Tone::Quiet, 2, &text);
+        page.toned(Tone::Quiet, 2, &["vpd", &pairs!(vpd; "part" part_number, serial)].concat());
     }
     if let Some(text) = device.link.as_ref().and_then(link) {
         page.toned(Tone::Quiet, 2, &text);
@@ -48,8 +46,7 @@ fn device(page: &mut Page, device: &PciDevice) {
 fn errors(aer: &Aer) -> Option<String> {
     let counts =
         [(aer.n_correctable, "corrected"), (aer.n_nonfatal, "nonfatal"), (aer.n_fatal, "fatal")];
-    let counts = counts.into_iter().filter_map(|(n, what)| Some((n.filter(|n| *n > 0)?, what)));
-    let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+    let counts = nonzero(&counts);
     (!counts.is_empty()).then(|| format!("PCIe errors since boot: {}", counts.join(", ")))
 }
 
@@ -98,12 +95,11 @@ fn card(page: &mut Page, index: usize, card: &Card) {
         CardKind::Switch => "switch",
     };
     let line = format!(
-        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}{}{}",
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}{}",
         card.address,
-        pair("uuid", card.uuid.as_deref()),
-        pair("serial", card.serial.as_deref()),
-        pair("firmware", card.firmware.as_deref().or(card.video_bios.as_deref())),
-        pair("status", card.status.as_deref()),
+        pairs!(card; uuid, serial),
+        pair("firmware", card.firmware.as_ref().or(card.video_bios.as_ref())),
+        pairs!(card; status),
     );
     page.line(1, &line);
     let n_vfs = card.n_vfs.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());

@@ -1,87 +1,50 @@
 //! Chassis, baseboard, product, BIOS, firmware, BMC and the running system: a line each.
 
 use probes::collect::Inventory;
-use probes::dmi::{Baseboard, Bios, Chassis, Product};
 use probes::firmware::{BootMode, Firmware};
 use probes::os::Os;
 
 use super::management;
-use super::page::{Page, Tone, pair};
+use super::page::{Page, Tone, pair, pairs, with};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
-    inventory.chassis.iter().for_each(|part| chassis(page, part));
-    inventory.baseboard.iter().for_each(|part| baseboard(page, part));
-    inventory.product.iter().for_each(|part| product(page, part));
-    inventory.bios.iter().for_each(|part| bios(page, part));
+    let mut heading = |name: &str, facts: &str| page.facts(name, facts, |_| {});
+    if let Some(chassis) = &inventory.chassis {
+        let facts = pairs!(chassis; "type" kind, vendor, serial, version, "asset" asset_tag);
+        heading("chassis", &facts);
+    }
+    if let Some(board) = &inventory.baseboard {
+        heading("baseboard", &pairs!(board; vendor, serial, version, product));
+    }
+    if let Some(product) = &inventory.product {
+        let facts = pairs!(product; family, name, vendor, serial, uuid, sku, version);
+        heading("product", &facts);
+    }
+    if let Some(bios) = &inventory.bios {
+        let controller = pairs!(bios; "embedded-controller" embedded_controller_release);
+        heading("bios", &(pairs!(bios; vendor, version, date) + &controller));
+    }
     inventory.firmware.iter().for_each(|firmware| boot(page, firmware));
     inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
     inventory.smbios.iter().for_each(|table| management::smbios(page, table));
     inventory.os.iter().for_each(|part| os(page, part));
 }
 
-fn chassis(page: &mut Page, chassis: &Chassis) {
-    let facts = [
-        pair("type", chassis.kind.as_deref()),
-        pair("vendor", chassis.vendor.as_deref()),
-        pair("serial", chassis.serial.as_deref()),
-        pair("version", chassis.version.as_deref()),
-        pair("asset", chassis.asset_tag.as_deref()),
-    ];
-    page.facts("chassis", &facts, |_| {});
-}
-
-fn baseboard(page: &mut Page, board: &Baseboard) {
-    let facts = [
-        pair("vendor", board.vendor.as_deref()),
-        pair("serial", board.serial.as_deref()),
-        pair("version", board.version.as_deref()),
-        pair("product", board.product.as_deref()),
-    ];
-    page.facts("baseboard", &facts, |_| {});
-}
-
-fn product(page: &mut Page, product: &Product) {
-    let facts = [
-        pair("family", product.family.as_deref()),
-        pair("name", product.name.as_deref()),
-        pair("vendor", product.vendor.as_deref()),
-        pair("serial", product.serial.as_deref()),
-        pair("uuid", product.uuid.as_deref()),
-        pair("sku", product.sku.as_deref()),
-        pair("version", product.version.as_deref()),
-    ];
-    page.facts("product", &facts, |_| {});
-}
-
-fn bios(page: &mut Page, bios: &Bios) {
-    let facts = [
-        pair("vendor", bios.vendor.as_deref()),
-        pair("version", bios.version.as_deref()),
-        pair("date", bios.date.as_deref()),
-        pair("embedded-controller", bios.embedded_controller_release.as_deref()),
-    ];
-    page.facts("bios", &facts, |_| {});
-}
-
 fn os(page: &mut Page, os: &Os) {
     let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
     let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
     let taint = os.kernel_taint.map(taint_letters).filter(|letters| !letters.is_empty());
-    let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
+    let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_ref());
     let facts = [
-        pair("hostname", os.hostname.as_deref()),
-        pair("kernel", os.kernel.as_deref()),
-        pair("distribution", os.distribution.as_deref()),
-        pair("virtualization", os.virtualization.as_deref()),
-        pair("container", os.container.as_deref()),
+        pairs!(os; hostname, kernel, distribution, virtualization, container),
         pair("confidential-guest", guest),
         pair("iommu", on_off(iommu)),
         pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
         pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
         pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
-        pair("taint", taint.as_deref()),
+        with(" taint=", taint),
     ];
-    page.facts("os", &facts, |page| {
+    page.facts("os", &facts.concat(), |page| {
         if let Some(command_line) = &os.command_line {
             page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
         }
@@ -109,11 +72,10 @@ fn boot(page: &mut Page, firmware: &Firmware) {
         pair("boot", mode),
         pair("secure-boot", on_off(firmware.secure_boot)),
         pair("setup-mode", on_off(firmware.setup_mode)),
-        pair("current", firmware.boot_current.as_deref()),
-        pair("next", firmware.boot_next.as_deref()),
-        pair("order", firmware.boot_order.as_ref().map(|order| order.join(",")).as_deref()),
+        pairs!(firmware; "current" boot_current, "next" boot_next),
+        with(" order=", firmware.boot_order.as_ref().map(|order| order.join(","))),
     ];
-    page.facts("firmware", &facts, |page| {
+    page.facts("firmware", &facts.concat(), |page| {
         for entry in &firmware.boot_entries {
             let is_active = entry.is_active != Some(false);
             let words = [
@@ -133,7 +95,10 @@ fn boot(page: &mut Page, firmware: &Firmware) {
 mod tests {
     use super::*;
     use probes::bmc::Bmc;
+    use probes::dmi::{Baseboard, Bios, Chassis, Product};
     use probes::firmware::BootEntry;
+
+    use crate::text::page::tests::text_of;
 
     #[test]
     fn the_boot_order_and_inactive_entries_are_shown() {
@@ -150,9 +115,7 @@ mod tests {
             boot_entries: vec![entry("0001", false), entry("0002", true)],
             ..Firmware::default()
         };
-        let mut page = Page::new(false);
-        boot(&mut page, &firmware);
-        let text = page.into_text();
+        let text = text_of(|page| boot(page, &firmware));
         assert!(text.ends_with(
             "firmware boot=uefi next=0002 order=0002,0001\n boot entry 0001 (inactive) Fedora\n \
              boot entry 0002 Fedora\n"

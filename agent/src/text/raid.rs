@@ -2,7 +2,7 @@
 
 use probes::block::{RaidController, RaidDrive, RaidVolume};
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, nonzero, pairs, with};
 use super::unit;
 
 pub(super) fn controller(page: &mut Page, controller: &RaidController) {
@@ -10,11 +10,10 @@ pub(super) fn controller(page: &mut Page, controller: &RaidController) {
     let n_drives =
         controller.drives.as_ref().map(|all| format!(", {}", counted(all.len(), "drive")));
     let line = format!(
-        "RAID controller {model} [@{}]{}{}{}",
+        "RAID controller {model} [@{}]{}{}",
         controller.pci_address,
         n_drives.unwrap_or_else(|| ", drives unknown".to_owned()),
-        pair("serial", controller.serial.as_deref()),
-        pair("firmware", controller.firmware.as_deref()),
+        pairs!(controller; serial, firmware),
     );
     page.line(1, &line);
     controller.volumes().for_each(|entry| volume(page, controller, entry));
@@ -27,18 +26,17 @@ fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
         known.map_or_else(|| format!("drive {id}"), place)
     };
     let members: Vec<String> = volume.drives.iter().map(place_of).collect();
-    let members = if members.is_empty() { None } else { Some(members.join(", ")) };
-    let missing = volume.n_missing_drives.filter(|n| *n > 0);
+    let members = (!members.is_empty()).then(|| members.join(", "));
+    let missing = volume.n_missing_drives.filter(|n| *n > 0).map(|n| format!("{n} missing"));
     let text = format!(
-        "volume {}{}{}{}{}{}{}{}",
+        "volume {}{}{}{}{}{}{}",
         volume.id,
-        volume.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default(),
+        with(" ", volume.raid_level.as_ref()),
         unit::disk_size(volume.size_bytes),
-        volume.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
-        members.map(|members| format!(", on {members}")).unwrap_or_default(),
-        missing.map(|n| format!(", {n} missing")).unwrap_or_default(),
-        pair("disk", volume.disk.as_deref()),
-        pair("name", volume.name.as_deref()),
+        with(" ", volume.state.as_ref()),
+        with(", on ", members),
+        with(", ", missing),
+        pairs!(volume; disk, name),
     );
     let tone = match volume.state.as_deref() {
         Some("offline") => Tone::Critical,
@@ -54,29 +52,21 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
         Some(false) => " SSD",
         None => "",
     };
-    let errors = [
-        ("media errors", drive.media_errors),
-        ("other errors", drive.other_errors),
-        ("predicted failures", drive.predictive_failures),
-    ];
-    let errors = errors.into_iter().filter_map(|(what, n)| Some((what, n.filter(|n| *n > 0)?)));
-    let errors: Vec<String> = errors.map(|(what, n)| format!(", {n} {what}")).collect();
-    let errors = errors.concat();
-    let rebuilt = drive.rebuild_percent.map(|percent| format!(" {percent} %"));
-    let interface = drive.interface.as_ref().map(|interface| format!(" {interface}"));
+    let errors = nonzero(&[
+        (drive.media_errors.map(Into::into), "media errors"),
+        (drive.other_errors.map(Into::into), "other errors"),
+        (drive.predictive_failures.map(Into::into), "predicted failures"),
+    ]);
     let text = format!(
-        "{}{}{}{kind}{}{}{}{errors}{}{}{}{}{}",
+        "{}{}{}{kind}{}{}{}{}{}",
         place(drive),
-        drive.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
-        rebuilt.unwrap_or_default(),
+        with(" ", drive.state.as_ref()),
+        with(" ", drive.rebuild_percent.map(|percent| format!("{percent} %"))),
         unit::disk_size(drive.size_bytes),
-        interface.unwrap_or_default(),
+        with(" ", drive.interface.as_ref()),
         if drive.is_foreign == Some(true) { ", foreign" } else { "" },
-        pair("vendor", drive.vendor.as_deref()),
-        pair("model", drive.model.as_deref()),
-        pair("serial", drive.serial.as_deref()),
-        pair("WWN", drive.wwn.as_deref()),
-        pair("disk", drive.disk.as_deref()),
+        with(", ", (!errors.is_empty()).then(|| errors.join(", "))),
+        pairs!(drive; vendor, model, serial, "WWN" wwn, disk),
     );
     let is_bad = drive.media_errors > Some(0) || drive.predictive_failures > Some(0);
     let tone = match drive.state.as_deref() {
@@ -103,6 +93,7 @@ fn place(drive: &RaidDrive) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::tests::text_of;
 
     #[test]
     fn a_failed_drive_of_a_volume_is_named_by_enclosure_and_slot() {
@@ -127,9 +118,7 @@ mod tests {
             volumes: Some(vec![volume]),
             ..RaidController::default()
         };
-        let mut page = Page::new(false);
-        controller(&mut page, &known);
-        let text = page.into_text();
+        let text = text_of(|page| controller(page, &known));
         assert!(
             text.contains("volume 0 RAID 1 degraded, on slot 32:3, slot 32:4 disk=sda\n"),
             "{text}"

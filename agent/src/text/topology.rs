@@ -3,7 +3,7 @@
 use probes::cpuset::CpuSet;
 use probes::topology::{Cache, Node, Topology};
 
-use super::page::{Page, counted, heading};
+use super::page::{Page, counted, heading, with};
 use super::unit;
 
 pub(super) fn topology(
@@ -11,11 +11,11 @@ pub(super) fn topology(
     topology: &Topology,
     n_cores_of: impl Fn(&CpuSet) -> Option<usize>,
 ) {
-    let kind = topology.kind.as_ref().map(|kind| format!(" {}", kind.to_uppercase()));
+    let kind = with(" ", topology.kind.as_ref().map(|kind| kind.to_uppercase()));
     let n_nodes = topology.nodes.as_ref().map(|nodes| counted(nodes.len(), "node"));
     let nodes = topology.nodes.as_deref().unwrap_or_default();
     let caches = topology.caches.as_deref().unwrap_or_default();
-    page.section(&heading(&format!("topology{}", kind.unwrap_or_default()), n_nodes));
+    page.section(&heading(&format!("topology{kind}"), n_nodes));
     let sets: Vec<CpuSet> = caches.iter().map(shared).collect();
     let mut shown = vec![false; caches.len()];
     for node in nodes {
@@ -39,7 +39,7 @@ pub(super) fn topology(
 }
 
 fn details(page: &mut Page, node: &Node) {
-    let kind = node.memory_kind.as_ref().map(|kind| format!(" {kind}")).unwrap_or_default();
+    let kind = with(" ", node.memory_kind.as_ref());
     if let Some(bytes) = node.memory_bytes {
         page.line(2, &format!("memory ({}{kind})", unit::memory(bytes)));
     }

@@ -6,7 +6,7 @@
 //! expanded, `||`, `&&` and `;` end a command, and a word that starts with `#` starts a comment; SYSLINUX
 //! `doc/syslinux.txt`: `APPEND` is the rest of a line; GRUB manual, "Quoting": nothing is special within single quotes.
 
-use super::checks::{fetch_url, is_one_word, refuse};
+use super::checks::{fetch_url, is_one_word, refuse, require};
 use super::{Boot, LiveError, Settings, Target};
 use crate::text::shown;
 
@@ -20,10 +20,9 @@ const MAX_COMMAND_LINE_BYTES: usize = 2047;
 pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
     let arguments = arguments(settings)?;
     let line = arguments.iter().map(|argument| word(argument)).collect::<Vec<_>>().join(" ");
-    if line.len() > MAX_COMMAND_LINE_BYTES {
-        let expected = format!("at most {MAX_COMMAND_LINE_BYTES} bytes in all");
-        return refuse("kernel_arguments", format!("{} bytes", line.len()), expected);
-    }
+    let (found, limit) = (format!("{} bytes", line.len()), MAX_COMMAND_LINE_BYTES);
+    let expected = format!("at most {limit} bytes in all");
+    require(line.len() <= limit, "kernel_arguments", found, expected)?;
     Ok(line)
 }
 
@@ -31,22 +30,20 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
 fn arguments(settings: &Settings) -> Result<Vec<String>, LiveError> {
     settings.check()?;
     let platform = settings.platform.as_deref().unwrap_or("metal");
-    if !is_one_word(platform) {
-        return refuse("platform", shown(platform), "the id of a platform, e.g. metal or packet");
-    }
+    let expected = "the id of a platform, e.g. metal or packet";
+    require(is_one_word(platform), "platform", shown(platform), expected)?;
     let mut words: Vec<String> =
         vec!["ignition.firstboot".to_owned(), format!("ignition.platform.id={platform}")];
-    if let Some(url) = &settings.config_url {
-        fetch_url("config_url", url)?;
-        words.push(format!("ignition.config.url={url}"));
+    for (setting, name, url) in [
+        ("config_url", "ignition.config.url", &settings.config_url),
+        ("rootfs_url", "coreos.live.rootfs_url", &settings.rootfs_url),
+    ] {
+        if let Some(url) = url {
+            fetch_url(setting, url)?;
+            words.push(format!("{name}={url}"));
+        }
     }
-    if let Some(url) = &settings.rootfs_url {
-        fetch_url("rootfs_url", url)?;
-        words.push(format!("coreos.live.rootfs_url={url}"));
-    }
-    if let Some(vim) = &settings.vim {
-        words.push(format!("rci.vim={vim}"));
-    }
+    words.extend(settings.vim.as_ref().map(|vim| format!("rci.vim={vim}")));
     if let Some(Target::Url(url)) = &settings.install {
         words.push(format!("rci.ignition={url}"));
     }
@@ -73,21 +70,17 @@ fn refuse_second(argument: &str, ours: &[String]) -> Result<(), LiveError> {
         };
         return refuse("kernel_arguments", shown(argument), expected);
     }
-    if argument.starts_with("coreos.inst.") || argument == "coreos.inst" {
-        let expected = "no argument of CoreOS's own installer, which would write a disk too";
-        return refuse("kernel_arguments", shown(argument), expected);
-    }
-    Ok(())
+    let is_other = !argument.starts_with("coreos.inst.") && argument != "coreos.inst";
+    let expected = "no argument of CoreOS's own installer, which would write a disk too";
+    require(is_other, "kernel_arguments", shown(argument), expected)
 }
 
 fn check_form(argument: &str) -> Result<(), LiveError> {
     let expected = "one argument of printable ASCII characters without double quotes";
     let is_text = argument.bytes().all(|b| (b.is_ascii_graphic() || b == b' ') && b != b'"');
     let name = argument.split('=').next().unwrap_or_default();
-    if !is_text || !is_one_word(name) || name == "--" {
-        return refuse("kernel_arguments", shown(argument), expected);
-    }
-    Ok(())
+    let is_good = is_text && is_one_word(name) && name != "--";
+    require(is_good, "kernel_arguments", shown(argument), expected)
 }
 
 /// One kernel argument; a value with spaces is quoted.
@@ -107,14 +100,10 @@ pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
     let boot = boot(settings)?;
     let arguments = kernel_arguments(settings)?;
     let ends_command = |word: &str| ["||", "&&", ";"].contains(&word) || word.starts_with('#');
-    if arguments.contains("${")
-        || arguments.contains("  ")
-        || arguments.split(' ').any(ends_command)
-    {
-        let expected =
-            "nothing that iPXE would interpret: ${, ||, &&, ;, #, two consecutive spaces";
-        return refuse("kernel_arguments", shown(&arguments), expected);
-    }
+    let is_special = arguments.contains("${") || arguments.contains("  ");
+    let is_plain = !is_special && !arguments.split(' ').any(ends_command);
+    let expected = "nothing that iPXE would interpret: ${, ||, &&, ;, #, two consecutive spaces";
+    require(is_plain, "kernel_arguments", shown(&arguments), expected)?;
     // A percent-encoded brace in a URL keeps iPXE from expanding it.
     let (kernel, initramfs) =
         (boot.kernel_url.replace("${", "$%7B"), boot.initramfs_url.replace("${", "$%7B"));
@@ -193,9 +182,7 @@ fn quoted(word: &str) -> Result<String, LiveError> {
     if word.bytes().all(is_plain) {
         return Ok(word.to_owned());
     }
-    if word.contains(['\'', '\\']) {
-        let expected = "neither a single quote nor a backslash, which GRUB would alter";
-        return refuse("kernel_arguments", shown(word), expected);
-    }
+    let expected = "neither a single quote nor a backslash, which GRUB would alter";
+    require(!word.contains(['\'', '\\']), "kernel_arguments", shown(word), expected)?;
     Ok(format!("'{word}'"))
 }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use super::LiveError;
+use super::network::Keyfile;
 use super::settings::{AgentBinary, FileSource, Settings, Target};
 use super::ssh_key;
 use crate::digest;
@@ -14,16 +15,18 @@ use crate::text::{shown, shown_url};
 use crate::url::url_form;
 
 /// Keys of the agent's configuration file that other settings write.
-const OWN_KEYS: [&str; 8] = [
-    "vim",
-    "ignition",
-    "allow_plain_http",
-    "ca_file",
-    "token_file",
-    "client_cert_file",
-    "client_key_file",
-    "vim_key",
-];
+const OWN_KEYS: &str =
+    "vim ignition allow_plain_http ca_file token_file client_cert_file client_key_file";
+
+/// Refuses a setting unless it is as expected.
+pub(super) fn require(
+    is_good: bool,
+    setting: &'static str,
+    found: impl Into<String>,
+    expected: impl Into<String>,
+) -> Result<(), LiveError> {
+    if is_good { Ok(()) } else { refuse(setting, found, expected) }
+}
 
 pub(super) fn refuse<T>(
     setting: &'static str,
@@ -49,28 +52,22 @@ impl Settings {
         self.hostname.iter().try_for_each(|name| check_host_name("hostname", name))?;
         if let AgentBinary::Fetched { url, hash } = &self.agent {
             fetch_url("agent.url", url)?;
-            if let Err(expected) = digest::check_form(hash, false) {
-                return refuse("agent.hash", shown(hash), expected);
-            }
+            check_digest("agent.hash", hash, false)?;
         }
         if let AgentBinary::OnIso(path) = &self.agent {
             let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._/".contains(&b);
-            if !path.starts_with('/') || path.ends_with('/') || !path.bytes().all(is_plain) {
-                return refuse(
-                    "agent.iso_path",
-                    shown(path),
-                    "a path on the ISO, e.g. /run-coreos-installer",
-                );
-            }
+            let is_path =
+                path.starts_with('/') && !path.ends_with('/') && path.bytes().all(is_plain);
+            let expected = "a path on the ISO, e.g. /run-coreos-installer";
+            require(is_path, "agent.iso_path", shown(path), expected)?;
         }
         self.check_additions()?;
         for (key, values) in &self.agent_options {
-            if OWN_KEYS.contains(&key.as_str()) || !is_name(key) {
-                let expected = "a key of the agent's configuration that has no setting of its own";
-                return refuse("agent_options", shown(key), expected);
-            }
-            if let Some(value) = values.iter().find(|value| value.contains('\0')) {
-                return refuse("agent_options", shown(value), "text without NUL");
+            let is_free = !OWN_KEYS.split(' ').any(|own| own == key) && is_name(key);
+            let expected = "a key of the agent's configuration that has no setting of its own";
+            require(is_free, "agent_options", shown(key), expected)?;
+            for value in values {
+                require(!value.contains('\0'), "agent_options", shown(value), "text without NUL")?;
             }
         }
         Ok(())
@@ -79,48 +76,32 @@ impl Settings {
     /// Checks the files, units and network profiles that users add.
     fn check_additions(&self) -> Result<(), LiveError> {
         for file in &self.files {
-            if let FileSource::Url { url, hash, .. } = &file.source {
-                fetch_url("files.url", url)?;
-                match hash {
-                    Some(hash) => {
-                        if let Err(expected) = digest::check_form(hash, true) {
-                            return refuse("files.hash", shown(hash), expected);
-                        }
-                    }
-                    None if url.starts_with("https://") => {}
-                    None => {
-                        let expected =
-                            "a digest (,sha512-…), as anyone on the way could replace the file";
-                        return refuse(
-                            "files",
-                            format!("{} without one", shown_url(url)),
-                            expected,
-                        );
-                    }
-                }
-            }
+            let FileSource::Url { url, hash, .. } = &file.source else { continue };
+            fetch_url("files.url", url)?;
+            hash.iter().try_for_each(|hash| check_digest("files.hash", hash, true))?;
+            let is_safe = hash.is_some() || url.starts_with("https://");
+            let found = format!("{} without one", shown_url(url));
+            let expected = "a digest (,sha512-…), as anyone on the way could replace the file";
+            require(is_safe, "files", found, expected)?;
         }
         if let Some(url) = &self.network_metadata {
             self.check_tls("network_metadata", url)?;
             fetch_url("network_metadata", url)?;
         }
-        if let Some(proxy) = &self.proxy
-            && !matches!(url_form(proxy.reveal()).as_deref(), Ok("http" | "https"))
-        {
+        if let Some(proxy) = &self.proxy {
+            let is_http = matches!(url_form(proxy.reveal()).as_deref(), Ok("http" | "https"));
             let expected = "a URL with http:// or https://, the proxies that Ignition has";
-            return refuse("proxy", "text of another form", expected);
+            require(is_http, "proxy", "text of another form", expected)?;
         }
         for unit in &self.units {
             // The rest is checked with the finished config.
-            if unit.name == "run-coreos-installer.service" {
-                return refuse("units", shown(&unit.name), "a unit other than the agent's own");
-            }
+            let is_other = unit.name != "run-coreos-installer.service";
+            require(is_other, "units", shown(&unit.name), "a unit other than the agent's own")?;
         }
-        let is_file_name = |name: &str| is_one_word(name) && !name.contains('/');
-        match self.network.iter().find(|keyfile| !is_file_name(&keyfile.name)) {
-            Some(keyfile) => refuse("network", shown(&keyfile.name), "a file name without spaces"),
-            None => Ok(()),
-        }
+        self.network.iter().try_for_each(|Keyfile { name, .. }| {
+            let is_file_name = is_one_word(name) && !name.contains('/');
+            require(is_file_name, "network", shown(name), "a file name without spaces")
+        })
     }
 
     /// Checks the scheme of a URL that the agent uses, and returns the rest of it.
@@ -137,14 +118,11 @@ impl Settings {
 
     fn check_vim(&self, vim: &str) -> Result<(), LiveError> {
         let rest = self.check_tls("vim", vim)?;
-        if rest.is_empty() || rest.starts_with('/') || !is_one_word(vim) {
-            return refuse("vim", shown_url(vim), "a URL with a host and without spaces");
-        }
+        let has_host = !rest.is_empty() && !rest.starts_with('/') && is_one_word(vim);
+        require(has_host, "vim", shown_url(vim), "a URL with a host and without spaces")?;
         self.vim_names.iter().try_for_each(|name| check_host_name("vim_names", name))?;
-        if !self.vim_addresses.is_empty() && self.all_vim_names().is_empty() {
-            return refuse("vim_names", "empty", "a name for the address of the VIM");
-        }
-        Ok(())
+        let has_name = self.vim_addresses.is_empty() || !self.all_vim_names().is_empty();
+        require(has_name, "vim_names", "empty", "a name for the address of the VIM")
     }
 
     /// Checks the settings of an image without a VIM.
@@ -153,11 +131,8 @@ impl Settings {
             ("vim_addresses", !self.vim_addresses.is_empty()),
             ("vim_names", !self.vim_names.is_empty()),
             ("token", self.token.is_some()),
-            ("vim_key", self.vim_key.is_some()),
         ] {
-            if is_set {
-                return refuse(setting, "set", "nothing, as there is no VIM");
-            }
+            require(!is_set, setting, "set", "nothing, as there is no VIM")?;
         }
         match target {
             Target::Embedded(_) => target.checked().map(|_| ()).map_err(LiveError::Target),
@@ -170,34 +145,21 @@ impl Settings {
 
     fn check_credentials(&self) -> Result<(), LiveError> {
         let pem = "PEM, which contains -----BEGIN";
-        if let Some(ca) = &self.ca
-            && !ca.contains("-----BEGIN CERTIFICATE-----")
-        {
-            return refuse("ca", "text without a certificate", pem);
+        if let Some(ca) = &self.ca {
+            let is_pem = ca.contains("-----BEGIN CERTIFICATE-----");
+            require(is_pem, "ca", "text without a certificate", pem)?;
         }
         match (&self.client_cert, &self.client_key) {
             (None, None) => {}
             (Some(cert), Some(key)) => {
-                if !cert.contains("-----BEGIN ") || !key.reveal().contains("-----BEGIN ") {
-                    return refuse("client_cert or client_key", "text that is not PEM", pem);
-                }
+                let is_pem = cert.contains("-----BEGIN ") && key.reveal().contains("-----BEGIN ");
+                require(is_pem, "client_cert or client_key", "text that is not PEM", pem)?;
             }
-            _ => {
-                return refuse("client_cert and client_key", "only one of them", "both or neither");
-            }
+            _ => refuse("client_cert and client_key", "only one of them", "both or neither")?,
         }
-        if let Some(token) = &self.token
-            && !is_one_word(token.reveal())
-        {
-            let expected = "one word of printable ASCII characters";
-            return refuse("token", "text of another form", expected);
-        }
-        match &self.vim_key {
-            Some(key) if key.trim().is_empty() || key.contains('\0') => {
-                refuse("vim_key", shown(key), "an Ed25519 public key")
-            }
-            _ => Ok(()),
-        }
+        let is_word = self.token.as_ref().is_none_or(|token| is_one_word(token.reveal()));
+        let expected = "one word of printable ASCII characters";
+        require(is_word, "token", "text of another form", expected)
     }
 
     fn check_login(&self) -> Result<(), LiveError> {
@@ -214,11 +176,9 @@ impl Settings {
         let Some(hash) = &self.password_hash else { return Ok(()) };
         let hash = hash.reveal();
         let is_hash = hash.starts_with('$') && hash.matches('$').count() >= 3;
-        if !is_hash || !is_one_word(hash) || hash.contains(':') {
-            let expected = "a crypt(5) hash such as $6$…, as made by mkpasswd; never a password";
-            return refuse("password_hash", "text of another form", expected);
-        }
-        Ok(())
+        let is_hash = is_hash && is_one_word(hash) && !hash.contains(':');
+        let expected = "a crypt(5) hash such as $6$…, as made by mkpasswd; never a password";
+        require(is_hash, "password_hash", "text of another form", expected)
     }
 
     /// The names of the VIM for `/etc/hosts`.
@@ -251,10 +211,13 @@ pub(super) fn is_one_word(text: &str) -> bool {
 }
 
 fn check_host_name(setting: &'static str, name: &str) -> Result<(), LiveError> {
-    if is_host_name(name) {
-        return Ok(());
-    }
-    refuse(setting, shown(name), "a host name of letters, digits, - and .")
+    let expected = "a host name of letters, digits, - and .";
+    require(is_host_name(name), setting, shown(name), expected)
+}
+
+fn check_digest(setting: &'static str, hash: &str, sha256_allowed: bool) -> Result<(), LiveError> {
+    digest::check_form(hash, sha256_allowed)
+        .or_else(|expected| refuse(setting, shown(hash), expected))
 }
 
 fn is_name(text: &str) -> bool {

@@ -186,8 +186,6 @@ pub struct Settings {
     pub client_cert: Option<String>,
     /// Private key of the client certificate, PEM.
     pub client_key: Option<Secret>,
-    /// Ed25519 public key; if set, only responses signed with that key are obeyed.
-    pub vim_key: Option<String>,
     /// Allows a VIM without TLS.
     pub allow_plain_http: bool,
     /// Further keys of the agent's configuration file with one value or several, e.g. `give_up_after` = `86400`; the

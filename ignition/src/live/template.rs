@@ -158,7 +158,6 @@ fn agent_config(settings: &Settings) -> Value {
         "token_file": file(settings.token.is_some(), "token"),
         "client_cert_file": file(settings.client_cert.is_some(), "client.pem"),
         "client_key_file": file(settings.client_key.is_some(), "client.key"),
-        "vim_key": settings.vim_key,
     }));
     config.extend(settings.agent_options.iter().map(|(key, values)| {
         let value = match &values[..] {

@@ -47,7 +47,6 @@ fn everything() -> Settings {
         token: Some(Secret::new("0123456789abcdef")),
         client_cert: Some(PEM.to_owned()),
         client_key: Some(Secret::new(KEY)),
-        vim_key: Some("MCowBQYDK2VwAyEAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
         agent_options: BTreeMap::from([("give_up_after".to_owned(), vec!["86400".to_owned()])]),
         ssh_keys: vec![format!("{SSH} one"), format!("{SSH} two")],
         password_hash: Some(Secret::new("$6$salt$hash")),
@@ -104,7 +103,6 @@ fn hostile() -> Settings {
         client_cert: Some(pem.clone()),
         client_key: Some(Secret::new(format!("{KEY}{text}"))),
         token: Some(Secret::new("{{ca}}'${x}`\\")),
-        vim_key: Some(text.clone()),
         agent_options: BTreeMap::from([
             ("a".to_owned(), vec![text]),
             ("b".to_owned(), vec!["yes".to_owned()]),
@@ -341,7 +339,6 @@ fn agent_configuration_file_contains_every_option() {
     for (key, value) in &settings.agent_options {
         assert_eq!(config[key], Value::from(value[0].clone()), "{text}");
     }
-    assert_eq!(config["vim_key"].as_str(), settings.vim_key.as_deref());
     assert_eq!(config["allow_plain_http"], Value::Bool(true));
     assert_eq!(config["token_file"], "/etc/run-coreos-installer/token");
 }

@@ -3,6 +3,8 @@
 //!
 //! YAML 1.1 (go-yaml, which Butane uses) and YAML 1.2 parse the output alike.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 /// Longest comment line, in characters.
@@ -27,20 +29,8 @@ fn write_fields(
 ) {
     let fields = fields.iter().filter(|(key, _)| *key != "why");
     for (i, (key, value)) in fields.enumerate() {
-        if i > 0 || !is_first_inline {
-            out.push_str(&" ".repeat(indent));
-        }
-        if key == "mode"
-            && let Some(octal) = value.as_str()
-        {
-            // Butane reads the leading zero as octal.
-            out.push_str("mode: ");
-            out.push_str(octal);
-            out.push('\n');
-            continue;
-        }
-        out.push_str(key);
-        out.push(':');
+        let pad = if i > 0 || !is_first_inline { " ".repeat(indent) } else { String::new() };
+        out.extend([&pad, key, ":"]);
         match value {
             Value::Object(fields) => {
                 out.push('\n');
@@ -52,6 +42,8 @@ fn write_fields(
                     write_member(member, indent + 2, out);
                 }
             }
+            // Butane reads the leading zero as octal.
+            Value::String(octal) if key == "mode" => out.extend([" ", octal, "\n"]),
             scalar => {
                 out.push(' ');
                 write_scalar(scalar, indent + 2, out);
@@ -65,8 +57,7 @@ fn write_member(member: &Value, indent: usize, out: &mut String) {
     if let Some(why) = member.get("why").and_then(Value::as_str) {
         write_comment(why, &pad, out);
     }
-    out.push_str(&pad);
-    out.push_str("- ");
+    out.extend([&pad, "- "]);
     match member {
         Value::Object(fields) => write_fields(fields, indent + 2, true, out),
         scalar => write_scalar(scalar, indent + 2, out),
@@ -80,10 +71,7 @@ fn write_comment(text: &str, pad: &str, out: &mut String) {
             out.extend([pad, "# ", &line, "\n"]);
             line.clear();
         }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
+        line.extend([if line.is_empty() { "" } else { " " }, word]);
     }
     out.extend([pad, "# ", &line, "\n"]);
 }
@@ -93,25 +81,16 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
         Value::String(text) if is_block(text) => {
             out.push_str("|\n");
             for line in text.lines() {
-                if !line.is_empty() {
-                    out.push_str(&" ".repeat(indent));
-                    out.push_str(line);
-                }
-                out.push('\n');
+                let pad = if line.is_empty() { String::new() } else { " ".repeat(indent) };
+                out.extend([&pad, line, "\n"]);
             }
         }
-        Value::String(text) if is_plain(text) => {
-            out.push_str(text);
-            out.push('\n');
-        }
+        Value::String(text) if is_plain(text) => out.extend([text, "\n"]),
         Value::String(text) => {
             write_quoted(text, out);
             out.push('\n');
         }
-        other => {
-            out.push_str(&other.to_string());
-            out.push('\n');
-        }
+        other => out.extend([&other.to_string(), "\n"]),
     }
 }
 
@@ -156,12 +135,8 @@ fn write_quoted(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             c if is_printable(c) => out.push(c),
-            c => out.push_str(&escape(c)),
+            c => drop(write!(out, "\\U{:08X}", u32::from(c))),
         }
     }
     out.push('"');
-}
-
-fn escape(c: char) -> String {
-    format!("\\U{:08X}", u32::from(c))
 }

@@ -27,7 +27,7 @@ use super::stream_facts::StreamFacts;
 use super::{Code, Failure, Verify};
 use crate::http::Client;
 use crate::http::server::accept;
-use crate::uuid;
+use crate::random;
 
 pub use self::meter::Update;
 pub use self::source::Fault;
@@ -134,7 +134,7 @@ impl Stream {
         let port = listener.local_addr()?.port();
         let reading = Mutex::new(Reading::new(client.stall_notice()));
         let shared = Arc::new(Shared {
-            path: format!("/{}/image.raw{}", uuid::random(), image.head.format.suffix()),
+            path: format!("/{}/image.raw{}", random::uuid(), image.head.format.suffix()),
             image,
             client,
             verify,

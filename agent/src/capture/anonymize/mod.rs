@@ -18,8 +18,6 @@ mod sources;
 pub(super) mod spelling;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::net::IpAddr;
 
 use anyhow::Context as _;
@@ -28,23 +26,18 @@ use probes::dmi::is_placeholder;
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
+use crate::random::{DEVICE, random_bytes};
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
 use secret::Secrets;
 use sources::{ip, latin, turned};
-
-/// Source of the kernel's random numbers.
-const RANDOM: &str = "/dev/urandom";
 
 /// Returns a copy of `recorded` without the identifiers of the machine that `report` describes.
 ///
 /// # Errors
 /// If there are no random numbers, or too many identifiers.
 pub(super) fn anonymize(recorded: &Recorded, report: &Value) -> anyhow::Result<Recorded> {
-    let mut key = [0; 32];
-    File::open(RANDOM)
-        .and_then(|mut file| file.read_exact(&mut key))
-        .with_context(|| format!("reading {RANDOM}"))?;
+    let key = random_bytes().with_context(|| format!("reading {DEVICE}"))?;
     with_key(key, recorded, report)
 }
 

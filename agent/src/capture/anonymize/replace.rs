@@ -43,22 +43,8 @@ impl Place {
     const NAME: Place = Place { kind: Kind::Name, is_identity: false };
 
     pub(super) fn of(path: &str, content: &[u8]) -> Place {
-        const IDENTITIES: [&str; 14] = [
-            "serial",
-            "uuid",
-            "wwid",
-            "wwn",
-            "asset_tag",
-            "hostname",
-            "machine-id",
-            "guid",
-            "nqn",
-            "DMI",
-            "vpd_pg",
-            "unique_id",
-            "hosts",
-            "resolv.conf",
-        ];
+        const IDENTITIES: &str = "serial uuid wwid wwn asset_tag hostname machine-id guid nqn DMI vpd_pg unique_id \
+             hosts resolv.conf";
         let name = path.rsplit('/').next().unwrap_or_default();
         let kind = match path.strip_prefix("kernel/") {
             Some(question) if question.starts_with("disk/") => Kind::Disk,
@@ -74,8 +60,9 @@ impl Place {
             None => Kind::Text,
         };
         let is_kernel = matches!(kind, Kind::Kernel | Kind::Bmc | Kind::Disk);
-        let is_identity =
-            is_kernel || kind == Kind::Udev || IDENTITIES.iter().any(|word| name.contains(word));
+        let is_identity = is_kernel
+            || kind == Kind::Udev
+            || IDENTITIES.split(' ').any(|word| name.contains(word));
         Place { kind, is_identity }
     }
 
@@ -190,22 +177,6 @@ fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
 
 /// Returns true if udev derived this path component from a disk's or port's identity.
 fn is_made_name(part: &str) -> bool {
-    const STARTS: [&str; 15] = [
-        "ata-",
-        "scsi-",
-        "nvme-",
-        "usb-",
-        "wwn-",
-        "md-",
-        "mmc-",
-        "virtio-",
-        "ip-",
-        "pci-",
-        "dm-name-",
-        "dm-uuid-",
-        "lvm-",
-        "ieee1394-",
-        "mpath",
-    ];
-    STARTS.iter().any(|start| part.starts_with(start))
+    const STARTS: &str = "ata- scsi- nvme- usb- wwn- md- mmc- virtio- ip- pci- dm-name- dm-uuid- lvm- ieee1394- mpath";
+    STARTS.split(' ').any(|start| part.starts_with(start))
 }

@@ -9,30 +9,12 @@ use formats::{guid, hex, wwn};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 
 /// Words in names of keys and files whose values are a serial number or similar.
-const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
+const TEXT_NAMES: &str = "serial asset_tag service_tag machine_id machine-id";
 /// Words in names whose values are a host name.
-const HOST_NAMES: [&str; 6] =
-    ["hostname", "nodename", "host_name", "system_name", "search_domain", "domainname"];
+const HOST_NAMES: &str = "hostname nodename host_name system_name search_domain domainname";
 /// Words in names whose values hold a worldwide identifier: a UUID, WWN, GUID, or a name made of one.
-const IDENTITY_NAMES: [&str; 17] = [
-    "uuid",
-    "wwn",
-    "wwid",
-    "nguid",
-    "eui",
-    "guid",
-    "nqn",
-    "iqn",
-    "initiator",
-    "target",
-    "unique_id",
-    "port_name",
-    "node_name",
-    "fabric_name",
-    "sas_address",
-    "switch_id",
-    "port_id",
-];
+const IDENTITY_NAMES: &str = "uuid wwn wwid nguid eui guid nqn iqn initiator target unique_id port_name node_name \
+     fabric_name sas_address switch_id port_id";
 
 /// A value that gets a replacement. Spellings of equal length are searched for in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,14 +119,14 @@ impl Secrets {
     /// Collects a value whose name may reveal its kind.
     pub(super) fn named(&mut self, name: &str, value: &str) {
         let name = name.to_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        let has = |words: &str| words.split(' ').any(|word| name.contains(word));
         if name.contains("type_uuid") || name.ends_with("_entry_type") {
             self.public.extend(uuid_digits(value));
-        } else if has(&TEXT_NAMES) || is_password_name(&name) {
+        } else if has(TEXT_NAMES) || is_password_name(&name) {
             self.text(value);
-        } else if has(&HOST_NAMES) {
+        } else if has(HOST_NAMES) {
             self.host(value);
-        } else if has(&IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
+        } else if has(IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
             // Of an accelerator; elsewhere a `unique_id` is longer.
             if name == "unique_id" && value.trim().len() == 16 {
                 self.whole.insert(value.trim().to_lowercase());

@@ -160,18 +160,13 @@ fn fault(
 
 /// Returns true if only a wrong result can end a process like this: not another process, not a lack of memory.
 fn is_fault_of_cpu(end: &End) -> bool {
-    const CRASHES: [Signal; 7] = [
-        Signal::SIGSEGV,
-        Signal::SIGBUS,
-        Signal::SIGILL,
-        Signal::SIGFPE,
-        Signal::SIGABRT,
-        Signal::SIGTRAP,
-        Signal::SIGSYS,
-    ];
+    use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+    let is_crash = |signal: Signal| {
+        [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS].contains(&signal)
+    };
     match end {
         End::Exited(_) | End::Stuck => true,
-        End::Signalled(number) => CRASHES.iter().any(|crash| *crash as i32 == *number),
+        End::Signalled(number) => Signal::try_from(*number).is_ok_and(is_crash),
         End::Late | End::NotStarted(_) => false,
     }
 }

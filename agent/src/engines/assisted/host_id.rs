@@ -19,7 +19,7 @@ pub(super) fn host_id(identity: &[Identifier], node_id: &str) -> String {
         .or_else(|| trusted("smbios_uuid").and_then(guid::parse).map(|bytes| guid::uuid(&bytes)))
         .or_else(|| trusted("permanent_mac").map(|mac| of_text(&mac.to_ascii_lowercase())))
         .or_else(|| guid::parse(node_id.strip_prefix("boot-")?).map(|bytes| guid::uuid(&bytes)))
-        .unwrap_or_else(crate::uuid::random)
+        .unwrap_or_else(crate::random::uuid)
 }
 
 /// The MD5 of a text in UUID form.

@@ -11,7 +11,7 @@ use super::api::Api;
 use super::step::Step;
 use super::tasks::Around;
 use crate::archive::tar_gz;
-use crate::{bounded, clean, uuid};
+use crate::{bounded, clean, random};
 
 /// Largest file of the archive.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -80,7 +80,7 @@ fn concealed(json: &[u8]) -> Vec<u8> {
 
 /// The content type and the body of a form with one file.
 fn form(host_id: &str, archive: &[u8]) -> (String, Vec<u8>) {
-    let boundary = format!("run-coreos-installer-{}", uuid::random());
+    let boundary = format!("run-coreos-installer-{}", random::uuid());
     let mut body = Vec::new();
     let head = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"{host_id}.tar.gz\"\r\n\

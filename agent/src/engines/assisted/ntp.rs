@@ -114,7 +114,7 @@ fn ask(server: SocketAddr) -> Option<Answer> {
     // Only this server's answers arrive.
     socket.connect(server).ok()?;
     socket.set_read_timeout(Some(LIMIT)).ok()?;
-    let cookie: [u8; 8] = crate::uuid::random_bytes()?;
+    let cookie: [u8; 8] = crate::random::random_bytes().ok()?;
     let mut message = [0; MESSAGE_BYTES];
     // Version 4, mode 3: a client.
     message[0] = 4 << 3 | 3;

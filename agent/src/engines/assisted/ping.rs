@@ -63,7 +63,7 @@ pub(super) fn ping(targets: &[Target]) -> BTreeMap<Target, Echo> {
         }
     }
     let mut echoes = BTreeMap::new();
-    let cookie: [u8; COOKIE_BYTES] = crate::uuid::random_bytes().unwrap_or([0x5a; COOKIE_BYTES]);
+    let cookie: [u8; COOKIE_BYTES] = crate::random::random_bytes().unwrap_or([0x5a; COOKIE_BYTES]);
     for round in 0..ROUNDS {
         let mut sent = BTreeMap::new();
         for target in targets {

@@ -17,10 +17,10 @@ use super::{logs, steps};
 use crate::ask::ask_within;
 use crate::clean;
 use crate::http::server::Head;
+use crate::random;
 use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::strict_json;
-use crate::uuid;
 
 /// Time for which a request that waits for a long command is held; Ironic gives up after a minute.
 const WAIT_LIMIT: Duration = Duration::from_secs(50);
@@ -105,7 +105,7 @@ impl Commands {
         self.check_node(&params)?;
         let (extension, command) = name.split_once('.').unwrap_or((name, ""));
         let task = task(extension, command, params)?;
-        let id = uuid::random();
+        let id = random::uuid();
         self.begin(&id, command)?;
         drop(permit);
         info!("Ironic orders {name}");
@@ -312,7 +312,7 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 /// would treat an empty list as a step that is done.
 pub(super) fn unknown_step(kind: Kind) -> Record {
     Record {
-        id: uuid::random(),
+        id: random::uuid(),
         name: format!("execute_{}_step", kind.as_str()),
         status: Status::Failed,
         error: error(

@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -18,6 +18,7 @@ use tracing::warn;
 use super::certificate::Certificate;
 use crate::bounded;
 use crate::secret::Secret;
+use crate::whole_file;
 
 /// Largest file, in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -174,12 +175,7 @@ impl Journal {
         let saved = Saved { session, commands: Cow::Borrowed(&self.records) };
         let text = serde_json::to_string(&saved)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let draft = self.directory.join(format!("{FILE}.new"));
-        fs::remove_file(&draft).ok();
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&draft, self.file())
+        whole_file::write(&self.file(), 0o600, text.as_bytes())
     }
 }
 

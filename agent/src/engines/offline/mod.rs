@@ -21,7 +21,7 @@ use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
 use crate::job::node::unread;
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
-use crate::uuid;
+use crate::random;
 
 /// The `request_id` in its result.
 pub const REQUEST_ID: &str = "offline";
@@ -150,7 +150,7 @@ impl Engine for Offline<'_> {
     fn crashed(&mut self, crash: &Crash) -> AfterCrash {
         let mut result = of_crash(crash, words);
         if result.node_id.is_empty() {
-            result.node_id = format!("boot-{}", uuid::random());
+            result.node_id = format!("boot-{}", random::uuid());
             result.started_at.clone_from(&result.finished_at);
         }
         self.settings.result.deliver(&result);

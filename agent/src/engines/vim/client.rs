@@ -18,7 +18,7 @@ use crate::http::refusal::refusal;
 use crate::http::retry::{Failed, RetryAfter, Why};
 use crate::http::url::Url;
 use crate::http::{Client, Request, Response};
-use crate::uuid;
+use crate::random;
 
 /// The header by which the VIM recognises a request that is repeated.
 pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -189,7 +189,7 @@ pub(super) fn report_request(report: &[u8]) -> Request {
         Ok(compressed) => Request::post(compressed).with("Content-Encoding", "gzip"),
         Err(_) => Request::post(report.to_vec()),
     };
-    request.with(IDEMPOTENCY_KEY, uuid::random())
+    request.with(IDEMPOTENCY_KEY, random::uuid())
 }
 
 /// A result as it is posted.

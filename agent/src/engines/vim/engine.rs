@@ -20,7 +20,7 @@ use crate::exit_status::ExitStatus;
 use crate::http::retry::Backoff;
 use crate::http::{Client, ServerSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
-use crate::uuid;
+use crate::random;
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -131,7 +131,7 @@ impl Engine for Vim<'_> {
             let delivery = Delivery {
                 node_id: &crash.node_id,
                 result: &of_crash(crash, words),
-                key: &uuid::random(),
+                key: &random::uuid(),
                 // This process did not read the hardware.
                 report: None,
                 is_bare: false,

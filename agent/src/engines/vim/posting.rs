@@ -8,7 +8,7 @@ use super::delivery::Delivery;
 use super::engine::Vim;
 use crate::api::{JobResult, is_node_id};
 use crate::http::client::GaveUp;
-use crate::uuid;
+use crate::random;
 
 /// A result that the VIM does not have yet.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Vim<'_> {
     ) -> Result<(), GaveUp> {
         self.unposted = Some(Unposted {
             result: Box::new(result.clone()),
-            key: uuid::random(),
+            key: random::uuid(),
             is_bare: self.is_bare,
         });
         self.post_unposted(limit)

@@ -2,21 +2,23 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use tracing::{error, info, warn};
 
 use super::client::result_as_json;
 use crate::act::{Check, Site};
 use crate::api::{JobResult, Outcome};
+use crate::whole_file;
 
 /// Name of the file of an engine that has no option for it.
 pub(crate) const NAME: &str = "result.json";
 /// Number of coreos-installer's last lines that are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
+/// The permissions of the result, as far as the umask allows.
+const MODE: u32 = 0o666;
 /// The longest file that is searched for a result, in bytes.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
@@ -37,7 +39,7 @@ impl ResultFile {
         }
         self.check_file()?;
         remove(&self.0)?;
-        self.draft().map(drop)
+        whole_file::begin(&self.0, MODE).map(drop)
     }
 
     /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
@@ -74,26 +76,13 @@ impl ResultFile {
         let mut json = result_as_json(result)?;
         json.push(b'\n');
         let write = || {
-            let mut draft = self.draft()?;
+            let mut draft = whole_file::begin(&self.0, MODE)?;
             draft.write_all(&json)?;
-            draft.as_file().sync_all()?;
             self.check_file()?;
-            draft.persist(&self.0)?;
-            // The new name is on the disk once its directory is.
-            if let Some(directory) = self.0.parent().and_then(|dir| fs::File::open(dir).ok()) {
-                directory.sync_all().ok();
-            }
+            whole_file::keep(draft, &self.0)?;
             Ok(())
         };
         write().map_err(|error: io::Error| format!("writing {}: {error}", self.0.display()))
-    }
-
-    /// The file that becomes the result, with the permissions that the umask leaves.
-    fn draft(&self) -> io::Result<NamedTempFile> {
-        let directory = self.0.parent().filter(|directory| *directory != Path::new(""));
-        tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory.unwrap_or(Path::new(".")))
     }
 }
 

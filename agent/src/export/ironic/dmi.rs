@@ -4,53 +4,46 @@
 use probes::collect::Inventory;
 use probes::cpu::Socket;
 use probes::memory::Dimm;
-use serde_json::Value;
-
-use crate::export::object::{list, object};
+use serde_json::{Value, json};
 
 pub(super) fn tables(inventory: &Inventory) -> Value {
-    let bios = inventory.bios.as_ref();
+    let bios = inventory.bios.clone().unwrap_or_default();
     let sockets = inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
-    object([
-        (
-            "bios",
-            object([
-                ("Vendor", bios.and_then(|bios| bios.vendor.clone()).into()),
-                ("Version", bios.and_then(|bios| bios.version.clone()).into()),
-                ("Release Date", bios.and_then(|bios| bios.date.clone()).into()),
-                ("BIOS Revision", bios.and_then(|bios| bios.release.clone()).into()),
-            ]),
-        ),
-        ("cpu", list(sockets.map(socket))),
-        ("memory", memory(inventory)),
-    ])
+    json!({
+        "bios": {
+            "Vendor": bios.vendor, "Version": bios.version, "Release Date": bios.date,
+            "BIOS Revision": bios.release,
+        },
+        "cpu": sockets.map(socket).collect::<Value>(),
+        "memory": memory(inventory),
+    })
 }
 
 fn socket(socket: &Socket) -> Value {
-    object([
-        ("Socket Designation", socket.locator.as_deref().into()),
-        ("Manufacturer", socket.manufacturer.as_deref().into()),
-        ("Version", socket.version.as_deref().into()),
-        ("External Clock", with_unit(socket.external_clock_mhz, "MHz")),
-        ("Max Speed", with_unit(socket.max_mhz, "MHz")),
-        ("Current Speed", with_unit(socket.boot_mhz, "MHz")),
-        ("Serial Number", socket.serial.as_deref().into()),
-        ("Asset Tag", socket.asset_tag.as_deref().into()),
-        ("Part Number", socket.part_number.as_deref().into()),
-        ("Core Count", plain(socket.n_cores)),
-        ("Core Enabled", plain(socket.n_cores_enabled)),
-        ("Thread Count", plain(socket.n_threads)),
-    ])
+    json!({
+        "Socket Designation": socket.locator,
+        "Manufacturer": socket.manufacturer,
+        "Version": socket.version,
+        "External Clock": with_unit(socket.external_clock_mhz, "MHz"),
+        "Max Speed": with_unit(socket.max_mhz, "MHz"),
+        "Current Speed": with_unit(socket.boot_mhz, "MHz"),
+        "Serial Number": socket.serial,
+        "Asset Tag": socket.asset_tag,
+        "Part Number": socket.part_number,
+        "Core Count": plain(socket.n_cores),
+        "Core Enabled": plain(socket.n_cores_enabled),
+        "Thread Count": plain(socket.n_threads),
+    })
 }
 
 fn memory(inventory: &Inventory) -> Value {
     let Some(memory) = &inventory.memory else { return Value::Null };
-    object([
-        ("Error Correction Type", memory.error_correction.as_deref().into()),
-        ("Maximum Capacity", memory.max_capacity_bytes.map(size).into()),
-        ("Number Of Devices", memory.n_slots.into()),
-        ("devices", list(memory.dimms.iter().map(dimm))),
-    ])
+    json!({
+        "Error Correction Type": memory.error_correction,
+        "Maximum Capacity": memory.max_capacity_bytes.map(size),
+        "Number Of Devices": memory.n_slots,
+        "devices": memory.dimms.iter().map(dimm).collect::<Value>(),
+    })
 }
 
 fn dimm(dimm: &Dimm) -> Value {
@@ -58,31 +51,31 @@ fn dimm(dimm: &Dimm) -> Value {
         Some(false) => Some("No Module Installed".to_owned()),
         _ => dimm.size_bytes.map(size),
     };
-    object([
-        ("Total Width", with_unit(dimm.total_width_bits, "bits")),
-        ("Data Width", with_unit(dimm.data_width_bits, "bits")),
-        ("Size", size.into()),
-        ("Form Factor", dimm.form_factor.as_deref().into()),
-        ("Locator", dimm.locator.as_deref().into()),
-        ("Bank Locator", dimm.bank_locator.as_deref().into()),
-        ("Type", dimm.kind.as_deref().into()),
-        ("Speed", with_unit(dimm.speed_mt_s, "MT/s")),
-        ("Manufacturer", dimm.manufacturer.as_deref().into()),
-        ("Serial Number", dimm.serial.as_deref().into()),
-        ("Asset Tag", dimm.asset_tag.as_deref().into()),
-        ("Part Number", dimm.part_number.as_deref().into()),
-        ("Rank", plain(dimm.rank.map(u16::from))),
-        ("Configured Memory Speed", with_unit(dimm.configured_speed_mt_s, "MT/s")),
-    ])
+    json!({
+        "Total Width": with_unit(dimm.total_width_bits, "bits"),
+        "Data Width": with_unit(dimm.data_width_bits, "bits"),
+        "Size": size,
+        "Form Factor": dimm.form_factor,
+        "Locator": dimm.locator,
+        "Bank Locator": dimm.bank_locator,
+        "Type": dimm.kind,
+        "Speed": with_unit(dimm.speed_mt_s, "MT/s"),
+        "Manufacturer": dimm.manufacturer,
+        "Serial Number": dimm.serial,
+        "Asset Tag": dimm.asset_tag,
+        "Part Number": dimm.part_number,
+        "Rank": plain(dimm.rank.map(u16::from)),
+        "Configured Memory Speed": with_unit(dimm.configured_speed_mt_s, "MT/s"),
+    })
 }
 
 /// A number as text: dmidecode prints nothing else.
-fn plain(number: Option<u16>) -> Value {
-    number.map(|number| number.to_string()).into()
+fn plain(number: Option<u16>) -> Option<String> {
+    number.map(|number| number.to_string())
 }
 
-fn with_unit(number: Option<impl Into<u32>>, unit: &str) -> Value {
-    number.map(|number| format!("{} {unit}", number.into())).into()
+fn with_unit(number: Option<impl Into<u32>>, unit: &str) -> Option<String> {
+    number.map(|number| format!("{} {unit}", number.into()))
 }
 
 /// A size in the largest unit in which it is a whole number.

@@ -10,15 +10,8 @@ use serde_json::{Value, json};
 use super::{Keyfile, LiveError, profiles, refuse};
 
 /// The modes of a bond by number, as in the kernel's `uapi/linux/if_bonding.h`.
-const MODES: [&str; 7] = [
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-];
+const MODES: &str =
+    "balance-rr active-backup balance-xor broadcast 802.3ad balance-tlb balance-alb";
 
 /// The most ports, and the most addresses, that a machine may have.
 const MAX_ENTRIES: usize = 256;
@@ -139,7 +132,7 @@ fn ports(interfaces: &[Value], network: &Value) -> Result<(Vec<Value>, Vec<Value
 fn mode(network: &Value) -> Result<&'static str, LiveError> {
     let mode = &network["bonding"]["mode"];
     let number = mode.as_u64().and_then(|mode| usize::try_from(mode).ok());
-    match number.and_then(|number| MODES.get(number)) {
+    match number.and_then(|number| MODES.split(' ').nth(number)) {
         Some(mode) => Ok(mode),
         None => {
             refuse("network", format!("{mode} at network.bonding.mode"), "a number from 0 to 6")
