@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use run_coreos_installer::act::{Code, DiskState, Failure, Outcome};
+use run_coreos_installer::checkpoint::Checkpoint;
 use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::engines::assisted::{Assisted, Settings, Surveyed};
 use run_coreos_installer::exit_status::ExitStatus;
@@ -492,11 +493,7 @@ fn crash_of_the_process_is_reported_as_a_failed_stage() {
     world.machine.settings.vim.url = Some(service.url.clone());
     let failure = Failure::new(Code::AgentBug, "a bug ended the agent: index 7");
     let crash = Crash {
-        node_id: HOST.into(),
-        request_id: None,
-        request_digest: None,
-        started_at: String::new(),
-        disk: None,
+        found: Checkpoint { node_id: HOST.into(), ..Checkpoint::default() },
         outcome: Outcome {
             state: DiskState::HalfWritten,
             failure: Some(failure.advise("install again")),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use formats::time::rfc3339;
 use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
 use probes::guard;
 use tracing::{info, warn};
 
@@ -144,16 +145,21 @@ fn addresses() -> Vec<String> {
     let Ok(all) = getifaddrs() else { return Vec::new() };
     let mut addresses: Vec<IpAddr> = all
         .filter_map(|interface| interface.address)
-        .filter_map(|address| match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-            (Some(v4), _) => Some(IpAddr::V4(v4.ip())),
-            (_, Some(v6)) => Some(IpAddr::V6(v6.ip())),
-            _ => None,
-        })
+        .filter_map(|address| ip_of(&address))
         .filter(is_reachable)
         .collect();
     addresses.sort();
     addresses.dedup();
     addresses.iter().take(MAX_ADDRESSES).map(ToString::to_string).collect()
+}
+
+/// The IP address of a port; `None` for one of another family.
+pub(crate) fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(v4), _) => Some(IpAddr::V4(v4.ip())),
+        (_, Some(v6)) => Some(IpAddr::V6(v6.ip())),
+        _ => None,
+    }
 }
 
 fn is_reachable(address: &IpAddr) -> bool {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::node::Node;
 use crate::act::say::Words;
-use crate::act::{DiskIdentity, Failure, Order, Outcome, Site, Stage, State};
+use crate::act::{Failure, Order, Outcome, Site, Stage, State};
+use crate::checkpoint::Checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
 use crate::signals::Stop;
@@ -73,17 +74,9 @@ pub struct Event {
 /// An install that ended with the process that carried it out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Crash {
-    /// Id of the node; empty before it was known.
-    pub node_id: String,
-    /// Name of the order.
-    pub request_id: Option<String>,
-    /// Digest of the bytes of the order.
-    pub request_digest: Option<String>,
-    /// Start of the job: RFC 3339, UTC; empty before the hardware was read.
-    pub started_at: String,
-    /// The disk that was chosen.
-    pub disk: Option<DiskIdentity>,
-    /// The outcome, as far as the crashed process recorded it.
+    /// What the crashed process had recorded.
+    pub found: Checkpoint,
+    /// The outcome that follows from it.
     pub outcome: Outcome,
 }
 

@@ -12,6 +12,13 @@ pub(crate) const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 /// Interval between checks of the program.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Waits for the signal, for ever if none comes.
+pub(crate) fn wait_for_signal(clock: &dyn Clock, stop: &Stop) {
+    while !stop.is_stopped() {
+        clock.sleep(Duration::from_mins(1), stop);
+    }
+}
+
 /// Runs the program and waits for the signal.
 ///
 /// # Errors

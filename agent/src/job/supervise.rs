@@ -69,8 +69,9 @@ pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
         if let Some(status) = known_end(ended, stop) {
             return Some(status);
         }
-        let crash = crash(&found, cause(&found, ended));
-        match report(engine, &found, &crash) {
+        let cause = cause(&found, ended);
+        let crash = crash(found, cause);
+        match report(engine, &crash) {
             AfterCrash::End(status) => return Some(status.unwrap_or(exit_status(&crash.outcome))),
             AfterCrash::Restart => info!("starting it again"),
         }
@@ -206,11 +207,11 @@ fn cause(found: &Checkpoint, ended: ProcessStatus) -> String {
 }
 
 /// Reports a crash, unless its fleet knows already how the job ended.
-fn report(engine: &mut dyn Engine, found: &Checkpoint, crash: &Crash) -> AfterCrash {
+fn report(engine: &mut dyn Engine, crash: &Crash) -> AfterCrash {
     if let Some(failure) = &crash.outcome.failure {
         error!("{}", failure.message);
     }
-    if found.is_over || engine.node().settings.is_dry_run {
+    if crash.found.is_over || engine.node().settings.is_dry_run {
         return AfterCrash::End(None);
     }
     engine.crashed(crash)
@@ -225,7 +226,7 @@ fn exit_status(outcome: &Outcome) -> ExitStatus {
 }
 
 /// The crash, by what the child had recorded.
-fn crash(found: &Checkpoint, message: String) -> Crash {
+fn crash(found: Checkpoint, message: String) -> Crash {
     let state = found.disk_state.unwrap_or(DiskState::Untouched);
     let advice = match state {
         DiskState::Untouched => {
@@ -247,14 +248,7 @@ fn crash(found: &Checkpoint, message: String) -> Crash {
         erased: found.erased.clone(),
         ..Outcome::default()
     };
-    Crash {
-        node_id: found.node_id.clone(),
-        request_id: found.request_id.clone(),
-        request_digest: found.request_digest.clone(),
-        started_at: found.started_at.clone(),
-        disk: found.disk.clone(),
-        outcome,
-    }
+    Crash { found, outcome }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
-use nix::sys::socket::SockaddrStorage;
+
+use crate::job::console::ip_of;
 
 /// An address of a port that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +42,6 @@ pub(super) fn addresses() -> Vec<Address> {
         })
     })
     .collect()
-}
-
-fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(v4), _) => Some(IpAddr::V4(v4.ip())),
-        (_, Some(v6)) => Some(IpAddr::V6(v6.ip())),
-        _ => None,
-    }
 }
 
 fn prefix_of(mask: IpAddr) -> u32 {

@@ -2,21 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use probes::guard;
 use serde_json::{Value, json};
 
 use super::step::Step;
-use super::tasks::Around;
+use super::tasks::{Around, ask_each};
 
 /// Most names of one step, and the longest one in bytes (RFC 1035 §2.3.4).
 const MAX_NAMES: usize = 64;
 const MAX_NAME_BYTES: usize = 253;
 /// Time limit for all look-ups together.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Stack of the threads.
-const STACK_BYTES: usize = 256 << 10;
 
 /// Looks up every name at the same time. Aliases are unknown, since the C library reports none, so `cnames` is absent.
 pub(super) fn resolve(step: &Step, _: &Around) -> Result<Value, String> {
@@ -28,19 +25,10 @@ pub(super) fn resolve(step: &Step, _: &Around) -> Result<Value, String> {
         .filter(|name| name.len() <= MAX_NAME_BYTES)
         .take(MAX_NAMES)
         .collect();
-    let started = Instant::now();
-    let lookups: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| {
-            let of_thread = name.clone();
-            Some((name, guard::ask("resolve", STACK_BYTES, move || addresses(&of_thread)).ok()?))
-        })
-        .collect();
     let mut resolutions = Vec::new();
-    for (name, answer) in lookups {
+    for (name, found) in ask_each(names, "resolve", LIMIT, addresses) {
         // A name whose look-up does not end is absent: whether it has an address is unknown.
-        let left = LIMIT.saturating_sub(started.elapsed());
-        let Ok(Ok(found)) = answer.recv_timeout(left) else { continue };
+        let Some(found) = found else { continue };
         let of_family = |is_v4: bool| -> Vec<String> {
             found.iter().filter(|ip| ip.is_ipv4() == is_v4).map(ToString::to_string).collect()
         };

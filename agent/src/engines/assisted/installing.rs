@@ -12,7 +12,6 @@ use super::step::Step;
 use super::{Assisted, logs, words};
 use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
 use crate::engines::vim::ResultFile;
-use crate::engines::vim::result::result;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
 use crate::http::{Client, ServerSettings};
@@ -120,12 +119,7 @@ impl Assisted<'_> {
     /// Reports how an install ended. Returns the exit status if the host is installed, or a signal ends the agent.
     pub(super) fn conclude(&mut self, outcome: &Outcome) -> Option<ExitStatus> {
         let install = self.session.install.take()?;
-        if outcome.failure.is_some() {
-            self.node.log_failure(outcome, words);
-        }
-        let result = result(&mut self.node, outcome, words);
-        ResultFile::of(&self.node.settings.site).deliver(&result);
-        self.node.show_ending();
+        ResultFile::conclude(&mut self.node, outcome, words);
         self.session.exit_status = outcome.exit_status();
         let is_stopped = self.node.stop.is_stopped();
         if let Some(failure) = &outcome.failure {

@@ -178,11 +178,11 @@ impl Engine for Assisted<'_> {
     /// A disk that is installed and proved is not wasted because of a crash after that: the stage is the one that was
     /// missing, and the host reboots.
     fn crashed(&mut self, crash: &Crash) -> AfterCrash {
-        let Some(failure) = crash.outcome.failure.as_ref().filter(|_| !crash.node_id.is_empty())
-        else {
+        let node_id = &crash.found.node_id;
+        let Some(failure) = crash.outcome.failure.as_ref().filter(|_| !node_id.is_empty()) else {
             return AfterCrash::End(None);
         };
-        self.session.api.host_id.clone_from(&crash.node_id);
+        self.session.api.host_id.clone_from(node_id);
         let api = &self.session.api;
         let is_installed = crash.outcome.state == DiskState::Installed;
         let limit = self.node.settings.failure_limit;

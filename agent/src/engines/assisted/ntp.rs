@@ -3,15 +3,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use probes::guard;
 use probes::machine::{Machine, Source};
 use probes::sys::clock::CLOCK;
 use serde_json::{Value, json};
 
 use super::step::Step;
-use super::tasks::Around;
+use super::tasks::{Around, ask_each};
 
 const PORT: u16 = 123;
 /// Most sources, and most addresses of one.
@@ -28,8 +27,6 @@ const MESSAGE_BYTES: usize = 48;
 const NTP_EPOCH_S: f64 = 2_208_988_800.0;
 /// The greatest difference from a source to which the clock is synchronised, in seconds.
 const MAX_OFFSET_S: f64 = 0.5;
-/// Stack of the threads.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The response of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,22 +54,12 @@ pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
     names.truncate(MAX_SOURCES);
     let state = machine.ask(&CLOCK).unwrap_or_default();
     let is_synchronized = state.trim_ascii_end().ends_with(b" 1");
-    let started = Instant::now();
-    let answers: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| {
-            let of_thread = name.clone();
-            Some((name, guard::ask("ntp", STACK_BYTES, move || query(&of_thread)).ok()?))
-        })
-        .collect();
-    let sources: Vec<Value> = answers
-        .into_iter()
-        .map(|(name, answer)| {
-            let left = ALL_LIMIT.saturating_sub(started.elapsed());
-            let answer = answer.recv_timeout(left).ok().and_then(Result::ok).flatten();
-            json!({"source_name": name, "source_state": in_words(answer, is_synchronized)})
-        })
-        .collect();
+    let state = |(name, answer): (String, Option<Option<Answer>>)| {
+        let words = in_words(answer.flatten(), is_synchronized);
+        json!({"source_name": name, "source_state": words})
+    };
+    let answers = ask_each(names, "ntp", ALL_LIMIT, query);
+    let sources: Vec<Value> = answers.into_iter().map(state).collect();
     Ok(json!({"ntp_sources": sources}))
 }
 

@@ -17,6 +17,8 @@ use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp
 const LIMIT: Duration = Duration::from_mins(2);
 /// Stack of the threads.
 const STACK_BYTES: usize = 1 << 20;
+/// Stack of the threads of one step.
+const ASK_STACK_BYTES: usize = 256 << 10;
 /// The exit code of a step that was not done.
 const NOT_DONE: i64 = -1;
 
@@ -32,6 +34,27 @@ pub(super) struct Around {
 
 /// Carries out a step; returns the JSON for the reply, null for none, or why it was not done.
 type Work = fn(&Step, &Around) -> Result<Value, String>;
+
+/// Asks about every name at the same time, each on a thread called `thread`, for at most `limit` together. The answer of
+/// one that does not end is `None`.
+pub(super) fn ask_each<T: Send + 'static>(
+    names: Vec<String>,
+    thread: &'static str,
+    limit: Duration,
+    ask: fn(&str) -> T,
+) -> Vec<(String, Option<T>)> {
+    let started = Instant::now();
+    let start = |name: String| {
+        let of_thread = name.clone();
+        Some((name, guard::ask(thread, ASK_STACK_BYTES, move || ask(&of_thread)).ok()?))
+    };
+    let asked: Vec<_> = names.into_iter().filter_map(start).collect();
+    let wait = |(name, answer): (_, Receiver<Result<T, guard::Panic>>)| {
+        let left = limit.saturating_sub(started.elapsed());
+        (name, answer.recv_timeout(left).ok().and_then(Result::ok))
+    };
+    asked.into_iter().map(wait).collect()
+}
 
 /// The steps and their work.
 const WORK: [(&str, Work); 7] = [

@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
 use crate::http::{Client, Request, Response, ServerSettings};
+use crate::job::power::wait_for_signal;
 use crate::job::{AfterCrash, Crash, Engine, Event, Next, Node, Survey};
 use crate::signals::Stop;
 
@@ -79,9 +80,7 @@ impl Engine for Inspector<'_> {
                 return Next::End(ExitStatus::NotReported);
             }
         }
-        while !stop.is_stopped() {
-            clock.sleep(Duration::from_mins(1), stop);
-        }
+        wait_for_signal(clock, stop);
         Next::End(ExitStatus::Untouched)
     }
 

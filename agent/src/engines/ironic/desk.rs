@@ -13,6 +13,7 @@ use super::{ANSWER_TIME, Agent, Settings, Surveyed, erase, instance, steps};
 use crate::act::{Code, Failure, Site};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
+use crate::job::power::wait_for_signal;
 use crate::job::{Next, Node, Task};
 
 /// Interval at which the main thread checks for a signal.
@@ -64,9 +65,7 @@ impl Desk<'_> {
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
                     if self.is_locked(&id) {
-                        while !self.node.stop.is_stopped() {
-                            self.node.clock.sleep(Duration::from_secs(1), &self.node.stop);
-                        }
+                        wait_for_signal(self.node.clock.as_ref(), &self.node.stop);
                         return Next::End(self.agent.exit_status);
                     }
                 }

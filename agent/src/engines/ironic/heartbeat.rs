@@ -189,28 +189,29 @@ impl Contact {
             return Some(configured.clone());
         }
         let port = self.settings.port;
-        loop {
-            match self.api.address().ok_or_else(|| "no address".to_owned()).and_then(local_address)
-            {
-                Ok(address) => return Some(callback(address, port)),
-                Err(why) => {
-                    warn!("the address for Ironic's commands is unknown: {why}; set callback-url");
-                }
-            }
-            self.clock.sleep(SETUP_RETRY, &self.stop);
-            if self.stop.is_stopped() {
-                return None;
-            }
-        }
+        let address = self.set_up(|| {
+            let server = self.api.address().ok_or("no address".to_owned());
+            server.and_then(local_address).map_err(|why| {
+                format!("the address for Ironic's commands is unknown: {why}; set callback-url")
+            })
+        })?;
+        Some(callback(address, port))
     }
 
     fn listen(&self) -> Option<TcpListener> {
+        let port = self.settings.port;
+        self.set_up(|| {
+            server::listen(port)
+                .map_err(|why| format!("listening for Ironic's commands on port {port}: {why}"))
+        })
+    }
+
+    /// Tries until it succeeds; `None` after a signal.
+    fn set_up<T>(&self, attempt: impl Fn() -> Result<T, String>) -> Option<T> {
         loop {
-            match server::listen(self.settings.port) {
-                Ok(listener) => return Some(listener),
-                Err(why) => {
-                    warn!("listening for Ironic's commands on port {}: {why}", self.settings.port);
-                }
+            match attempt() {
+                Ok(made) => return Some(made),
+                Err(why) => warn!("{why}"),
             }
             self.clock.sleep(SETUP_RETRY, &self.stop);
             if self.stop.is_stopped() {

@@ -45,13 +45,13 @@ use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
 use self::steps::StepOrder;
 use super::vim::ResultFile;
-use super::vim::result::result;
 use crate::act::say::Words;
 use crate::act::{Code, Outcome, settle};
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::ServerSettings;
+use crate::job::power::wait_for_signal;
 use crate::job::{
     AfterCrash, Collected, Crash, Engine, Event, Next, Node, Settings as Common, Survey,
 };
@@ -177,12 +177,7 @@ impl Engine for Ironic<'_> {
     fn progress(&mut self, _: Vec<Event>) {}
 
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
-        if outcome.failure.is_some() {
-            self.node.log_failure(&outcome, words);
-        }
-        let result = result(&mut self.node, &outcome, words);
-        ResultFile::of(&self.node.settings.site).deliver(&result);
-        self.node.show_ending();
+        let result = ResultFile::conclude(&mut self.node, &outcome, words);
         let agent = self.agent.as_mut()?;
         let (id, order) = agent.installing.take()?;
         let ended = match &outcome.failure {
@@ -321,8 +316,6 @@ fn wait_for_the_end(
         _ => return ExitStatus::NotReported,
     }
     info!("waiting for Ironic to power this machine off");
-    while !stop.is_stopped() {
-        clock.sleep(Duration::from_mins(1), stop);
-    }
+    wait_for_signal(clock.as_ref(), stop);
     ExitStatus::Untouched
 }

@@ -278,12 +278,18 @@ mod tests {
     use crate::config::{Sources, configure};
     use crate::engines::vim::order::tests::of;
 
-    fn order_of(kernel: &[(&str, &str)]) -> Order {
+    /// The settings that follow from the parameters of the kernel.
+    fn outcome(kernel: &[(&str, &str)]) -> Result<Option<Settings>, String> {
         let kernel = kernel.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let sources = Sources { kernel, ..Sources::default() };
-        let configuration = configure(&["run-coreos-installer".into()], &sources, true).unwrap();
+        let words = ["run-coreos-installer".into(), "install".into()];
+        let configuration = configure(&words, &sources, true).unwrap();
         let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
-        offline(options, &configuration.settings).unwrap().unwrap().order
+        offline(options, &configuration.settings).map_err(|error| error.to_string())
+    }
+
+    fn order_of(kernel: &[(&str, &str)]) -> Order {
+        outcome(kernel).unwrap().unwrap().order
     }
 
     #[test]
@@ -351,15 +357,6 @@ mod tests {
 
     #[test]
     fn assisted_service_needs_an_address_and_an_infra_env_and_no_dry_run() {
-        let outcome = |kernel: &[(&str, &str)]| {
-            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-            let kernel = kernel.iter().map(pair).collect();
-            let sources = Sources { kernel, ..Sources::default() };
-            let words = ["run-coreos-installer".into(), "install".into()];
-            let configuration = configure(&words, &sources, true).unwrap();
-            let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
-            offline(options, &configuration.settings).map_err(|error| error.to_string())
-        };
         let (backend, vim) = (("backend", "assisted"), ("vim", "https://assisted.example"));
         let env = ("infra-env-id", "11111111-2222-4333-8444-555555555555");
         assert_eq!(outcome(&[backend, vim, env, ("block-on", "never")]), Ok(None));

@@ -127,9 +127,9 @@ impl Engine for Vim<'_> {
 
     fn crashed(&mut self, crash: &Crash) -> AfterCrash {
         // The VIM knows no other name of the node.
-        if !crash.node_id.is_empty() {
+        if !crash.found.node_id.is_empty() {
             let delivery = Delivery {
-                node_id: &crash.node_id,
+                node_id: &crash.found.node_id,
                 result: &of_crash(crash, words),
                 key: &random::uuid(),
                 // This process did not read the hardware.

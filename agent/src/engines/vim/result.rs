@@ -8,25 +8,13 @@ use probes::block::Disk;
 use crate::act::say::Words;
 use crate::act::{DiskState, Outcome, Stage, describe, existing_data, identity_of};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
+use crate::checkpoint::Checkpoint;
 use crate::job::{Crash, Node};
 
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;
-
-/// The parts of a result that are not in the outcome.
-#[derive(Debug, Clone, Default)]
-struct Heading {
-    /// The node.
-    node_id: String,
-    /// The instruction that was carried out or refused.
-    request_id: Option<String>,
-    /// Digest of its bytes.
-    request_digest: Option<String>,
-    /// When the job started: RFC 3339, UTC.
-    started_at: String,
-}
 
 /// Describes the success.
 #[must_use]
@@ -48,41 +36,39 @@ pub fn kind(outcome: &Outcome) -> api::Outcome {
 
 /// The result of the order that a node carries out. It contains the warnings, which are then no longer the node's.
 pub fn result(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
-    let heading = Heading {
-        node_id: node.id.clone(),
-        request_id: node.request_id.clone(),
-        request_digest: node.request_digest.clone(),
-        started_at: rfc3339(node.started_at),
-    };
     let mut warnings = std::mem::take(&mut node.warnings);
     warnings.truncate(MAX_WARNINGS);
     JobResult {
+        node_id: node.id.clone(),
+        request_id: node.request_id.clone(),
+        request_digest: node.request_digest.clone(),
         findings: node.findings(),
         warnings,
         neighbours: node.settings.listener.known().unwrap_or_default(),
+        started_at: rfc3339(node.started_at),
         finished_at: rfc3339(node.clock.time_of_day()),
-        ..result_of(heading, outcome, words)
+        ..result_of(outcome, words)
     }
 }
 
 /// The result of an order whose process has crashed.
 #[must_use]
 pub fn of_crash(crash: &Crash, words: Words) -> JobResult {
-    let heading = Heading {
-        node_id: crash.node_id.clone(),
-        request_id: crash.request_id.clone(),
-        request_digest: crash.request_digest.clone(),
-        started_at: crash.started_at.clone(),
-    };
+    let Checkpoint { node_id, request_id, request_digest, started_at, disk, .. } =
+        crash.found.clone();
     JobResult {
-        disk: crash.disk.clone(),
+        node_id,
+        request_id,
+        request_digest,
+        started_at,
+        disk,
         finished_at: rfc3339(SystemTime::now()),
-        ..result_of(heading, &crash.outcome, words)
+        ..result_of(&crash.outcome, words)
     }
 }
 
 /// The parts of a result that follow from the outcome, in the words of an engine.
-fn result_of(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
+fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let disk = outcome.disk.as_deref();
     let failure = outcome.failure.as_ref();
     let message = match (failure, disk) {
@@ -91,9 +77,9 @@ fn result_of(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
     };
     JobResult {
         api_version: API_VERSION.into(),
-        request_id: heading.request_id,
-        request_digest: heading.request_digest,
-        node_id: heading.node_id,
+        request_id: None,
+        request_digest: None,
+        node_id: String::new(),
         outcome: kind(outcome),
         stage: if failure.is_some() { outcome.stage } else { Stage::Result },
         code: failure.map(|failure| failure.code.to_string()),
@@ -113,7 +99,7 @@ fn result_of(heading: Heading, outcome: &Outcome, words: Words) -> JobResult {
         log_tail: outcome.log_tail.clone(),
         neighbours: Neighbours::new(),
         live: Some(probes::live::live()),
-        started_at: heading.started_at,
+        started_at: String::new(),
         finished_at: String::new(),
     }
 }

@@ -9,8 +9,11 @@ use serde_json::Value;
 use tracing::{error, info, warn};
 
 use super::client::result_as_json;
-use crate::act::{Check, Site};
-use crate::api::{JobResult, Outcome};
+use super::result::result;
+use crate::act::say::Words;
+use crate::act::{Check, Outcome, Site};
+use crate::api::{self, JobResult};
+use crate::job::Node;
 use crate::whole_file;
 
 /// Name of the file of an engine that has no option for it.
@@ -30,6 +33,17 @@ impl ResultFile {
     /// The file of an engine that has no option for it.
     pub(crate) fn of(site: &Site) -> Self {
         Self(site.run_dir.join(NAME))
+    }
+
+    /// Logs a failure, and shows and writes the result of an engine that has no option for the file.
+    pub(crate) fn conclude(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
+        if outcome.failure.is_some() {
+            node.log_failure(outcome, words);
+        }
+        let result = result(node, outcome, words);
+        Self::of(&node.settings.site).deliver(&result);
+        node.show_ending();
+        result
     }
 
     /// Removes the result of an earlier run, and nothing else, and checks that this one can be written.
@@ -106,7 +120,7 @@ pub(crate) fn show(result: &JobResult) {
 /// Describes a result. Facts that are already in the log are left out.
 fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
-    if result.outcome == Outcome::Installed {
+    if result.outcome == api::Outcome::Installed {
         lines.push(format!("installed: {}", result.message));
     }
     if !result.existing_data.is_empty() {
