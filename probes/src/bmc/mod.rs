@@ -86,8 +86,8 @@ impl Telemetry {
     pub fn apply(self, bmc: &mut Option<Bmc>) {
         if self.0 != Bmc::default() {
             let bmc = bmc.get_or_insert_default();
-            let Bmc { sensors, event_log_info, event_log, frus, .. } = self.0;
-            *bmc = Bmc { sensors, event_log_info, event_log, frus, ..std::mem::take(bmc) };
+            let Bmc { sensors, frus, event_log_info, event_log, .. } = self.0;
+            *bmc = Bmc { sensors, frus, event_log_info, event_log, ..std::mem::take(bmc) };
         }
     }
 }
@@ -99,7 +99,7 @@ pub fn telemetry(machine: &Machine) -> Telemetry {
     let (sensors, repository) = sensors::sensors(machine);
     let (event_log_info, event_log) = event_log::event_log(machine, &repository.records);
     let frus = fru::frus(machine, &repository.locators);
-    Telemetry(Bmc { sensors, event_log_info, event_log, frus, ..Bmc::default() })
+    Telemetry(Bmc { sensors, frus, event_log_info, event_log, ..Bmc::default() })
 }
 
 /// Reads the management controller; `None` if no source shows that the machine has one.
