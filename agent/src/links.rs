@@ -215,6 +215,7 @@ mod tests {
     use super::*;
     use crate::namespace;
     use std::process::Command;
+    use tempfile::TempDir;
 
     /// `restore_all` affects the ports of all tests, so they run one at a time.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -227,19 +228,28 @@ mod tests {
     }
 
     /// A class folder with the flags of these ports.
-    fn class(name: &str, ports: &[(&str, &str)]) -> PathBuf {
-        let class = std::env::temp_dir().join(format!("rci-links-{name}-{}", std::process::id()));
+    fn class(ports: &[(&str, &str)]) -> TempDir {
+        let class = tempfile::tempdir().unwrap();
         for (port, flags) in ports {
-            std::fs::create_dir_all(class.join(port)).unwrap();
-            std::fs::write(class.join(port).join("flags"), flags).unwrap();
+            std::fs::create_dir(class.path().join(port)).unwrap();
+            std::fs::write(class.path().join(port).join("flags"), flags).unwrap();
         }
         class
+    }
+
+    fn flags(class: &TempDir, port: &str) -> String {
+        let text = std::fs::read_to_string(class.path().join(port).join("flags"));
+        text.unwrap().trim().to_owned()
+    }
+
+    fn bring_up(class: &Path, ports: &[PhysicalPort], wait: Duration, stop: &Stop) -> LinksUp {
+        LinksUp::of(class, ports, wait, &Watch::default(), stop)
     }
 
     #[test]
     fn signal_ends_the_wait_and_brings_up_no_further_port() {
         let _alone = alone();
-        let class = class("stop", &[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
+        let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
         let ports = [port("rci-a", false), port("rci-b", false)];
         let stop = Stop::default();
         let late = stop.clone();
@@ -248,87 +258,67 @@ mod tests {
             late.stop();
         });
         let start = Instant::now();
-        let links = LinksUp::of(&class, &ports, Duration::from_mins(1), &Watch::default(), &stop);
+        let links = bring_up(class.path(), &ports, Duration::from_mins(1), &stop);
         assert!(start.elapsed() < Duration::from_secs(30));
         assert_eq!(links.names.len(), 2);
         drop(links);
-        let links = LinksUp::of(&class, &ports, Duration::from_mins(1), &Watch::default(), &stop);
+        let links = bring_up(class.path(), &ports, Duration::from_mins(1), &stop);
         assert!(links.names.is_empty());
         stopper.join().unwrap();
-        std::fs::remove_dir_all(class).unwrap();
     }
 
     #[test]
     fn only_ports_that_were_down_are_brought_up_and_restored() {
         let _alone = alone();
-        let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
-        let flags = |port: &str| {
-            std::fs::read_to_string(class.join(port).join("flags")).unwrap().trim().to_owned()
-        };
+        let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
+        let all = || ["rci-a", "rci-b"].map(|port| flags(&class, port));
         let ports = [port("rci-a", false), port("rci-b", true), port("rci-gone", false)];
-        let links =
-            LinksUp::of(&class, &ports, Duration::ZERO, &Watch::default(), &Stop::default());
-        assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1003".into(), "0x1043".into()));
+        let links = bring_up(class.path(), &ports, Duration::ZERO, &Stop::default());
+        assert_eq!(all(), ["0x1003", "0x1043"]);
         assert_eq!(links.names, ["rci-a"]);
         drop(links);
-        assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1002".into(), "0x1043".into()));
-        std::fs::remove_dir_all(class).unwrap();
+        assert_eq!(all(), ["0x1002", "0x1043"]);
     }
 
     /// The shipped binary does not unwind, so nothing is dropped after a panic.
     #[test]
     fn ports_are_restored_after_a_panic_that_drops_nothing() {
         let _alone = alone();
-        let class = class("panic", &[("rci-a", "0x1002\n")]);
-        let inner = class.clone();
+        let class = class(&[("rci-a", "0x1002\n")]);
+        let inner = class.path().to_owned();
         let answer = guard::ask("run", 1 << 20, move || {
             let ports = [port("rci-a", false)];
-            std::mem::forget(LinksUp::of(
-                &inner,
-                &ports,
-                Duration::ZERO,
-                &Watch::default(),
-                &Stop::default(),
-            ));
+            std::mem::forget(bring_up(&inner, &ports, Duration::ZERO, &Stop::default()));
             panic!("in between");
         });
         assert!(answer.unwrap().recv().unwrap().is_err());
-        let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
-        assert_eq!(flags().trim(), "0x1003");
+        assert_eq!(flags(&class, "rci-a"), "0x1003");
         restore_all();
-        assert_eq!(flags().trim(), "0x1002");
-        assert!(with_brought_up(|all| all.iter().all(|port| port.0 != class)));
-        std::fs::remove_dir_all(class).unwrap();
+        assert_eq!(flags(&class, "rci-a"), "0x1002");
+        assert!(with_brought_up(|all| all.iter().all(|port| port.0 != class.path())));
     }
 
     /// A pipe without a writer blocks like a driver that hangs.
     #[test]
     fn hanging_driver_is_abandoned_and_its_port_set_down_later() {
         let _alone = alone();
-        let class = class("hang", &[("rci-a", "0x1002\n"), ("rci-b", "")]);
-        let pipe = class.join("rci-b/flags");
+        let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "")]);
+        let pipe = class.path().join("rci-b/flags");
         std::fs::remove_file(&pipe).unwrap();
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let ports = || vec![port("rci-a", false), port("rci-b", false), port("rci-c", false)];
         let start = Instant::now();
-        let links = LinksUp::guarded(
-            &class,
-            ports,
-            Duration::ZERO,
-            Duration::from_millis(300),
-            &Stop::default(),
-        );
+        let limit = Duration::from_millis(300);
+        let links = LinksUp::guarded(class.path(), ports, Duration::ZERO, limit, &Stop::default());
         assert!(start.elapsed() < Duration::from_secs(10));
         assert!(links.names.is_empty());
-        let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
-        assert_eq!(flags().trim(), "0x1003");
+        assert_eq!(flags(&class, "rci-a"), "0x1003");
         // The driver responds; its thread sets down what it had brought up.
         std::fs::write(&pipe, "no flags").unwrap();
-        while flags().trim() != "0x1002" && start.elapsed() < Duration::from_secs(30) {
+        while flags(&class, "rci-a") != "0x1002" && start.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(flags().trim(), "0x1002");
-        std::fs::remove_dir_all(class).unwrap();
+        assert_eq!(flags(&class, "rci-a"), "0x1002");
     }
 
     /// Runs in a network namespace of its own, with a cable between `rci0` and `rci1`.

@@ -85,8 +85,8 @@ pub fn sensors(machine: &Machine) -> Vec<Sensor> {
 fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     // Before Linux 4.x some drivers kept the attributes at the device.
     let inner = format!("{path}/device");
-    let chip = |path| Some((path, machine.text(&format!("{path}/name"))?));
-    let found = chip(path).or_else(|| chip(&inner)).filter(|(_, name)| !is_slow(name));
+    let chip_at = |path| Some((path, machine.text(&format!("{path}/name"))?));
+    let found = chip_at(path).or_else(|| chip_at(&inner)).filter(|(_, name)| !is_slow(name));
     let Some((path, name)) = found else { return Vec::new() };
     let resolved = machine.device_path(path);
     let common = Sensor {

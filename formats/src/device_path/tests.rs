@@ -8,36 +8,22 @@ fn node(kind: u8, subkind: u8, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_disk_and_a_network_path_read_as_the_specification_writes_them() {
-    let mut disk = vec![1, 0, 0, 0];
-    disk.extend(0x800_u64.to_le_bytes());
-    disk.extend(0x32000_u64.to_le_bytes());
-    disk.extend([0x78, 0x56, 0x34, 0x12, 0xbc, 0x9a, 0xf0, 0xde, 1, 2, 3, 4, 5, 6, 7, 8]);
-    disk.extend([2, 2]);
-    let bytes = [node(4, 1, &disk), node(0x7f, 0xff, &[])].concat();
-    assert_eq!(
-        text(&bytes).as_deref(),
-        Some("HD(1,GPT,12345678-9abc-def0-0102-030405060708,0x800,0x32000)")
-    );
-    let mut mac = vec![2, 0, 0, 0, 0, 1];
-    mac.resize(32, 0);
-    mac.push(1);
-    let mut ipv4 = vec![0; 23];
-    ipv4[4..8].copy_from_slice(&[192, 0, 2, 7]);
-    let bytes = [
+    let guid = [0x78, 0x56, 0x34, 0x12, 0xbc, 0x9a, 0xf0, 0xde, 1, 2, 3, 4, 5, 6, 7, 8];
+    let (start, size) = (0x800_u64.to_le_bytes(), 0x32000_u64.to_le_bytes());
+    let disk = [&[1, 0, 0, 0], &start[..], &size, &guid, &[2, 2]].concat();
+    let disk = [node(4, 1, &disk), node(0x7f, 0xff, &[])].concat();
+    let expected = "HD(1,GPT,12345678-9abc-def0-0102-030405060708,0x800,0x32000)";
+    assert_eq!(text(&disk).as_deref(), Some(expected));
+    let network = [
         node(2, 1, &[0xd0, 0x41, 0x03, 0x0a, 0, 0, 0, 0]),
         node(1, 1, &[0, 3]),
-        node(3, 11, &mac),
-        node(3, 12, &ipv4),
+        node(3, 11, &[&[2, 0, 0, 0, 0, 1][..], &[0; 26], &[1]].concat()),
+        node(3, 12, &[&[0; 4][..], &[192, 0, 2, 7], &[0; 15]].concat()),
         node(3, 24, b"http://192.0.2.1/boot.efi"),
-    ]
-    .concat();
-    assert_eq!(
-        text(&bytes).as_deref(),
-        Some(
-            "PciRoot(0x0)/Pci(0x3,0x0)/MAC(020000000001,0x1)/IPv4(192.0.2.7)\
-             /Uri(http://192.0.2.1/boot.efi)"
-        )
-    );
+    ];
+    let expected = "PciRoot(0x0)/Pci(0x3,0x0)/MAC(020000000001,0x1)/IPv4(192.0.2.7)\
+                    /Uri(http://192.0.2.1/boot.efi)";
+    assert_eq!(text(&network.concat()).as_deref(), Some(expected));
 }
 
 #[test]
@@ -48,10 +34,9 @@ fn nodes_that_are_unknown_or_too_short_are_written_as_bytes() {
 
 #[test]
 fn hostile_paths_end() {
-    assert_eq!(text(&[]), None);
-    assert_eq!(text(&[4, 4, 0, 0]), None);
-    assert_eq!(text(&[4, 4, 3, 0, 1]), None);
-    assert_eq!(text(&[4, 4, 0xff, 0xff, 1]), None);
+    for none in [&[][..], &[4, 4, 0, 0], &[4, 4, 3, 0, 1], &[4, 4, 0xff, 0xff, 1]] {
+        assert_eq!(text(none), None);
+    }
     for kind in [0, 1, 2, 3, 4, 5, 6, 0x7e] {
         for subkind in [0, 1, 2, 3, 4, 8, 11, 13, 17, 23, 24, 31] {
             for length in [0, 1, 7, 24, 40] {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use formats::bytes::array;
 use formats::hex::hex;
 use formats::time::date_time;
 use schemars::JsonSchema;
@@ -93,11 +94,10 @@ pub(super) fn event_log(
 }
 
 fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
-    let &[_, entries_low, entries_high, free_low, free_high] = data.first_chunk::<5>()?;
-    let free_bytes = u16::from_le_bytes([free_low, free_high]);
+    let word = |at: usize| array(data, at).map(u16::from_le_bytes);
     Some(EventLogInfo {
-        n_entries: u16::from_le_bytes([entries_low, entries_high]),
-        free_bytes: (free_bytes != u16::MAX).then_some(free_bytes),
+        n_entries: word(1)?,
+        free_bytes: Some(word(3)?).filter(|bytes| *bytes != u16::MAX),
         has_overflowed: data.get(13).is_some_and(|flags| flags & 0x80 != 0),
         last_added: time_at(data, 5),
         last_cleared: time_at(data, 9),
@@ -106,7 +106,7 @@ fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
 
 /// The time at an offset; `None` if it is not set or counts from the controller's start.
 fn time_at(data: &[u8], offset: usize) -> Option<String> {
-    let seconds = u32::from_le_bytes(*data.get(offset..)?.first_chunk::<4>()?);
+    let seconds = u32::from_le_bytes(array(data, offset)?);
     (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten()
 }
 

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use formats::bytes::array;
 use formats::guid::Guid;
 use formats::hex::hex;
 use schemars::JsonSchema;
@@ -92,11 +93,10 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
     bmc.device_id = Some(u32::from(device));
     bmc.firmware = Some(format!("{}.{minor:02x}", major & 0x7f));
     bmc.ipmi_version = Some(format!("{}.{}", version & 0x0f, version >> 4));
-    if let Some(&[a, b, c, low, high]) = data.get(6..).and_then(<[u8]>::first_chunk::<5>) {
-        let maker = u32::from_le_bytes([a, b, c & 0x0f, 0]);
-        bmc.manufacturer_id = (maker != 0).then_some(maker);
-        let product = u32::from_le_bytes([low, high, 0, 0]);
-        bmc.product_id = (product != 0).then_some(product);
+    if let Some([a, b, c, low, high]) = array(data, 6) {
+        let known = |bytes| Some(u32::from_le_bytes(bytes)).filter(|number| *number != 0);
+        bmc.manufacturer_id = known([a, b, c & 0x0f, 0]);
+        bmc.product_id = known([low, high, 0, 0]);
     }
     if let Some(auxiliary) = data.get(11..15).filter(|bytes| bytes.iter().any(|byte| *byte != 0)) {
         bmc.auxiliary_firmware = Some(hex(auxiliary));
@@ -114,9 +114,7 @@ fn channel(controller: &Controller, number: u8) -> LanChannel {
     LanChannel {
         number,
         ipv4_source: parameter(4, 0).filter(|_| ipv4.is_some()).and_then(|d| source(&d)),
-        ipv4_prefix_length: parameter(6, 0)
-            .filter(|_| ipv4.is_some())
-            .and_then(|data| prefix_length(&data)),
+        ipv4_prefix_length: parameter(6, 0).filter(|_| ipv4.is_some()).and_then(|d| prefix(&d)),
         ipv4_gateway: address(12),
         ipv4,
         ipv6: ipv6(&parameter),
@@ -145,7 +143,7 @@ fn parse_ipv4(data: &[u8]) -> Option<String> {
 }
 
 /// The prefix length of a netmask; `None` if it is all zeros or not contiguous.
-fn prefix_length(data: &[u8]) -> Option<u32> {
+fn prefix(data: &[u8]) -> Option<u32> {
     let mask = u32::from_be_bytes(*data.first_chunk::<4>()?);
     Some(mask.leading_ones()).filter(|n| *n > 0 && *n == mask.count_ones())
 }
@@ -210,11 +208,11 @@ mod tests {
 
     #[test]
     fn unset_or_non_contiguous_netmask_has_no_prefix_length() {
-        assert_eq!(prefix_length(&[0; 4]), None);
-        assert_eq!(prefix_length(&[255, 0, 255, 0]), None);
-        assert_eq!(prefix_length(&[255, 255, 254]), None);
-        assert_eq!(prefix_length(&[255, 255, 254, 0]), Some(23));
-        assert_eq!(prefix_length(&[255; 4]), Some(32));
+        assert_eq!(prefix(&[0; 4]), None);
+        assert_eq!(prefix(&[255, 0, 255, 0]), None);
+        assert_eq!(prefix(&[255, 255, 254]), None);
+        assert_eq!(prefix(&[255, 255, 254, 0]), Some(23));
+        assert_eq!(prefix(&[255; 4]), Some(32));
     }
 
     #[test]
@@ -222,7 +220,7 @@ mod tests {
         survives_any_bytes(&DEVICE_ID, |bytes| {
             apply_device_id(bytes, &mut Bmc::default());
             drop((parse_ipv4(bytes), parse_ipv6(bytes), parse_vlan(bytes)));
-            let _ = prefix_length(bytes);
+            let _ = prefix(bytes);
         });
     }
 }

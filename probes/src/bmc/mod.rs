@@ -114,9 +114,9 @@ pub fn bmc(machine: &Machine) -> Option<Bmc> {
     let channels = &bmc.lan_channels;
     bmc.ipv4 = channels.iter().find_map(|channel| channel.ipv4.clone());
     bmc.mac = channels.iter().find_map(|channel| channel.mac.clone());
-    let ipv6: Vec<&String> = channels.iter().flat_map(|channel| &channel.ipv6).collect();
-    let routed = ipv6.iter().find(|address| !address.starts_with("fe80"));
-    bmc.ipv6 = routed.or(ipv6.first()).map(|address| (*address).clone());
+    let mut ipv6 = channels.iter().flat_map(|channel| &channel.ipv6);
+    let routed = ipv6.clone().find(|address| !address.starts_with("fe80"));
+    bmc.ipv6 = routed.or(ipv6.next()).cloned();
     (bmc != Bmc::default()).then_some(bmc)
 }
 

@@ -121,17 +121,18 @@ fn i915_memory_bytes(machine: &Machine, path: &str, card: &Card) -> Option<u64> 
 #[cfg(test)]
 mod tests {
     use super::super::{Card, CardKind, gpu};
+    use crate::machine::Machine;
     use crate::pci::{Pci, PciDevice};
     use crate::testing::{has, tree};
     use serde_json::json;
 
-    fn device(address: &str, class: &str, driver: &str) -> PciDevice {
-        PciDevice {
-            address: address.to_owned(),
-            class: Some(class.to_owned()),
-            driver: Some(driver.to_owned()),
-            ..PciDevice::default()
-        }
+    /// The card of a machine that has one device: its address, class and driver.
+    fn card_at(machine: &Machine, device: &str) -> Card {
+        let [address, class, driver] = device.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+        let (class, driver) = (Some(class.to_owned()), Some(driver.to_owned()));
+        let device =
+            PciDevice { address: address.to_owned(), class, driver, ..PciDevice::default() };
+        gpu(machine, &Pci { n_devices: Some(1), devices: vec![device] }).cards.remove(0)
     }
 
     #[test]
@@ -146,16 +147,14 @@ mod tests {
             ("proc/driver/nvidia/capabilities/gpu3/mig/gi2/access", "x"),
             ("sys/bus/pci/devices/0000:81:00.0/mdev_supported_types/nvidia-474/name", "x"),
         ]);
-        let devices = vec![device("0000:81:00.0", "0302", "nvidia")];
-        let card = &gpu(&machine, &Pci { n_devices: Some(1), devices }).cards[0];
-        has(card, &json!({"model": "NVIDIA A100-PCIE-40GB", "uuid": "GPU-5a1c0f2e"}));
-        has(card, &json!({"video_bios": null, "n_mig_instances": 2}));
-        assert_eq!(card.mdev_types.len(), 1);
+        let card = card_at(&machine, "0000:81:00.0 0302 nvidia");
+        has(&card, &json!({"model": "NVIDIA A100-PCIE-40GB", "uuid": "GPU-5a1c0f2e"}));
+        has(&card, &json!({"video_bios": null, "n_mig_instances": 2}));
+        has(&card, &json!({"mdev_types": ["nvidia-474"]}));
     }
 
     fn card(files: &[(&str, &str)], driver: &str) -> Card {
-        let devices = vec![device("0000:03:00.0", "0380", driver)];
-        gpu(&tree(files), &Pci { n_devices: Some(1), devices }).cards.remove(0)
+        card_at(&tree(files), &format!("0000:03:00.0 0380 {driver}"))
     }
 
     #[test]
@@ -176,18 +175,15 @@ mod tests {
 
     #[test]
     fn habana_labs_accelerator_has_model_firmware_state_and_position() {
-        let at = |name: &str| format!("sys/bus/pci/devices/0000:03:00.0/{name}");
         let files = [
-            (at("device_type"), "GAUDI2\n"),
-            (at("cpucp_ver"), "hl-gaudi2-1.14.0-fw-48.0.1\n"),
-            (at("status"), "Operational\n"),
-            (at("module_id"), "3\n"),
+            ("sys/bus/pci/devices/0000:03:00.0/device_type", "GAUDI2\n"),
+            ("sys/bus/pci/devices/0000:03:00.0/cpucp_ver", "hl-gaudi2-1.14.0-fw-48.0.1\n"),
+            ("sys/bus/pci/devices/0000:03:00.0/status", "Operational\n"),
+            ("sys/bus/pci/devices/0000:03:00.0/module_id", "3\n"),
         ];
-        let files: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
         let card = card(&files, "habanalabs");
-        assert_eq!((card.model.as_deref(), card.module_number), (Some("GAUDI2"), Some(3)));
-        assert_eq!(card.status.as_deref(), Some("operational"));
-        assert!(card.firmware.is_some());
+        has(&card, &json!({"model": "GAUDI2", "module_number": 3, "status": "operational"}));
+        has(&card, &json!({"firmware": "hl-gaudi2-1.14.0-fw-48.0.1"}));
     }
 
     #[test]
@@ -199,8 +195,7 @@ mod tests {
             ("sys/bus/pci/devices/0000:00:0b.0/drm/renderD128/dev", "x"),
             ("sys/bus/pci/devices/0000:00:0b.0/drm/version", "x"),
         ]);
-        let devices = vec![device("0000:00:0b.0", "0880", "intel_vpu")];
-        let card = &gpu(&machine, &Pci { n_devices: Some(1), devices }).cards[0];
+        let card = card_at(&machine, "0000:00:0b.0 0880 intel_vpu");
         assert_eq!(card.kind, CardKind::Accelerator);
         assert_eq!(card.device_nodes, ["renderD128", "accel0"]);
     }

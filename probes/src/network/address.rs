@@ -105,18 +105,13 @@ fn parse_address(
 ) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = wire::u32_at(payload, 4)?;
-    let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
-    let mut protocol = None;
-    for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
-        match attribute.kind {
-            1 => peer = ip(attribute.value),
-            2 => local = ip(attribute.value),
-            8 => all_flags = attribute.u32()?,
-            PROTOCOL => protocol = attribute.u8(),
-            _ => {}
-        }
-    }
-    let address = local.or(peer)?;
+    let body = payload.get(HEADER_BYTES..)?;
+    let find = |kind| wire::find(body, kind);
+    let all_flags = find(8).map_or(Some(u32::from(flags)), |flags| flags.u32())?;
+    let protocol = find(PROTOCOL).and_then(|protocol| protocol.u8());
+    // The local address, or that of a peer, which is the same on a broadcast link.
+    let address = |kind| find(kind).and_then(|address| ip(address.value));
+    let address = address(2).or_else(|| address(1))?;
     let interface = interface_name(index, names)?;
     let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol, reports_origin);
     let seen = || Address {

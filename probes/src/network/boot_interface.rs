@@ -112,47 +112,43 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_iscsi_boot_marks_the_nic_that_its_table_says_was_booted_from() {
-        let port = |mac: &str| Interface {
-            kind: Some("physical".to_owned()),
-            permanent_mac: Some(mac.to_owned()),
+    /// The marks of ports of these kinds with these permanent MACs; all have the same current one.
+    fn marks(files: &[(&str, &str)], ports: &[(&str, Option<&str>)]) -> Vec<Option<bool>> {
+        let port = |(kind, mac): &(&str, Option<&str>)| Interface {
+            kind: Some((*kind).to_owned()),
+            permanent_mac: mac.map(str::to_owned),
+            current_mac: Some("02:00:00:00:00:05".to_owned()),
             ..Interface::default()
         };
-        let machine = crate::testing::tree(&[
+        let mut all: Vec<Interface> = ports.iter().map(port).collect();
+        mark(&crate::testing::tree(files), &mut all);
+        all.iter().map(|interface| interface.is_boot_interface).collect()
+    }
+
+    #[test]
+    fn an_iscsi_boot_marks_the_nic_that_its_table_says_was_booted_from() {
+        let ports =
+            [("physical", Some("02:00:00:00:00:05")), ("physical", Some("02:00:00:00:00:06"))];
+        let files = [
             ("sys/firmware/ibft/ethernet0/flags", "1\n"),
             ("sys/firmware/ibft/ethernet0/mac", "02:00:00:00:00:05\n"),
             ("sys/firmware/ibft/ethernet1/flags", "3\n"),
             ("sys/firmware/ibft/ethernet1/mac", "02:00:00:00:00:06\n"),
-        ]);
-        let mut all = [port("02:00:00:00:00:05"), port("02:00:00:00:00:06")];
-        mark(&machine, &mut all);
-        assert_eq!(all.map(|i| i.is_boot_interface), [Some(false), Some(true)]);
-        let nothing = crate::testing::tree(&[("proc/cmdline", "quiet")]);
-        let mut all = [port("02:00:00:00:00:05")];
-        mark(&nothing, &mut all);
-        assert_eq!(all[0].is_boot_interface, None);
+        ];
+        assert_eq!(marks(&files, &ports), [Some(false), Some(true)]);
+        assert_eq!(marks(&[("proc/cmdline", "quiet")], &ports), [None, None]);
     }
 
     #[test]
     fn a_bond_that_took_over_the_mac_is_not_the_boot_interface_and_of_a_port_without_mac_nothing_is_said()
      {
-        let mac = Some("02:00:00:00:00:05".to_owned());
-        let machine =
-            crate::testing::tree(&[("proc/cmdline", "quiet BOOTIF=01-02-00-00-00-00-05")]);
-        let port = Interface {
-            kind: Some("physical".to_owned()),
-            permanent_mac: mac.clone(),
-            current_mac: mac.clone(),
-            ..Interface::default()
-        };
-        let unknown = Interface { permanent_mac: None, ..port.clone() };
-        let other =
-            Interface { permanent_mac: Some("02:00:00:00:00:06".to_owned()), ..port.clone() };
-        let bond = Interface { kind: Some("bond".to_owned()), ..port.clone() };
-        let mut all = [port, unknown, other, bond];
-        mark(&machine, &mut all);
-        let marks = all.map(|interface| interface.is_boot_interface);
-        assert_eq!(marks, [Some(true), None, Some(false), None]);
+        let ports = [
+            ("physical", Some("02:00:00:00:00:05")),
+            ("physical", None),
+            ("physical", Some("02:00:00:00:00:06")),
+            ("bond", Some("02:00:00:00:00:05")),
+        ];
+        let files = [("proc/cmdline", "quiet BOOTIF=01-02-00-00-00-00-05")];
+        assert_eq!(marks(&files, &ports), [Some(true), None, Some(false), None]);
     }
 }

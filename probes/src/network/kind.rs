@@ -2,17 +2,17 @@
 //! (`/sys/class/net/<interface>/`, `IFLA_INFO_KIND`).
 
 use super::interface::Sources;
+use super::parent;
 
 /// The kind: `physical` or `wireless` for ports, otherwise the kernel's word (`bond`, `vlan`,
 /// `bridge`, `veth`, `tun`, `dummy`, …), or `virtual` if only that is known. `None` if it is unknown.
 pub(super) fn kind(sources: &Sources) -> Option<String> {
     let Sources { machine, link, .. } = sources;
-    let device_type = sources.text("uevent").and_then(|text| {
-        text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
-    });
+    let uevent = sources.text("uevent").unwrap_or_default();
+    let device_type = parent::value(&uevent, "DEVTYPE");
     let reported = link.kind.as_deref();
     if sources.parent.is_some() {
-        let kind = match (device_type.as_deref(), reported) {
+        let kind = match (device_type, reported) {
             (Some("wlan"), _) => "wireless",
             (Some("wwan"), _) => "wwan",
             // A partition of an InfiniBand port (P_Key) is a link on a link of the same device.
@@ -22,7 +22,7 @@ pub(super) fn kind(sources: &Sources) -> Option<String> {
         };
         return Some(kind.to_owned());
     }
-    let by_type = device_type.as_deref().map(|kind| if kind == "wlan" { "wireless" } else { kind });
+    let by_type = device_type.map(|kind| if kind == "wlan" { "wireless" } else { kind });
     let is_virtual = sources.path.starts_with("sys/devices/virtual/");
     let known = reported.or(by_type).or_else(|| from_files(sources));
     known.or(is_virtual.then_some("virtual")).map(str::to_owned)

@@ -185,10 +185,10 @@ fn parse_config(bytes: &[u8]) -> Ids {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const X520: Ids = Ids {
+    pub(in crate::pci) const X520: Ids = Ids {
         class: Some(0x02_00_00),
         vendor: Some(0x8086),
         device: Some(0x10fb),

@@ -85,25 +85,20 @@ pub(super) fn set_possible(devices: &mut [PciDevice]) {
             below.entry(parent).or_insert(device);
         }
     }
-    let possible: Vec<Option<(Option<u32>, Option<u32>)>> = devices
-        .iter()
-        .map(|device| {
-            let own = device.link.as_ref()?;
-            let other = if faces_down(device, &ends) {
-                below.get(device.address.as_str())
-            } else {
-                device.parent.as_deref().and_then(|parent| ends.get(parent))
-            };
-            let other = other?.link.as_ref()?;
-            Some((
-                lower(own.max_gt_s_x10, other.max_gt_s_x10),
-                lower(own.max_width, other.max_width),
-            ))
-        })
-        .collect();
+    let possible = |device: &PciDevice| {
+        let other = if faces_down(device, &ends) {
+            below.get(device.address.as_str())
+        } else {
+            device.parent.as_deref().and_then(|parent| ends.get(parent))
+        };
+        let (own, other) = (device.link.as_ref()?, other?.link.as_ref()?);
+        let speed = lower(own.max_gt_s_x10, other.max_gt_s_x10);
+        Some((speed, lower(own.max_width, other.max_width)))
+    };
+    let possible: Vec<Option<(Option<u32>, Option<u32>)>> = devices.iter().map(possible).collect();
     for (device, possible) in devices.iter_mut().zip(possible) {
-        if let (Some(link), Some((speed, width))) = (device.link.as_mut(), possible) {
-            (link.possible_gt_s_x10, link.possible_width) = (speed, width);
+        if let (Some(link), Some(possible)) = (device.link.as_mut(), possible) {
+            (link.possible_gt_s_x10, link.possible_width) = possible;
         }
     }
 }

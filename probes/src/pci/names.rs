@@ -49,6 +49,7 @@ fn halves(lines: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ids::tests::X520;
     use super::*;
     use crate::testing::has;
     use serde_json::json;
@@ -61,24 +62,13 @@ mod tests {
 
     #[test]
     fn known_ids_have_names_and_unknown_ones_have_none() {
-        let ids = Ids {
-            class: Some(0x02_00_00),
-            vendor: Some(0x8086),
-            device: Some(0x10fb),
-            subvendor: Some(0x8086),
-            subdevice: Some(0x000c),
-            revision: None,
-        };
-        let device = named(ids);
-        let intel =
-            json!({"class_name": "Ethernet controller", "vendor_name": "Intel Corporation"});
-        has(&device, &intel);
+        let device = named(X520);
+        has(&device, &json!({"class_name": "Ethernet controller"}));
         has(&device, &json!({"device_name": "82599ES 10-Gigabit SFI/SFP+ Network Connection"}));
         has(&device, &json!({"subsystem_name": "Ethernet Server Adapter X520-2"}));
-        let unknown = named(Ids { class: Some(0x02_7f_00), device: Some(0xfffe), ..ids });
-        assert_eq!(unknown.class_name.as_deref(), Some("Network controller"));
-        assert_eq!(unknown.device_name, None);
-        assert_eq!(unknown.vendor_name.as_deref(), Some("Intel Corporation"));
+        let unknown = named(Ids { class: Some(0x02_7f_00), device: Some(0xfffe), ..X520 });
+        has(&unknown, &json!({"class_name": "Network controller", "device_name": null}));
+        has(&unknown, &json!({"vendor_name": "Intel Corporation"}));
         assert_eq!(named(Ids { class: Some(0x77_00_00), ..Ids::default() }), PciDevice::default());
         let gone = Ids { vendor: Some(0xfff1), device: Some(1), ..Ids::default() };
         assert_eq!(named(gone), PciDevice::default());

@@ -62,51 +62,56 @@ mod tests {
     use super::*;
     use crate::pci::PciDevice;
 
-    fn device(address: &str, class: &str, parent: Option<&str>) -> PciDevice {
-        PciDevice {
-            address: address.to_owned(),
-            class: Some(class.to_owned()),
-            parent: parent.map(str::to_owned),
-            ..PciDevice::default()
-        }
+    /// The slots of devices with these addresses, classes and parents (`-` for none) after the firmware's names. The
+    /// kernel has named that of the address `kernels`.
+    fn slots(devices: &[&str], kernels: &str, names: &[(&str, &str)]) -> Vec<Option<String>> {
+        let device = |device: &&str| {
+            let [address, class, parent] = device.split(' ').collect::<Vec<_>>()[..] else {
+                panic!()
+            };
+            PciDevice {
+                address: address.to_owned(),
+                class: Some(class.to_owned()),
+                parent: Some(parent.to_owned()).filter(|parent| parent != "-"),
+                slot: (address == kernels).then(|| "the kernel's".to_owned()),
+                ..PciDevice::default()
+            }
+        };
+        let devices: Vec<PciDevice> = devices.iter().map(device).collect();
+        let mut pci = Pci { n_devices: Some(devices.len()), devices };
+        let names = names.iter().map(|(address, name)| ((*address).to_owned(), (*name).to_owned()));
+        name_slots(&mut pci, &names.collect::<Vec<_>>());
+        pci.devices.into_iter().map(|device| device.slot).collect()
     }
 
-    fn pair(address: &str, name: &str) -> (String, String) {
-        (address.to_owned(), name.to_owned())
+    fn named(names: &[Option<&str>]) -> Vec<Option<String>> {
+        names.iter().map(|name| name.map(str::to_owned)).collect()
     }
 
     #[test]
     fn firmware_names_a_slot_by_its_card_or_the_port_above() {
-        let mut pci = Pci {
-            n_devices: Some(4),
-            devices: vec![
-                device("0000:00:01.0", "0604", None),
-                device("0000:3b:00.0", "0200", Some("0000:3a:00.0")),
-                device("0000:3b:00.1", "0200", Some("0000:3a:00.0")),
-                device("0000:01:00.0", "0108", Some("0000:00:01.0")),
-            ],
-        };
-        pci.devices[2].slot = Some("the kernel's".to_owned());
-        name_slots(&mut pci, &[pair("0000:3b:00.0", "PCIe 3"), pair("0000:00:01.0", "NVMe 1")]);
-        let slots: Vec<_> = pci.devices.iter().map(|device| device.slot.as_deref()).collect();
-        assert_eq!(slots, [Some("NVMe 1"), Some("PCIe 3"), Some("the kernel's"), Some("NVMe 1")]);
+        let devices = [
+            "0000:00:01.0 0604 -",
+            "0000:3b:00.0 0200 0000:3a:00.0",
+            "0000:3b:00.1 0200 0000:3a:00.0",
+            "0000:01:00.0 0108 0000:00:01.0",
+        ];
+        let names = [("0000:3b:00.0", "PCIe 3"), ("0000:00:01.0", "NVMe 1")];
+        let expected = [Some("NVMe 1"), Some("PCIe 3"), Some("the kernel's"), Some("NVMe 1")];
+        assert_eq!(slots(&devices, "0000:3b:00.1", &names), named(&expected));
     }
 
     #[test]
     fn root_port_has_its_own_slot_not_its_neighbours() {
-        let mut pci = Pci {
-            n_devices: Some(5),
-            devices: vec![
-                device("0000:00:1c.0", "0604", None),
-                device("0000:00:1c.4", "0604", None),
-                device("0000:02:00.0", "0200", Some("0000:00:1c.0")),
-                device("0000:03:00.0", "0200", Some("0000:00:1c.4")),
-                device("0000:00:1c.7", "0c05", None),
-            ],
-        };
-        name_slots(&mut pci, &[pair("0000:00:1c.0", "Slot 1")]);
-        let slots: Vec<_> = pci.devices.iter().map(|device| device.slot.as_deref()).collect();
-        assert_eq!(slots, [Some("Slot 1"), None, Some("Slot 1"), None, None]);
+        let devices = [
+            "0000:00:1c.0 0604 -",
+            "0000:00:1c.4 0604 -",
+            "0000:02:00.0 0200 0000:00:1c.0",
+            "0000:03:00.0 0200 0000:00:1c.4",
+            "0000:00:1c.7 0c05 -",
+        ];
+        let expected = [Some("Slot 1"), None, Some("Slot 1"), None, None];
+        assert_eq!(slots(&devices, "", &[("0000:00:1c.0", "Slot 1")]), named(&expected));
     }
 
     #[test]
@@ -117,21 +122,19 @@ mod tests {
             usage: usage.map(str::to_owned),
             ..smbios::Slot::default()
         };
-        assert_eq!(
-            (named(slot(Some("available"))), named(slot(Some("unavailable")))),
-            (None, None)
-        );
-        assert!(named(slot(Some("in use"))).is_some() && named(slot(None)).is_some());
+        for (usage, is_named) in [
+            (Some("available"), false),
+            (Some("unavailable"), false),
+            (Some("in use"), true),
+            (None, true),
+        ] {
+            assert_eq!(super::named(slot(usage)).is_some(), is_named, "{usage:?}");
+        }
     }
 
     #[test]
     fn address_claimed_by_two_slots_names_neither() {
-        let mut pci =
-            Pci { n_devices: Some(1), devices: vec![device("0000:00:00.0", "0600", None)] };
-        name_slots(
-            &mut pci,
-            &[pair("0000:00:00.0", "1"), pair("0000:00:00.0", "2"), pair("x", "3")],
-        );
-        assert_eq!(pci.devices[0].slot, None);
+        let names = [("0000:00:00.0", "1"), ("0000:00:00.0", "2"), ("x", "3")];
+        assert_eq!(slots(&["0000:00:00.0 0600 -"], "", &names), [None]);
     }
 }

@@ -114,15 +114,6 @@ fn unknown_parts_are_kept_in_hexadecimal() {
 }
 
 #[test]
-fn interface_number_of_zero_is_absent() {
-    let number = |number: u8| {
-        let address = tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]);
-        with(&[address]).management_addresses.remove(0).interface_number
-    };
-    assert_eq!((number(0), number(9)), (None, Some(9)));
-}
-
-#[test]
 fn answer_with_too_many_ports_is_truncated_and_a_problem() {
     let names: Vec<String> = (0..10_000).map(|n| format!("eno{n}")).collect();
     let records: Vec<Record> = names.iter().map(|name| Record::Listened(name)).collect();
@@ -135,7 +126,12 @@ fn answer_with_too_many_ports_is_truncated_and_a_problem() {
 }
 
 #[test]
-fn invalid_untagged_vlan_is_absent() {
+fn interface_number_of_zero_and_invalid_untagged_vlan_are_absent() {
+    let address = |number: u8| tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]);
+    for (number, expected) in [(0, None), (9, Some(9))] {
+        let found = with(&[address(number)]);
+        assert_eq!(found.management_addresses[0].interface_number, expected);
+    }
     for id in [0_u16, 4095] {
         assert_eq!(with(&[organization(DOT1, 1, &id.to_be_bytes())]).port_vlan_id, None);
     }
@@ -168,13 +164,6 @@ fn damaged_frame_keeps_the_parts_before_the_damage() {
         let found = frame::parse(bad);
         assert!(found.neighbour.is_none() && found.complaint.is_some());
     }
-}
-
-#[test]
-fn vlan_tag_does_not_hide_a_frame() {
-    let mut frame = switch();
-    frame.splice(12..12, [0x81, 0, 0xe0, 0]);
-    assert_eq!(parsed(&frame), parsed(&switch()));
 }
 
 #[test]

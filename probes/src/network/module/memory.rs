@@ -106,7 +106,7 @@ pub(super) fn common(bytes: &[u8], revision_bytes: usize, fast_rate_at: usize) -
     }
 }
 
-/// The lengths that are known, by type of cable: each at its byte, in units of so many metres.
+/// The lengths that are known, by type of cable; a row has the byte of a length and its unit in metres.
 pub(super) fn reach<const N: usize>(
     bytes: &[u8],
     rows: [(&str, usize, u32); N],
