@@ -92,6 +92,8 @@ pub struct Setting {
     pub values: Vec<String>,
     /// Where the value came from.
     pub origin: Origin,
+    /// True for an option that is on or off.
+    is_flag: bool,
 }
 
 /// The command line with all sources applied.
@@ -138,18 +140,16 @@ pub fn configure(
         return Ok(Configuration { cli, settings: Vec::new() });
     };
     let known = command.find_subcommand(name).map(options).unwrap_or_default();
-    let found = |option| sources.settings(option, inner).into_iter().map(move |s| (s, option));
-    let (settings, set): (Vec<Setting>, Vec<&OptionName>) = known.iter().flat_map(found).unzip();
+    let settings: Vec<Setting> =
+        known.iter().flat_map(|option| sources.settings(option, inner)).collect();
     if !sources.is_empty() {
         // clap adds the options of the other commands only when they are built.
         command.build();
         let all: Vec<String> =
             command.get_subcommands().flat_map(options).map(|o| o.name).collect();
         sources.check_names(&all).map_err(Failure::Source)?;
-        for (setting, _) in settings.iter().zip(&set).filter(|(_, option)| option.is_flag) {
-            setting.check_flag().map_err(Failure::Source)?;
-        }
-        words.extend(settings.iter().zip(&set).flat_map(|(setting, o)| setting.words(o)));
+        settings.iter().try_for_each(Setting::check_flag).map_err(Failure::Source)?;
+        words.extend(settings.iter().flat_map(Setting::words));
         matches =
             parse(&mut command, &words).map_err(|failure| rejected::blame(failure, &settings))?;
     }
@@ -196,6 +196,13 @@ impl Setting {
         }
     }
 
+    /// True if a source sets the option, other than a flag to false.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        let is_off = self.is_flag && self.values.iter().all(|value| is_false(value));
+        self.origin != Origin::Default && !self.values.is_empty() && !is_off
+    }
+
     /// Whether the value comes from a source other than the command line.
     fn is_elsewhere(&self) -> bool {
         !matches!(self.origin, Origin::CommandLine | Origin::Default)
@@ -204,7 +211,7 @@ impl Setting {
     /// Refuses a value that is neither yes nor no: a misspelt dry run would become an install.
     fn check_flag(&self) -> anyhow::Result<()> {
         match self.values.iter().find(|value| !is_true(value) && !is_false(value)) {
-            Some(odd) if self.is_elsewhere() => bail!(
+            Some(odd) if self.is_flag && self.is_elsewhere() => bail!(
                 "{} holds \"{}\" for {}, expected true or false",
                 self.origin,
                 odd.escape_debug(),
@@ -229,20 +236,13 @@ impl Setting {
     }
 
     /// The command-line words that set the values of a weaker source.
-    fn words(&self, option: &OptionName) -> Vec<OsString> {
-        if !self.is_elsewhere() {
-            return Vec::new();
-        }
-        let name = &option.name;
-        if option.is_flag {
-            return self
-                .values
-                .iter()
-                .filter(|v| is_true(v))
-                .map(|_| format!("--{name}").into())
-                .collect();
-        }
-        self.values.iter().map(|value| format!("--{name}={value}").into()).collect()
+    fn words(&self) -> Vec<OsString> {
+        let name = &self.name;
+        let word = |value: &String| match (self.is_flag, is_true(value)) {
+            (false, _) => Some(format!("--{name}={value}").into()),
+            (true, is_on) => is_on.then(|| format!("--{name}").into()),
+        };
+        self.values.iter().filter(|_| self.is_elsewhere()).filter_map(word).collect()
     }
 }
 
@@ -319,10 +319,9 @@ impl Sources {
         } else if !JOINED.contains(&name) {
             found.truncate(1);
         }
-        found
-            .into_iter()
-            .map(|(values, origin)| Setting { name: name.to_owned(), values, origin })
-            .collect()
+        let (name, is_flag) = (option.name.clone(), option.is_flag);
+        let setting = |(values, origin)| Setting { name: name.clone(), values, origin, is_flag };
+        found.into_iter().map(setting).collect()
     }
 
     /// The values of `name` in each source other than the command line, the strongest first.

@@ -1,5 +1,5 @@
 //! How a run ends, as the shell and systemd see it. Every exit status of the program is listed here and only here:
-//! the help prints [`ExitStatus::ALL`], and `systemd/run-coreos-installer.service` reboots after 0 and after nothing else.
+//! the help prints [`TABLE`], and `systemd/run-coreos-installer.service` reboots after 0 and after nothing else.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -31,59 +31,48 @@ pub enum ExitStatus {
     Bug,
 }
 
+/// Every status with its number and its meaning in the words of the help. The last one shares the number of `Staying`.
+const TABLE: [(ExitStatus, u8, &str); 10] = [
+    (ExitStatus::Done, 0, "done"),
+    (ExitStatus::Findings, 1, "check: only warnings; diff, cohort: differs; disks: none chosen"),
+    (ExitStatus::Usage, 2, "wrong option, configuration or input; check: no hardware was readable"),
+    (ExitStatus::NotReported, 3, "the report or the result was not delivered"),
+    (ExitStatus::Untouched, 4, "not installed; no disk was touched"),
+    (ExitStatus::HalfWritten, 5, "not installed; the disk may be half written"),
+    (ExitStatus::Unproven, 6, "installed, but the proof failed: do not boot the disk"),
+    (ExitStatus::Staying, 7, "check: critical findings; install: proved, the machine stays on"),
+    (ExitStatus::Bug, 101, "a bug in this program; please report it"),
+    (ExitStatus::Critical, 7, "check: critical findings; install: proved, the machine stays on"),
+];
+
 impl ExitStatus {
-    /// One status for each number, in ascending order.
-    pub const ALL: [Self; 9] = [
-        Self::Done,
-        Self::Findings,
-        Self::Usage,
-        Self::NotReported,
-        Self::Untouched,
-        Self::HalfWritten,
-        Self::Unproven,
-        Self::Staying,
-        Self::Bug,
-    ];
+    /// Returns one status for each number, in ascending order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(status, ..)| *status).filter(|status| *status != Self::Critical)
+    }
+
+    fn row(self) -> (u8, &'static str) {
+        let row = TABLE.iter().find(|(status, ..)| *status == self);
+        row.map_or((101, ""), |(_, code, meaning)| (*code, meaning))
+    }
 
     /// The number that the shell sees.
     #[must_use]
     pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Findings => 1,
-            Self::Usage => 2,
-            Self::NotReported => 3,
-            Self::Untouched => 4,
-            Self::HalfWritten => 5,
-            Self::Unproven => 6,
-            Self::Staying | Self::Critical => 7,
-            Self::Bug => 101,
-        }
+        self.row().0
     }
 
-    /// What it means, in the words of the help.
+    /// The meaning, in the words of the help.
     #[must_use]
     pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Findings => "check: only warnings; diff, cohort: differs; disks: none chosen",
-            Self::Usage => "wrong option, configuration or input; check: no hardware was readable",
-            Self::NotReported => "the report or the result was not delivered",
-            Self::Untouched => "not installed; no disk was touched",
-            Self::HalfWritten => "not installed; the disk may be half written",
-            Self::Unproven => "installed, but the proof failed: do not boot the disk",
-            Self::Staying | Self::Critical => {
-                "check: critical findings; install: proved, the machine stays on"
-            }
-            Self::Bug => "a bug in this program; please report it",
-        }
+        self.row().1
     }
 
     /// The paragraph at the end of the help.
     #[must_use]
     pub fn help() -> String {
         let mut text = "Exit status:".to_owned();
-        for status in Self::ALL {
+        for status in Self::all() {
             write!(text, "\n  {:>3}  {}", status.code(), status.meaning()).ok();
         }
         text
@@ -103,14 +92,14 @@ mod tests {
     #[test]
     fn help_lists_every_exit_status_once() {
         let help = ExitStatus::help();
-        let mut codes: Vec<u8> = ExitStatus::ALL.iter().map(|status| status.code()).collect();
-        for status in ExitStatus::ALL {
+        let mut codes: Vec<u8> = ExitStatus::all().map(ExitStatus::code).collect();
+        for status in ExitStatus::all() {
             let line = format!("  {:>3}  {}", status.code(), status.meaning());
             assert_eq!(help.lines().filter(|l| *l == line).count(), 1, "{status:?}");
         }
         codes.dedup();
         assert_eq!(ExitStatus::Critical.code(), 7, "monitoring relies on it");
-        assert!(codes.len() == ExitStatus::ALL.len() && codes.is_sorted(), "{codes:?}");
+        assert!(codes.len() == ExitStatus::all().count() && codes.is_sorted(), "{codes:?}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::ValueEnum as _;
+use clap::builder::PossibleValue;
 use ignition::live::{
     AgentBinary, Boot, Secret, Settings, butane_yaml, grub_entry, gzip, ignition_json, ipxe_script,
     kernel_arguments, pxelinux_config,
@@ -65,27 +67,17 @@ fn is_config(format: LiveFormat) -> bool {
 
 /// Refuses options that the format would drop silently.
 fn refuse_dropped(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<()> {
-    let list = |names: Vec<&'static str>| -> Option<String> {
-        let names: Vec<String> = names.iter().map(|name| names::written(name, written)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let format = match options.format {
-        LiveFormat::Ignition => "ignition",
-        LiveFormat::Butane => "butane",
-        LiveFormat::Kargs => "kargs",
-        LiveFormat::Ipxe => "ipxe",
-        LiveFormat::Pxelinux => "pxelinux",
-        LiveFormat::Grub => "grub",
-    };
+    let format = options.format.to_possible_value();
+    let format = format.as_ref().map_or("", PossibleValue::get_name);
     if is_config(options.format) {
-        if let Some(dropped) = list(names::of_boot_loader(options)) {
+        if let Some(dropped) = names::set_among(names::OF_BOOT_LOADER, written) {
             bail!(
                 "--format {format} writes an Ignition config, which cannot carry {dropped}; use \
                  --format ipxe, pxelinux, grub or kargs for the boot loader, or \
                  `coreos-installer iso kargs modify` for an ISO"
             );
         }
-    } else if let Some(dropped) = list(names::of_ignition(options)) {
+    } else if let Some(dropped) = names::set_among(names::OF_IGNITION, written) {
         bail!(
             "--format {format} writes only kernel arguments, which cannot carry {dropped}; put them in the \
              Ignition config (--format ignition), and name its address with --config-url"

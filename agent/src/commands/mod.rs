@@ -6,7 +6,6 @@ mod disks;
 mod explain;
 mod inspect;
 mod job;
-mod locate;
 mod network;
 
 use std::io::{ErrorKind, IsTerminal as _};
@@ -23,7 +22,9 @@ use probes::machine::{Extras, Source};
 use serde::Serialize;
 
 use crate::check::load::Task;
-use crate::cli::{CaptureOptions, Cli, Command, Document, Format, SchemaOptions, SourceOptions};
+use crate::cli::{
+    CaptureOptions, Cli, Command, Document, Format, LocateOptions, SchemaOptions, SourceOptions,
+};
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
@@ -31,7 +32,7 @@ use crate::live_config::live_config;
 use crate::report::{Report, report};
 use crate::secret::redact_setting;
 use crate::signals::Stop;
-use crate::{api, capture, expect, output};
+use crate::{api, capture, expect, locate, output};
 
 /// For `inspect` and similar commands a person is waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
@@ -75,7 +76,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Cohort(options) => compare::cohort(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
-        Command::Locate(options) => locate::locate(options),
+        Command::Locate(options) => locate(options),
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {
@@ -121,18 +122,23 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
+/// Makes the light blink and waits until it is off.
+fn locate(options: &LocateOptions) -> anyhow::Result<ExitStatus> {
+    let stop = Stop::on_signals().context("catching signals")?;
+    let result = locate::locate(&options.part, options.seconds, &stop);
+    stop.release();
+    result.context("locate").map(|()| ExitStatus::Done)
+}
+
 fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
-    let name = match options.document {
-        Document::Report => "Report",
-        Document::Instruction => "Instruction",
-        Document::Event => "EventBatch",
-        Document::Result => "Result",
-        Document::Openapi => {
-            output::print(&output::json(&api::openapi::document()?)?)?;
-            return Ok(ExitStatus::Done);
-        }
+    let schema = match options.document {
+        Document::Report => api::openapi::schema("Report"),
+        Document::Instruction => api::openapi::schema("Instruction"),
+        Document::Event => api::openapi::schema("EventBatch"),
+        Document::Result => api::openapi::schema("Result"),
+        Document::Openapi => api::openapi::document(),
     };
-    output::print(&output::json(&api::openapi::schema(name)?)?)?;
+    output::print(&output::json(&schema?)?)?;
     Ok(ExitStatus::Done)
 }
 

@@ -121,7 +121,7 @@ fn known_end(ended: ProcessStatus, stop: &Stop) -> Option<ExitStatus> {
         return None;
     }
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
-    let status = ExitStatus::ALL.into_iter().find(|status| Some(status.code()) == code);
+    let status = ExitStatus::all().find(|status| Some(status.code()) == code);
     Some(status.unwrap_or(ExitStatus::Bug))
 }
 

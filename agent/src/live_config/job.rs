@@ -34,18 +34,15 @@ pub(super) fn check_combination(
         ),
         (Some(_), None) => Ok(()),
         (None, Some(_)) => {
-            let of_a_vim = [
-                ("token-file", options.vim.token_file.is_some()),
-                ("give-up-after", options.vim.give_up_after.is_some()),
-                ("vim-address", !options.vim_address.is_empty()),
-                ("vim-name", !options.vim_name.is_empty()),
-            ];
-            match of_a_vim.into_iter().find(|(_, is_set)| *is_set) {
-                Some((name, _)) => bail!(
-                    "{} is for a VIM: drop it, or set --vim instead of {}",
-                    written(name),
-                    written("install")
-                ),
+            let of_a_vim = ["token-file", "give-up-after", "vim-address", "vim-name"];
+            let set = of_a_vim.iter().find_map(|name| names::set_among(name, settings));
+            match set {
+                Some(name) => {
+                    bail!(
+                        "{name} is for a VIM: drop it, or set --vim instead of {}",
+                        written("install")
+                    )
+                }
                 None => Ok(()),
             }
         }

@@ -2,7 +2,6 @@
 
 use ignition::live::LiveError;
 
-use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
 use crate::engines::offline;
 
@@ -51,45 +50,20 @@ pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     format!("{} is {found}, expected {expected}", names.join(" or "))
 }
 
-/// Returns the set options that only an Ignition config can carry, in help order.
-pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
-    let all = [
-        ("ca-file", options.vim.ca_file.is_some()),
-        ("token-file", options.vim.token_file.is_some()),
-        ("client-cert-file", options.vim.client_cert_file.is_some()),
-        ("client-key-file", options.vim.client_key_file.is_some()),
-        ("proxy", options.vim.proxy.is_some()),
-        ("no-proxy", !options.vim.no_proxy.is_empty()),
-        ("give-up-after", options.vim.give_up_after.is_some()),
-        ("install", options.install.as_deref().is_some_and(|install| !offline::is_url(install))),
-        ("vim-address", !options.vim_address.is_empty()),
-        ("vim-name", !options.vim_name.is_empty()),
-        ("binary", options.binary.is_some()),
-        ("binary-on-iso", options.binary_on_iso.is_some()),
-        ("binary-url", options.binary_url.is_some()),
-        ("binary-gz", options.binary_gz.is_some()),
-        ("agent-option", !options.agent_option.is_empty()),
-        ("ssh-key", !options.ssh_key.is_empty()),
-        ("password-hash-file", options.password_hash_file.is_some()),
-        ("autologin", options.autologin),
-        ("hostname", options.hostname.is_some()),
-        ("file", !options.file.is_empty()),
-        ("unit", !options.unit.is_empty()),
-        ("network", !options.network.is_empty()),
-        ("network-metadata", options.network_metadata.is_some()),
-        ("mirror-ca", options.mirror_ca.is_some()),
-    ];
-    all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
-}
+/// Options that only an Ignition config can carry, in help order; `install` counts if it names a file.
+pub(super) const OF_IGNITION: &str = "ca-file token-file client-cert-file client-key-file proxy no-proxy give-up-after \
+     install vim-address vim-name binary binary-on-iso binary-url binary-gz agent-option ssh-key password-hash-file \
+     autologin hostname file unit network network-metadata mirror-ca";
+/// Options that only kernel arguments can carry, in help order.
+pub(super) const OF_BOOT_LOADER: &str = "platform append-karg kernel-url initramfs-url rootfs-url";
 
-/// Returns the set options that only kernel arguments can carry, in help order.
-pub(super) fn of_boot_loader(options: &LiveConfigOptions) -> Vec<&'static str> {
-    let all = [
-        ("platform", options.platform.is_some()),
-        ("append-karg", !options.append_karg.is_empty()),
-        ("kernel-url", options.kernel_url.is_some()),
-        ("initramfs-url", options.initramfs_url.is_some()),
-        ("rootfs-url", options.rootfs_url.is_some()),
-    ];
-    all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
+/// Returns those of the options `names` that a source sets, as the user wrote them; `None` if none is set.
+pub(super) fn set_among(names: &str, settings: &[Setting]) -> Option<String> {
+    let is_file = |s: &Setting| s.values.iter().any(|install| !offline::is_url(install));
+    let set = names.split(' ').filter(|name| {
+        let mut settings = settings.iter().filter(|setting| setting.name == *name);
+        settings.any(|setting| setting.is_set() && (*name != "install" || is_file(setting)))
+    });
+    let set: Vec<String> = set.map(|name| written(name, settings)).collect();
+    (!set.is_empty()).then(|| set.join(", "))
 }

@@ -21,24 +21,73 @@ pub(super) fn warnings(
     settings: &Settings,
     text: &str,
 ) -> Vec<String> {
-    let all = if is_config(options.format) {
-        [
-            no_agent(options, settings),
-            not_static(options),
-            no_login(settings),
-            too_large(options, text),
-            network_too_late(settings),
-            ca_too_late(options, settings),
-            proxy_ignored(settings),
-        ]
+    let is_config = is_config(options.format);
+    let mut all = Vec::new();
+    if is_config {
+        all.extend(of_config(options, settings, text).into_iter().flatten());
     } else {
-        let platform = settings.platform.as_deref().and_then(ignition::platform::warning);
-        [no_config(options), platform, None, None, None, None, None]
-    };
-    let all =
-        all.into_iter().flatten().chain(expect_missing(settings)).chain(kernel_name(settings));
-    let first_boot = if is_config(options.format) { target(settings) } else { Vec::new() };
-    all.chain(first_boot).collect()
+        let is_missing = options.config_url.is_none() && !options.agent_in_image;
+        all.extend(is_missing.then(|| NO_CONFIG.to_owned()));
+        all.extend(settings.platform.as_deref().and_then(ignition::platform::warning));
+    }
+    all.extend(expect_missing(settings).into_iter().chain(kernel_name(settings)));
+    all.extend(target(settings).into_iter().filter(|_| is_config));
+    all
+}
+
+/// Nothing adds the agent to the image that is booted.
+const NO_CONFIG: &str = "these kernel arguments name no Ignition config, so nothing adds the agent to the image; add \
+     --config-url, append the config to the initramfs with `coreos-installer pxe ignition wrap`, or confirm with \
+     --agent-in-image that the image has it";
+
+/// Warns about an Ignition config.
+fn of_config(options: &LiveConfigOptions, settings: &Settings, text: &str) -> [Option<String>; 7] {
+    let warn = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
+    let has_login =
+        !settings.ssh_keys.is_empty() || settings.password_hash.is_some() || settings.autologin;
+    let fetches = fetches(settings);
+    let is_https = options.config_url.as_ref().is_some_and(|url| url.starts_with("https:"));
+    [
+        warn(
+            matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image,
+            "the config does not contain the agent, so its unit fails unless the image has \
+             /usr/local/bin/run-coreos-installer; add it with --binary (for an ISO also --binary-url, or \
+             --binary-on-iso instead), \
+             or confirm with --agent-in-image that the image has it",
+        ),
+        warn(
+            // Another system may not have the libraries.
+            is_dynamic(options).unwrap_or_default(),
+            "the program of --binary needs shared libraries, which the live image may not have in the same \
+             version; use a static build (make static)",
+        ),
+        warn(
+            settings.vim.is_none() && !has_login,
+            "without a VIM and without a login, only the console shows why an install failed; add \
+             --ssh-key or --password-hash-file",
+        ),
+        too_large(options, text),
+        warn(
+            // Ignition needs the network before it writes the network's profiles.
+            !settings.network.is_empty() && fetches,
+            "Ignition fetches files before the profiles of --network exist; if that network has no DHCP, write \
+             them with --network-dir and add them with `coreos-installer iso customize --network-keyfile`, or \
+             give dracut's ip= as a kernel argument",
+        ),
+        warn(
+            // Ignition cannot know a CA before it has read the config that contains it.
+            settings.ca.is_some() && is_https,
+            "Ignition fetches --config-url before it knows the CA in that config; serve the config with a \
+             certificate of a public CA or over plain HTTP, or append it to the initramfs with \
+             `coreos-installer pxe ignition wrap`",
+        ),
+        warn(
+            // Ignition fetches without the agent's proxy.
+            settings.proxy.is_some() && !settings.spec.has_proxy() && fetches,
+            "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \
+             if the live image supports it, or a server that is reached without the proxy",
+        ),
+    ]
 }
 
 /// Warns about parts of the --install config that Ignition on the installed system would ignore or wait for.
@@ -77,32 +126,16 @@ fn kernel_name(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// Warns if the config does not contain the agent.
-fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
-    let is_missing = matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image;
-    is_missing.then(|| {
-        "the config does not contain the agent, so its unit fails unless the image has \
-         /usr/local/bin/run-coreos-installer; add it with --binary (for an ISO also --binary-url, or \
-         --binary-on-iso instead), \
-         or confirm with --agent-in-image that the image has it"
-            .to_owned()
-    })
-}
-
-/// Warns if the agent needs shared libraries, which another system may not have.
-fn not_static(options: &LiveConfigOptions) -> Option<String> {
+/// Returns true if the agent needs shared libraries; `None` if its program cannot be read.
+fn is_dynamic(options: &LiveConfigOptions) -> Option<bool> {
     let mut head = Vec::new();
     let file = std::fs::File::open(options.binary.as_ref()?).ok()?;
     file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    is_dynamic(&head).then(|| {
-        "the program of --binary needs shared libraries, which the live image may not have in the same \
-         version; use a static build (make static)"
-            .to_owned()
-    })
+    Some(has_interpreter(&head))
 }
 
 /// Returns true if an ELF program names an interpreter (`PT_INTERP`, gABI chapter 5).
-fn is_dynamic(elf: &[u8]) -> bool {
+fn has_interpreter(elf: &[u8]) -> bool {
     let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
     let word = |at: usize| Some(u32::from_le_bytes(elf.get(at..at + 4)?.try_into().ok()?));
     // Only 64-bit little-endian programs; CoreOS for other machines is out of scope of this warning.
@@ -114,17 +147,6 @@ fn is_dynamic(elf: &[u8]) -> bool {
     };
     let start = usize::try_from(start).unwrap_or(usize::MAX);
     (0..usize::from(n)).any(|i| start.checked_add(i * usize::from(size)).and_then(&word) == Some(3))
-}
-
-/// Warns if a node has neither a VIM nor a login, so the reason for a failure could not be learned.
-fn no_login(settings: &Settings) -> Option<String> {
-    let has_login =
-        !settings.ssh_keys.is_empty() || settings.password_hash.is_some() || settings.autologin;
-    (settings.vim.is_none() && !has_login).then(|| {
-        "without a VIM and without a login, only the console shows why an install failed; add \
-         --ssh-key or --password-hash-file"
-            .to_owned()
-    })
 }
 
 /// Warns if an ISO has no room for the config.
@@ -165,47 +187,6 @@ fn fetches(settings: &Settings) -> bool {
         || settings.files.iter().any(|file| is_url(&file.source))
 }
 
-/// Warns about the proxy: Ignition fetches without the agent's.
-fn proxy_ignored(settings: &Settings) -> Option<String> {
-    (settings.proxy.is_some() && !settings.spec.has_proxy() && fetches(settings)).then(|| {
-        "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \
-         if the live image supports it, or a server that is reached without the proxy"
-            .to_owned()
-    })
-}
-
-/// Ignition needs the network before it writes the network's profiles.
-fn network_too_late(settings: &Settings) -> Option<String> {
-    (!settings.network.is_empty() && fetches(settings)).then(|| {
-        "Ignition fetches files before the profiles of --network exist; if that network has no DHCP, write \
-         them with --network-dir and add them with `coreos-installer iso customize --network-keyfile`, or \
-         give dracut's ip= as a kernel argument"
-            .to_owned()
-    })
-}
-
-/// Nothing adds the agent to the image that is booted.
-fn no_config(options: &LiveConfigOptions) -> Option<String> {
-    let is_missing = options.config_url.is_none() && !options.agent_in_image;
-    is_missing.then(|| {
-        "these kernel arguments name no Ignition config, so nothing adds the agent to the image; add \
-         --config-url, append the config to the initramfs with `coreos-installer pxe ignition wrap`, or \
-         confirm with --agent-in-image that the image has it"
-            .to_owned()
-    })
-}
-
-/// Ignition cannot know a CA before it has read the config that contains it.
-fn ca_too_late(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
-    let url = options.config_url.as_ref()?;
-    (settings.ca.is_some() && url.starts_with("https:")).then(|| {
-        "Ignition fetches --config-url before it knows the CA in that config; serve the config with a \
-         certificate of a public CA or over plain HTTP, or append it to the initramfs with \
-         `coreos-installer pxe ignition wrap`"
-            .to_owned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +194,9 @@ mod tests {
     #[test]
     fn program_with_an_interpreter_needs_shared_libraries() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!(is_dynamic(&own), !cfg!(target_feature = "crt-static"));
-        assert!(!is_dynamic(b"\x7fELF") && !is_dynamic(&own[..70]) && !is_dynamic(b""));
+        assert_eq!(has_interpreter(&own), !cfg!(target_feature = "crt-static"));
+        assert!(
+            !has_interpreter(b"\x7fELF") && !has_interpreter(&own[..70]) && !has_interpreter(b"")
+        );
     }
 }
