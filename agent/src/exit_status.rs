@@ -1,5 +1,5 @@
 //! How a run ends, as the shell and systemd see it. Every exit status of the program is listed here and only here:
-//! the help prints [`TABLE`], and `systemd/run-coreos-installer.service` reboots after 0 and after nothing else.
+//! the help prints them as a table, and `systemd/run-coreos-installer.service` reboots after 0 and after nothing else.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
