@@ -15,8 +15,9 @@ use probes::findings::{Finding, Severity, collectors};
 use probes::memory::Dimm;
 use probes::network::Interface;
 use probes::parts::{self, PartId, PartKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::export::known;
 use crate::report::Report;
 
 /// The steps in order: the components that findings name.
@@ -183,15 +184,13 @@ fn named(parts: &[Hardware], finding: &Finding) -> Option<usize> {
     parts.iter().position(|(id, _)| id.is(part))
 }
 
-fn described(
-    id: PartId,
-    kind: &str,
-    location: Option<&str>,
-    keys: &[(&str, Option<&str>)],
-) -> Hardware {
-    let name = id.to_string();
-    let first = [("partType", Some(kind)), ("name", Some(&name)), ("location", location)];
-    (id, object(&[&first, keys].concat()))
+/// Describes a part by its identity, type and location, and by further keys.
+fn described(id: PartId, kind: &str, location: Option<&str>, keys: Value) -> Hardware {
+    let mut info = json!({"partType": kind, "name": id.to_string(), "location": location});
+    if let (Value::Object(info), Value::Object(keys)) = (&mut info, keys) {
+        info.extend(keys);
+    }
+    (id, known(info))
 }
 
 fn part_id(number: usize) -> String {
@@ -206,7 +205,7 @@ fn hardware(report: &Report) -> Vec<Hardware> {
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
         if let (Some(part), None) = (&finding.locator, named(&all, finding)) {
             let text = part.to_string();
-            all.push(described(part.clone(), &finding.component, Some(&text), &[]));
+            all.push(described(part.clone(), &finding.component, Some(&text), Value::Null));
         }
     }
     for (number, (_, info)) in all.iter_mut().enumerate() {
@@ -218,12 +217,11 @@ fn hardware(report: &Report) -> Vec<Hardware> {
 fn modules(report: &Report) -> Vec<Hardware> {
     let dimms = report.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
     let part = |(dimm, slot): (&Dimm, Option<PartId>)| {
-        let keys = [
-            ("manufacturer", dimm.manufacturer.as_deref()),
-            ("serialNumber", dimm.serial.as_deref()),
-            ("manufacturerPartNumber", dimm.part_number.as_deref()),
-        ];
-        Some(described(slot?, "DIMM", dimm.bank_locator.as_deref(), &keys))
+        let keys = json!({
+            "manufacturer": dimm.manufacturer, "serialNumber": dimm.serial,
+            "manufacturerPartNumber": dimm.part_number,
+        });
+        Some(described(slot?, "DIMM", dimm.bank_locator.as_deref(), keys))
     };
     let slots = dimms.iter().zip(parts::dimms(dimms));
     slots.filter(|(dimm, _)| dimm.is_populated != Some(false)).filter_map(part).collect()
@@ -234,14 +232,12 @@ fn disks(report: &Report) -> Vec<Hardware> {
     let part = |disk: &Disk| {
         let slot = |bay: &DiskBay| bay.label.clone().or(bay.slot.map(|slot| slot.to_string()));
         let bay = disk.bay.as_ref().and_then(slot);
-        let keys = [
-            ("manufacturer", disk.vendor.as_deref()),
-            ("serialNumber", disk.serial.as_deref()),
-            ("manufacturerPartNumber", disk.model.as_deref()),
-            ("version", disk.firmware.as_deref()),
-        ];
+        let keys = json!({
+            "manufacturer": disk.vendor, "serialNumber": disk.serial,
+            "manufacturerPartNumber": disk.model, "version": disk.firmware,
+        });
         let location = bay.as_deref().or(disk.by_path.as_deref());
-        described(PartId::new(PartKind::Disk, &disk.name), "disk", location, &keys)
+        described(PartId::new(PartKind::Disk, &disk.name), "disk", location, keys)
     };
     disks.map(part).collect()
 }
@@ -249,12 +245,9 @@ fn disks(report: &Report) -> Vec<Hardware> {
 fn ports(report: &Report) -> Vec<Hardware> {
     let ports = report.inventory.network.iter().flat_map(|network| &network.interfaces);
     let part = |port: &Interface| {
-        let keys = [
-            ("serialNumber", port.permanent_mac.as_deref()),
-            ("version", port.firmware.as_deref()),
-        ];
+        let keys = json!({"serialNumber": port.permanent_mac, "version": port.firmware});
         let id = PartId::new(PartKind::Interface, &port.name);
-        described(id, "network port", port.pci_address.as_deref(), &keys)
+        described(id, "network port", port.pci_address.as_deref(), keys)
     };
     ports.filter(|port| port.pci_address.is_some()).map(part).collect()
 }
@@ -262,13 +255,10 @@ fn ports(report: &Report) -> Vec<Hardware> {
 fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     let inventory = &report.inventory;
     let software = |id: &str, name: Option<&str>, version: Option<&str>, kind: &str| {
-        let keys = [
-            ("softwareInfoId", Some(id)),
-            ("name", Some(name.unwrap_or(id))),
-            ("version", version),
-            ("softwareType", Some(kind)),
-        ];
-        object(&keys)
+        let name = name.unwrap_or(id);
+        known(json!({
+            "softwareInfoId": id, "name": name, "version": version, "softwareType": kind,
+        }))
     };
     let bios = inventory.bios.as_ref();
     let os = inventory.os.as_ref();
@@ -284,11 +274,8 @@ fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     });
     let software: Vec<Value> = firmware.into_iter().chain(kernel).collect();
     let hardware: Vec<&Value> = parts.iter().map(|(_, info)| info).collect();
-    let mut dut = json!({
-        "dutInfoId": report.node_id,
-        "softwareInfos": software,
-        "hardwareInfos": hardware,
-    });
+    let mut dut =
+        json!({"dutInfoId": report.node_id, "softwareInfos": software, "hardwareInfos": hardware});
     if let Some(model) = model.filter(|model| !model.is_empty()) {
         dut["platformInfos"] = json!([{"info": model}]);
     }
@@ -304,12 +291,6 @@ fn start(report: &Report, parts: &[Hardware], command_line: &str) -> Value {
     })
 }
 
-/// Makes an object from the known values.
-fn object(keys: &[(&str, Option<&str>)]) -> Value {
-    let known = keys.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.into())));
-    Value::Object(known.collect::<Map<String, Value>>())
-}
-
 /// The lines with their numbers.
 struct Lines {
     text: String,
@@ -319,22 +300,19 @@ struct Lines {
 
 impl Lines {
     fn push(&mut self, key: &str, value: Value) {
-        let mut line = Map::new();
-        line.insert("sequenceNumber".to_owned(), self.n.into());
-        line.insert("timestamp".to_owned(), self.time.as_str().into());
-        line.insert(key.to_owned(), value);
+        let mut line = json!({"sequenceNumber": self.n, "timestamp": self.time});
+        line[key] = value;
         self.n += 1;
-        self.text.push_str(&compare::escaped_json(&Value::Object(line).to_string()));
+        self.text.push_str(&compare::escaped_json(&line.to_string()));
         self.text.push('\n');
     }
 
     fn run(&mut self, key: &str, value: Value) {
-        self.push("testRunArtifact", Value::Object(Map::from_iter([(key.to_owned(), value)])));
+        self.push("testRunArtifact", Value::from_iter([(key, value)]));
     }
 
     fn step(&mut self, id: &str, key: &str, value: Value) {
-        let step = [("testStepId".to_owned(), id.into()), (key.to_owned(), value)];
-        self.push("testStepArtifact", Value::Object(Map::from_iter(step)));
+        self.push("testStepArtifact", Value::from_iter([("testStepId", id.into()), (key, value)]));
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::act::Order;
 use crate::act::{Wanted, decide};
 use crate::report::Report;
+pub(crate) use object::known;
 
 /// The report as Ironic's inspection data.
 ///

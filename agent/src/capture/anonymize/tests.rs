@@ -295,25 +295,13 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
         state ^= state << 17;
         state.to_le_bytes()[2]
     };
-    let paths = [
-        DMI,
-        "kernel/rtnetlink/address",
-        "kernel/rtnetlink/route",
-        "sys/block/sda/device/vpd_pg83",
-        "sys/block/sda/device/vpd_pg80",
-        "proc/cmdline",
-        "kernel/disk/sda/0-4096",
-        "etc/resolv.conf",
-        "proc/1/environ",
-        "sys/a/wwid",
-        "sys/firmware/efi/efivars/Boot0001-x",
-        "sys/firmware/efi/efivars/LoaderInfo-x",
-        "kernel/lldp/frames",
-        "var/lib/dhclient/x.leases",
-        "run/systemd/netif/links/2",
-        "sys/a/properties",
-        "proc/self/mountinfo",
-    ];
+    let paths: Vec<&str> = "sys/firmware/dmi/tables/DMI kernel/rtnetlink/address kernel/rtnetlink/route \
+        sys/block/sda/device/vpd_pg83 sys/block/sda/device/vpd_pg80 proc/cmdline kernel/disk/sda/0-4096 \
+        etc/resolv.conf proc/1/environ sys/a/wwid sys/firmware/efi/efivars/Boot0001-x \
+        sys/firmware/efi/efivars/LoaderInfo-x kernel/lldp/frames var/lib/dhclient/x.leases \
+        run/systemd/netif/links/2 sys/a/properties proc/self/mountinfo"
+        .split(' ')
+        .collect();
     for _ in 0..200 {
         let content = |path: &str| {
             let mut bytes: Vec<u8> = (0..usize::from(noise()) * 4).map(|_| noise() % 96).collect();
@@ -337,9 +325,9 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
             }
             bytes
         };
-        let contents = paths.map(content);
+        let contents: Vec<Vec<u8>> = paths.iter().copied().map(content).collect();
         let files: Vec<(&str, &[u8])> =
-            paths.into_iter().zip(contents.iter().map(Vec::as_slice)).collect();
+            paths.iter().copied().zip(contents.iter().map(Vec::as_slice)).collect();
         anonymous(&files, &json!({}));
     }
 }
