@@ -45,9 +45,7 @@ fn run(machine: &Machine, mock: &Mock, survey: &mut dyn FnMut() -> Value) -> Exi
     let clock: Arc<dyn Clock> = machine.clock.clone();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while mock.requests("/v1/continue").is_empty() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            mock.wait_for("/v1/continue");
             std::thread::sleep(Duration::from_millis(200));
             machine.stop.stop();
         });
@@ -130,13 +128,12 @@ fn hardware_is_read_again_until_a_port_has_an_address_but_not_forever() {
 #[test]
 fn dry_run_and_a_missing_address_are_errors_of_the_configuration() {
     let mut machine = Machine::new("http://127.0.0.1:1");
-    machine.settings.is_dry_run = true;
     let clock: Arc<dyn Clock> = machine.clock.clone();
     let mut survey = || -> Value { panic!("the hardware is read") };
-    let status = inspector::run(&machine.settings, &mut survey, &clock, &machine.stop);
-    assert_eq!(status, ExitStatus::Usage);
-    machine.settings.is_dry_run = false;
-    machine.settings.vim.url = None;
-    let status = inspector::run(&machine.settings, &mut survey, &clock, &machine.stop);
-    assert_eq!(status, ExitStatus::Usage);
+    for is_dry_run in [true, false] {
+        machine.settings.is_dry_run = is_dry_run;
+        let status = inspector::run(&machine.settings, &mut survey, &clock, &machine.stop);
+        assert_eq!(status, ExitStatus::Usage);
+        machine.settings.vim.url = None;
+    }
 }
