@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::crash::children;
 use super::image;
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, Request};
+use super::mock::{Mock, Reply, Request, assert_has, assert_says};
 
 const ENV: &str = "11111111-2222-4333-8444-555555555555";
 const HOST: &str = "66666666-7777-4888-8999-aaaaaaaaaaaa";
@@ -77,7 +77,7 @@ impl World {
             if let Some(reply) = other(request, n) {
                 return reply;
             }
-            if request.path.contains("/instructions?timestamp=") {
+            if asks_for_steps(request) {
                 let is_idle = n_begun.load(Ordering::SeqCst) == n_ended.load(Ordering::SeqCst);
                 let next = steps.get(asked.load(Ordering::SeqCst));
                 let is_install = next.is_some_and(|steps| steps[0]["step_type"] == "install");
@@ -108,7 +108,7 @@ impl World {
             if is_reply && sent.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
                 stop.stop();
             }
-            let asks = request.path.contains("/instructions?timestamp=");
+            let asks = asks_for_steps(request);
             let is_first = asks && is_given.fetch_add(1, Ordering::SeqCst) == 0;
             asks.then(|| instructions(if is_first { &steps } else { &Value::Null }))
         })
@@ -151,13 +151,17 @@ fn step(kind: &str, args: &[String]) -> Value {
     json!({"step_type": kind, "step_id": format!("{kind}-1"), "args": args})
 }
 
+/// The service's answer with these steps.
+fn document(steps: &Value) -> Value {
+    json!({"next_instruction_seconds": 2, "post_step_action": "continue", "instructions": steps})
+}
+
 fn instructions(steps: &Value) -> Reply {
-    Reply::json(
-        200,
-        &json!({
-            "next_instruction_seconds": 2, "post_step_action": "continue", "instructions": steps,
-        }),
-    )
+    Reply::json(200, &document(steps))
+}
+
+fn asks_for_steps(request: &Request) -> bool {
+    request.path.contains("/instructions?timestamp=")
 }
 
 /// What the service answers if all is well.
@@ -190,10 +194,7 @@ fn record(service: &Mock) {
 
 /// Keeps the steps of this server, so that they are checked too.
 fn record_steps(steps: &Value) {
-    let answer = json!({
-        "next_instruction_seconds": 2, "post_step_action": "continue", "instructions": steps,
-    });
-    keep([json!({"steps": answer})]);
+    keep([json!({"steps": document(steps)})]);
 }
 
 fn keep(lines: impl IntoIterator<Item = Value>) {
@@ -206,8 +207,14 @@ fn keep(lines: impl IntoIterator<Item = Value>) {
 
 /// The replies to steps of this type, in the order in which they were sent.
 fn replies(service: &Mock, kind: &str) -> Vec<Value> {
-    let replies = service.requests("/instructions").into_iter().map(|request| request.json());
+    let replies = service.bodies("/instructions").into_iter();
     replies.filter(|reply| reply["step_type"] == kind).collect()
+}
+
+/// Checks that the reply to an install has these words in its error.
+#[track_caller]
+fn assert_install_fails(service: &Mock, words: &str) {
+    assert_says(&replies(service, "install")[0]["error"], &[words]);
 }
 
 fn output(reply: &Value) -> Value {
@@ -217,22 +224,21 @@ fn output(reply: &Value) -> Value {
 /// The stages that were reported, with their information.
 fn stages(service: &Mock) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let reports = service.requests("/progress").into_iter().map(|request| request.json());
+    let reports = service.bodies("/progress").into_iter();
     reports.map(|report| (text(&report["current_stage"]), text(&report["progress_info"]))).collect()
 }
 
 /// A host that can be installed.
-fn ready(ignition: &str) -> World {
-    let image = image::coreos(ignition, "ignition.platform.id=metal");
+fn ready() -> World {
     let mut world = World::new();
-    fs::write(world.machine.root.join("image"), image).unwrap();
-    world.machine.installer("0.27.0", WRITE);
+    world.machine.writes(&image::plain());
+    world.machine.script(WRITE);
     world
 }
 
 #[test]
 fn host_is_installed_and_every_stage_reported_in_order() {
-    let mut world = ready(IGNITION);
+    let mut world = ready();
     let install = install(|request| {
         request["installer_args"] = r#"["--append-karg", "ignition.platform.id=metal"]"#.into();
         request["disks_to_format"] = json!(["/dev/sdz"]);
@@ -250,20 +256,20 @@ fn host_is_installed_and_every_stage_reported_in_order() {
     assert!(stages[0].1.contains("/dev/sdz"), "{stages:?}");
     assert!(stages.contains(&("Writing image to disk".into(), "100%".into())), "{stages:?}");
     let reply = &replies(&service, "install")[0];
-    assert_eq!((&reply["exit_code"], &reply["step_id"]), (&json!(0), &json!("install-1")));
+    assert_has(reply, &json!({"exit_code": 0, "step_id": "install-1"}));
     assert_eq!(world.machine.seen_config()["append-karg"], json!(["ignition.platform.id=metal"]));
     let uploads =
         service.requests("").into_iter().filter(|r| r.path.contains("/logs?logs_type=host"));
     let uploads: Vec<Request> = uploads.collect();
     assert!(uploads[0].path.contains(CLUSTER) && uploads[0].path.contains(HOST));
-    let uploading: Vec<Value> =
-        service.requests("/logs-progress").iter().map(|r| r.json()["logs_state"].clone()).collect();
-    assert_eq!(uploading, [json!("collecting"), json!("completed")]);
+    let uploads = service.bodies("/logs-progress");
+    let sent: Vec<&Value> = uploads.iter().map(|body| &body["logs_state"]).collect();
+    assert_eq!(sent, ["collecting", "completed"]);
 }
 
 #[test]
 fn host_with_the_agent_of_ironic_is_not_rebooted() {
-    let mut world = ready(IGNITION);
+    let mut world = ready();
     let units = &world.settings.unit_dirs[0];
     fs::create_dir_all(units).unwrap();
     fs::write(units.join("ironic-agent.service"), "").unwrap();
@@ -275,7 +281,7 @@ fn host_with_the_agent_of_ironic_is_not_rebooted() {
 #[test]
 fn name_and_overrides_of_the_host_are_installed() {
     let mut world = World::new();
-    world.machine.installer("0.27.0", "cp $ROOT/run/private/config.ign $ROOT/seen.ign; exit 1");
+    world.machine.script("cp $ROOT/run/private/config.ign $ROOT/seen.ign; exit 1");
     let overrides = r#"{"ignition":{"version":"3.1.0"},"passwd":{"users":[{"name":"core"}]}}"#;
     let host = json!({
         "id": HOST, "requested_hostname": "master-0", "ignition_config_overrides": overrides,
@@ -312,7 +318,7 @@ fn host_that_the_service_forgot_or_unbinds_registers_again() {
     let stop = world.machine.stop.clone();
     let n_asked = AtomicUsize::new(0);
     let service = Mock::start(move |request, _| {
-        if !request.path.contains("/instructions?timestamp=") {
+        if !asks_for_steps(request) {
             return answer(request);
         }
         match n_asked.fetch_add(1, Ordering::SeqCst) {
@@ -380,8 +386,8 @@ fn steps_are_answered_with_what_is_true() {
         ("free-network-addresses", "with a prefix of at least 22"),
     ] {
         let reply = &replies(&service, kind)[0];
-        assert!(reply["error"].as_str().unwrap().contains(words), "{reply}");
-        assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(-1), &json!("")));
+        assert_says(&reply["error"], &[words]);
+        assert_has(reply, &json!({"exit_code": -1, "output": ""}));
     }
     assert_eq!(replies(&service, "logs-gather")[0]["exit_code"], 0);
     assert_eq!(
@@ -419,7 +425,7 @@ fn speed_of_a_disk_is_measured_without_a_change() {
 #[test]
 fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
     let mut world = World::new();
-    world.machine.installer("0.27.0", "write_some; echo 'Error: broken pipe dream' >&2; exit 1");
+    world.machine.script("write_some; echo 'Error: broken pipe dream' >&2; exit 1");
     let wrong = install(|request| request["boot_device"] = "/dev/none".into());
     let right = install(|_| ());
     let service = world.service(vec![wrong, right], |_, _| None);
@@ -427,9 +433,8 @@ fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
     assert_eq!(ended, ExitStatus::HalfWritten);
     let replies = replies(&service, "install");
     assert_eq!(replies.len(), 2);
-    let error = |at: usize| replies[at]["error"].as_str().unwrap();
-    assert!(error(0).contains("DISK_") && error(0).contains("no disk was touched"), "{}", error(0));
-    assert!(error(1).contains("half written"), "{}", error(1));
+    assert_says(&replies[0]["error"], &["DISK_", "no disk was touched"]);
+    assert_says(&replies[1]["error"], &["half written"]);
     assert!(replies.iter().all(|reply| reply["exit_code"] == 1));
     let failed: Vec<_> =
         stages(&service).into_iter().filter(|(stage, _)| stage == "Failed").collect();
@@ -458,8 +463,7 @@ fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
         });
         let service = world.service(vec![install], |_, _| None);
         assert_eq!(world.run(&service), ExitStatus::Untouched, "{change}");
-        let reply = &replies(&service, "install")[0];
-        assert!(reply["error"].as_str().unwrap().contains(words), "{change}: {reply}");
+        assert_install_fails(&service, words);
         assert_eq!(stages(&service).last().unwrap().0, "Failed");
         assert!(world.machine.is_untouched("sda") && world.machine.read("args").is_empty());
     }
@@ -468,12 +472,12 @@ fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
 #[test]
 fn stopped_install_ends_with_the_disk_named_as_half_written() {
     let mut world = World::new();
-    world.machine.installer("0.27.0", "write_some; touch $ROOT/sys/devices/sda/wrote; sleep 60");
+    world.machine.script("write_some; touch $ROOT/sys/devices/sda/wrote; sleep 60");
     let stop = json!([{"step_type": "stop-installation", "step_id": "stop-1", "args": null}]);
     let stat = world.machine.root.join("sys/devices/sda/wrote");
     let is_stopped = AtomicUsize::new(0);
     let service = world.service(vec![install(|_| ())], move |request, _| {
-        let asks = request.path.contains("/instructions?timestamp=");
+        let asks = asks_for_steps(request);
         (asks && stat.exists() && is_stopped.fetch_add(1, Ordering::SeqCst) == 0)
             .then(|| instructions(&stop))
     });
@@ -481,8 +485,7 @@ fn stopped_install_ends_with_the_disk_named_as_half_written() {
     // The service is asked again while coreos-installer runs, which takes real time.
     let exit_status = world.with_engine(Arc::new(RealClock), |engine| job::run(engine));
     assert_eq!(exit_status, ExitStatus::HalfWritten);
-    let reply = &replies(&service, "install")[0];
-    assert!(reply["error"].as_str().unwrap().contains("half written"), "{reply}");
+    assert_install_fails(&service, "half written");
     assert_eq!(replies(&service, "stop-installation")[0]["exit_code"], 0);
 }
 
@@ -522,7 +525,7 @@ fn agent_process() {
     run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Info);
     let stop = Stop::on_signals().unwrap();
     let is_child = supervise::is_child();
-    let mut world = if is_child { ready(IGNITION) } else { World::new() };
+    let mut world = if is_child { ready() } else { World::new() };
     world.is_recorded = false;
     world.machine.settings.vim.url = Some(url);
     world.machine.stop = stop.clone();
@@ -550,7 +553,7 @@ fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
                 kill(Pid::from_raw(child.parse().unwrap()), Signal::SIGKILL).unwrap();
             }
         }
-        if request.path.contains("/instructions?timestamp=") {
+        if asks_for_steps(request) {
             let is_first = n_asked.fetch_add(1, Ordering::SeqCst) == 0;
             return instructions(&if is_first { install(|_| ()) } else { json!([]) });
         }
@@ -601,8 +604,7 @@ fn token_does_not_follow_a_redirect() {
     });
     world.run(&service);
     assert!(elsewhere.requests("").is_empty());
-    let reply = &replies(&service, "install")[0];
-    assert!(reply["error"].as_str().unwrap().contains("IGNITION_FETCH"), "{reply}");
+    assert_install_fails(&service, "IGNITION_FETCH");
 }
 
 #[test]
@@ -612,7 +614,7 @@ fn service_that_answers_nonsense_does_not_break_the_agent() {
     let stop = world.machine.stop.clone();
     let n_asked = AtomicUsize::new(0);
     let service = Mock::start(move |request, _| {
-        if !request.path.contains("/instructions?timestamp=") {
+        if !asks_for_steps(request) {
             return answer(request);
         }
         match n_asked.fetch_add(1, Ordering::SeqCst) {

@@ -14,7 +14,7 @@ use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
-use super::install::inline;
+use super::install::with;
 use super::machine::Machine;
 use super::mock::{Mock, Reply};
 
@@ -54,8 +54,9 @@ impl Kernel for Changing {
     }
 }
 
+/// A file that is open in place of a disk.
 #[derive(Debug)]
-struct OpenFile(File);
+pub(crate) struct OpenFile(pub(crate) File);
 
 impl Handle for OpenFile {
     fn number(&self) -> io::Result<Option<String>> {
@@ -75,67 +76,64 @@ impl Handle for OpenFile {
     }
 }
 
-/// A machine whose disks can change.
+/// A machine whose disks can change, and its VIM.
 struct Node {
+    mock: Mock,
     machine: Machine,
     /// Those that are plugged in.
     disks: Disks,
     second: Disk,
 }
 
-/// A VIM that sends the same install five times and then `stop`, and a machine with two disks. Only the first is plugged
-/// in. Before the third time, `change` happens to the disks that are plugged in; it gets the second disk.
-fn node(
-    install: Value,
-    change: impl Fn(&mut Vec<Disk>, Disk) + Send + Sync + 'static,
-) -> (Mock, Node) {
+/// A VIM that sends the same install five times and then `stop`, and a machine with two disks, whose coreos-installer fails.
+/// Only the first disk is plugged in. Before the third time, `change` happens to the disks that are plugged in; it gets the
+/// second disk.
+fn node(keys: Value, change: impl Fn(&mut Vec<Disk>, Disk) + Send + Sync + 'static) -> Node {
     let (disks, second): (Disks, Arc<Mutex<Option<Disk>>>) = Default::default();
     let (of_vim, of_second) = (Arc::clone(&disks), Arc::clone(&second));
     let is_changed = AtomicBool::new(false);
-    let mock = Mock::start(move |request, n| match request.path.as_str() {
-        path if path.ends_with("/events") || path.ends_with("/result") => Reply::status(204),
-        path if path.ends_with("/instruction") && n >= 4 => {
-            Reply::json(200, &json!({"api_version": "1", "request_id": "r2", "action": "stop"}))
+    let install = with(keys);
+    let mock = Mock::vim(move |request, n| {
+        let is_poll = request.path.ends_with("/instruction");
+        if is_poll && n >= 4 {
+            return Reply::action("stop");
         }
-        path => {
-            if path.ends_with("/instruction") && n == 1 && !is_changed.swap(true, Ordering::SeqCst)
-            {
-                let second = of_second.lock().unwrap().clone().unwrap();
-                change(&mut of_vim.lock().unwrap(), second);
-            }
-            let answer = json!({
-                "api_version": "1", "request_id": "r1", "action": "install", "install": install,
-            });
-            Reply::json(200, &answer)
+        if is_poll && n == 1 && !is_changed.swap(true, Ordering::SeqCst) {
+            let second = of_second.lock().unwrap().clone().unwrap();
+            change(&mut of_vim.lock().unwrap(), second);
         }
+        Reply::install(&install)
     });
     let mut machine = Machine::new(&mock.url);
     machine.settings.on_refusal = OnRefusal::Retry;
     machine.add_disk("sdb", 64 << 20);
+    machine.script("echo 'Error: something nobody knows' >&2; exit 1");
     let sdb = machine.collected.disks.pop().unwrap();
     *second.lock().unwrap() = Some(sdb.clone());
     disks.lock().unwrap().clone_from(&machine.collected.disks);
     let kernel = Changing { root: machine.root.clone(), disks: Arc::clone(&disks) };
     machine.settings.site.system = System::of(Arc::new(kernel), machine.root.clone());
-    (mock, Node { machine, disks, second: sdb })
+    Node { mock, machine, disks, second: sdb }
 }
 
-fn codes(mock: &Mock) -> Vec<Value> {
-    mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect()
+impl Node {
+    /// Runs the job, which ends with an untouched disk after these results and this number of runs of coreos-installer.
+    #[track_caller]
+    fn ends_after(&mut self, codes: &[&str], n_runs: usize) {
+        assert_eq!(self.machine.run().exit_status, ExitStatus::Untouched);
+        assert_eq!(self.mock.codes(), codes);
+        assert_eq!(self.machine.read("args").lines().count(), n_runs, "runs of coreos-installer");
+    }
 }
 
-fn for_second() -> Value {
-    json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sdb"}}})
+fn on(serial: &str) -> Value {
+    json!({"disk": {"hints": {"serial": serial}}})
 }
 
 #[test]
 fn missing_disk_that_is_inserted_is_installed_without_another_instruction() {
-    let (mock, mut node) = node(for_second(), Vec::push);
-    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
-    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
     // It is tried again once, and not a second time: the installer ran.
-    assert_eq!(codes(&mock), ["DISK_NONE", "INSTALLER_FAILED"]);
-    assert_eq!(node.machine.read("args").lines().count(), 1);
+    node(on("SERIAL-sdb"), Vec::push).ends_after(&["DISK_NONE", "INSTALLER_FAILED"], 1);
 }
 
 #[test]
@@ -145,41 +143,32 @@ fn relabelled_file_system_makes_the_same_instruction_possible() {
         label: Some(label.into()),
         ..Filesystem::default()
     };
-    let install = json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}});
-    let (mock, mut node) =
-        node(install, move |disks, _| disks[1].filesystem = Some(labelled("old")));
+    let relabel = move |disks: &mut Vec<Disk>, _| disks[1].filesystem = Some(labelled("old"));
+    let mut node = node(on("SERIAL-sda"), relabel);
     let sdb = Disk { filesystem: Some(labelled("boot")), ..node.second.clone() };
     node.disks.lock().unwrap().push(sdb);
-    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
-    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(codes(&mock), ["BOOT_LABEL", "INSTALLER_FAILED"]);
+    node.ends_after(&["BOOT_LABEL", "INSTALLER_FAILED"], 1);
 }
 
 #[test]
 fn same_disks_or_other_health_do_not_lead_to_another_try() {
-    let (mock, mut node) = node(for_second(), |disks, _| {
+    let mut node = node(on("SERIAL-sdb"), |disks, _| {
         disks[0].health = Some(probes::block::Health::default());
     });
-    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(codes(&mock), ["DISK_NONE"]);
-    assert!(node.machine.read("args").is_empty());
+    node.ends_after(&["DISK_NONE"], 0);
 }
 
 #[test]
 fn nothing_is_tried_again_after_coreos_installer_ran() {
-    let (mock, mut node) = node(json!({"ignition": inline()}), Vec::push);
-    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
-    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(codes(&mock), ["INSTALLER_FAILED"]);
-    assert_eq!(node.machine.read("args").lines().count(), 1);
+    node(json!({}), Vec::push).ends_after(&["INSTALLER_FAILED"], 1);
 }
 
 #[test]
 fn refusal_after_the_checks_is_final_although_the_disks_have_changed_since_the_choice() {
-    let (mock, mut node) = node(json!({"ignition": inline()}), |disks, _| disks.clear());
+    let mut node = node(json!({}), |disks, _| disks.clear());
     let mark = node.machine.root.join("unplugged");
     node.machine.installer(&format!("0.27.0'; touch '{}", mark.display()), "exit 0");
     assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(codes(&mock).len(), 1, "{:?}", codes(&mock));
+    assert_eq!(node.mock.codes().len(), 1, "{:?}", node.mock.codes());
     assert!(node.machine.read("args").is_empty(), "the installer was run");
 }

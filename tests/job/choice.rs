@@ -6,22 +6,21 @@ use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
-use super::install::{inline, result, vim};
+use super::install::Job;
 use super::machine::Machine;
+use super::mock::assert_says;
 
 /// Runs a job with these keys of `install` and returns the result; no disk may be written.
-fn refused(install: &Value, prepare: &dyn Fn(&mut Machine)) -> Value {
-    let mut install = install.clone();
-    install["ignition"] = inline();
-    let mock = vim(install.clone());
-    let mut machine = Machine::new(&mock.url);
-    prepare(&mut machine);
-    let ended = machine.run();
-    let result = result(&mock);
-    assert_eq!(ended.exit_status, ExitStatus::Untouched, "{install}: {result:#}");
-    assert!(machine.read("args").is_empty(), "{install}: coreos-installer ran");
-    assert_eq!(result["disk_state"], "untouched");
+fn refused(keys: Value, prepare: &dyn Fn(&mut Machine)) -> Value {
+    let mut job = Job::new(keys);
+    prepare(&mut job.machine);
+    let result = job.ends(ExitStatus::Untouched, &json!({"disk_state": "untouched"}));
+    assert!(job.machine.read("args").is_empty(), "coreos-installer ran: {result:#}");
     result
+}
+
+fn by_serial() -> Value {
+    json!({"hints": {"serial": "SERIAL-sda"}})
 }
 
 fn partition(
@@ -69,7 +68,7 @@ fn data_disk_is_not_written_because_the_boot_disk_is_ineligible() {
         (json!({"if_several": "first"}), "EXISTING_DATA"),
         (json!({"hints": both, "if_several": "smallest"}), "EXISTING_DATA"),
     ] {
-        let result = refused(&json!({ "disk": disk }), &|machine| {
+        let result = refused(json!({ "disk": disk }), &|machine| {
             add_lvm(&mut machine.collected.disks[0]);
             add_data(machine);
         });
@@ -79,47 +78,37 @@ fn data_disk_is_not_written_because_the_boot_disk_is_ineligible() {
 
 #[test]
 fn disk_with_lvm_is_written_if_it_is_named_and_what_was_on_it_is_in_the_result() {
-    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
-    let mock = vim(json!({"ignition": inline(), "disk": disk}));
-    let mut machine = Machine::new(&mock.url);
-    add_lvm(&mut machine.collected.disks[0]);
-    add_data(&mut machine);
-    machine.installer("0.27.0", "exit 1");
-    machine.run();
-    assert!(machine.seen_config()["dest-device"].as_str().unwrap().ends_with("/sda"));
-    let existing = json!([
-        {"name": "sda1", "what": "LVM2_member, partition label \"pv\""}
-    ]);
-    assert_eq!(result(&mock)["existing_data"], existing);
-    let kept = refused(&json!({"disk": disk, "existing_data": "refuse"}), &|machine| {
-        add_lvm(&mut machine.collected.disks[0]);
-    });
+    let existing = json!([{"name": "sda1", "what": "LVM2_member, partition label \"pv\""}]);
+    let mut job = Job::new(json!({"disk": by_serial()})).script("exit 1");
+    add_lvm(&mut job.machine.collected.disks[0]);
+    add_data(&mut job.machine);
+    job.ends(ExitStatus::Untouched, &json!({"existing_data": existing}));
+    assert!(job.machine.seen_config()["dest-device"].as_str().unwrap().ends_with("/sda"));
+    let keys = json!({"disk": by_serial(), "existing_data": "refuse"});
+    let kept = refused(keys, &|machine| add_lvm(&mut machine.collected.disks[0]));
     assert_eq!((&kept["code"], &kept["existing_data"]), (&json!("EXISTING_DATA"), &existing));
 }
 
 #[test]
 fn boot_label_on_another_disk_is_refused_before_the_write_and_the_disk_is_named() {
-    let install = json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
-    let result = refused(&install, &|machine| {
+    let result = refused(json!({"disk": by_serial()}), &|machine| {
         machine.add_disk("sdb", 64 << 20);
         let boot = partition("sdb3", 3, "boot", "ext4", Some("boot"));
         machine.collected.disks[1].partitions = vec![boot];
     });
     assert_eq!(result["code"], "BOOT_LABEL");
-    let message = result["message"].as_str().unwrap();
-    assert!(message.contains("sdb3") && message.contains("SERIAL-sdb"), "{message}");
+    assert_says(&result["message"], &["sdb3", "SERIAL-sdb"]);
 }
 
 #[test]
 fn pattern_of_partitions_to_keep_that_matches_none_is_refused() {
-    let install = json!({"disk": {"hints": {"serial": "SERIAL-sda"}}, "save_partlabel": ["data*"]});
-    let result = refused(&install, &|machine| {
+    let keys = json!({"disk": by_serial(), "save_partlabel": ["data*"]});
+    let result = refused(keys, &|machine| {
         let data = partition("sda5", 5, "Data", "xfs", None);
         machine.collected.disks[0].partitions = vec![data];
     });
     assert_eq!(result["code"], "SAVED_PARTITION");
-    let message = result["message"].as_str().unwrap();
-    assert!(message.contains("\"data*\"") && message.contains("\"Data\""), "{message}");
+    assert_says(&result["message"], &["\"data*\"", "\"Data\""]);
 }
 
 #[test]
@@ -127,7 +116,7 @@ fn disk_too_small_for_the_image_is_no_candidate() {
     let image = json!({
         "url": "http://127.0.0.1:1/image.raw", "insecure": true, "uncompressed_bytes": 100 << 20,
     });
-    let result = refused(&json!({ "image": image }), &|machine| {
+    let result = refused(json!({ "image": image }), &|machine| {
         machine.settings.site.is_insecure_image_allowed = true;
         machine.add_disk("sdb", 128 << 20);
     });
@@ -137,8 +126,8 @@ fn disk_too_small_for_the_image_is_no_candidate() {
 
 #[test]
 fn disk_that_the_configuration_protects_is_never_written() {
-    let install = json!({"disk": {"hints": {"serial": "SERIAL-sda"}}, "existing_data": "wipe"});
-    let result = refused(&install, &|machine| {
+    let keys = json!({"disk": by_serial(), "existing_data": "wipe"});
+    let result = refused(keys, &|machine| {
         machine.settings.site.protect = vec!["serial-sda".into()];
     });
     assert_eq!(result["code"], "PROTECTED");
@@ -150,18 +139,14 @@ fn data_in_the_middle_of_a_disk_that_seems_blank_are_found_before_the_write() {
         let disk = std::fs::File::options().write(true).open(machine.disk("sda")).unwrap();
         disk.write_all_at(&vec![7; 8 << 20], 30 << 20).unwrap();
     };
-    let result = refused(&json!({}), &fill);
+    let result = refused(json!({}), &fill);
     assert_eq!(result["code"], "EXISTING_DATA");
-    let message = result["message"].as_str().unwrap();
-    assert!(message.contains("data without a known signature"), "{message}");
-    assert!(message.contains("; there are data at byte "), "{message}");
+    let words = ["data without a known signature", "; there are data at byte "];
+    assert_says(&result["message"], &words);
     // A disk that is identified may contain anything, and the result says so.
-    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
-    let mock = vim(json!({"ignition": inline(), "disk": disk}));
-    let mut machine = Machine::new(&mock.url);
-    fill(&mut machine);
-    machine.installer("0.27.0", "exit 1");
-    machine.run();
-    assert!(!machine.read("args").is_empty());
-    assert_eq!(super::install::result(&mock)["existing_data"][0]["name"], "sda");
+    let mut job = Job::new(json!({"disk": by_serial()})).script("exit 1");
+    fill(&mut job.machine);
+    let result = job.ends(ExitStatus::Untouched, &json!({}));
+    assert!(!job.machine.read("args").is_empty());
+    assert_eq!(result["existing_data"][0]["name"], "sda");
 }

@@ -18,47 +18,42 @@ use run_coreos_installer::job::{self, Survey, stop_on_signals, supervise};
 use serde_json::{Value, json};
 
 use super::image;
-use super::install::{inline, result, vim as vim_with};
+use super::install::{Job, vim as vim_with, with};
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply};
-
-const LIMIT: Duration = Duration::from_mins(2);
+use super::mock::{LIMIT, Mock, Reply, assert_has, assert_says};
 
 fn vim() -> Mock {
-    Mock::start(|request, _| {
-        if request.path.ends_with("/events") || request.path.ends_with("/result") {
-            Reply::status(204)
-        } else {
-            Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1}))
-        }
-    })
+    Mock::vim(|_, _| Reply::accepted("node-7"))
+}
+
+/// Starts an install by the whole program.
+fn start_install(words: &[&str], stderr: Stdio) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+        .args(["install", "--allow-plain-http", "--lldp-wait", "0", "--wait-for-disk", "0"])
+        .arg("--bring-links-up=false")
+        .args(words)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .spawn()
+        .unwrap()
 }
 
 /// Starts the whole program, which reads this machine and then waits for an instruction.
 pub(super) fn start(mock: &Mock) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
-        .args(["install", "--vim", &mock.url, "--allow-plain-http", "--lldp-wait", "0"])
-        .args(["--wait-for-disk", "0", "--bring-links-up=false"])
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    start_install(&["--vim", &mock.url], Stdio::piped())
 }
 
 /// Starts an install without a VIM, silently.
 fn start_offline(ignition: &str, result: &Path) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
-        .args(["install", "--ignition", ignition, "--allow-plain-http", "--result"])
-        .arg(result)
-        .args(["--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    let result = result.to_str().unwrap();
+    start_install(&["--ignition", ignition, "--result", result], Stdio::null())
+}
+
+/// Sends SIGTERM to the program.
+fn terminate(parent: &Child) {
+    kill(Pid::from_raw(parent.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
 }
 
 /// The process that does the job.
@@ -75,18 +70,10 @@ pub(crate) fn children(parent: u32) -> String {
     lists.collect()
 }
 
-fn wait_for(mock: &Mock, end: &str) {
-    let started = Instant::now();
-    while mock.requests(end).is_empty() {
-        assert!(started.elapsed() < LIMIT, "no request to {end}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Kills the process that does the job and returns the exit status of the program and what it said.
 fn killed(mock: &Mock, signal: Signal) -> (Option<i32>, String) {
     let mut parent = start(mock);
-    wait_for(mock, "/v1/nodes/node-7/instruction");
+    mock.wait_for("/v1/nodes/node-7/instruction");
     kill(child_of(&parent), signal).unwrap();
     let status = parent.wait().unwrap();
     let mut said = String::new();
@@ -104,28 +91,17 @@ fn crash_or_kill_by_the_kernel_is_reported_to_the_vim() {
         let mock = vim();
         let (code, said) = killed(&mock, signal);
         assert_eq!(code, Some(101), "{said}");
-        let results = mock.requests("/v1/nodes/node-7/result");
-        assert_eq!(results.len(), 1, "{said}");
-        let result = results[0].json();
-        assert_eq!(result["code"], "AGENT_BUG");
-        assert_eq!(
-            (&result["outcome"], &result["disk_state"]),
-            (&json!("refused"), &json!("untouched"))
-        );
-        assert!(result["message"].as_str().unwrap().contains(words), "{result:#}");
+        let [result] = &mock.bodies("/v1/nodes/node-7/result")[..] else { panic!("{said}") };
+        let expected =
+            json!({"code": "AGENT_BUG", "outcome": "refused", "disk_state": "untouched"});
+        assert_has(result, &expected);
+        assert_says(&result["message"], &[words]);
     }
 }
 
 #[test]
 fn crash_while_the_agent_waits_after_a_refusal_is_reported() {
-    let mock = Mock::start(|request, _| {
-        if request.path.ends_with("/events") || request.path.ends_with("/result") {
-            Reply::status(204)
-        } else {
-            let refused = json!({"api_version": "1", "request_id": "r1", "action": "explode"});
-            Reply::json(200, &refused)
-        }
-    });
+    let mock = Mock::vim(|_, _| Reply::action("explode"));
     let mut parent = start(&mock);
     let started = Instant::now();
     let waits = |mock: &Mock| {
@@ -138,23 +114,19 @@ fn crash_while_the_agent_waits_after_a_refusal_is_reported() {
     }
     kill(child_of(&parent), Signal::SIGKILL).unwrap();
     assert_eq!(parent.wait().unwrap().code(), Some(101));
-    let codes: Vec<_> =
-        mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect();
-    assert_eq!(codes, ["ACTION_UNKNOWN", "AGENT_BUG"]);
+    assert_eq!(mock.codes(), ["ACTION_UNKNOWN", "AGENT_BUG"]);
 }
 
 #[test]
 fn sigterm_to_the_program_ends_its_job_with_a_result() {
     let mock = vim();
     let mut parent = start(&mock);
-    wait_for(&mock, "/v1/nodes/node-7/instruction");
+    mock.wait_for("/v1/nodes/node-7/instruction");
     let started = Instant::now();
-    kill(Pid::from_raw(parent.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    terminate(&parent);
     assert_eq!(parent.wait().unwrap().code(), Some(4));
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    let results = mock.requests("/result");
-    assert_eq!(results.len(), 1);
-    assert_eq!(results[0].json()["code"], "INTERRUPTED");
+    assert_eq!(mock.codes(), ["INTERRUPTED"]);
 }
 
 #[test]
@@ -166,14 +138,11 @@ fn crash_of_an_install_without_a_vim_leaves_a_result_in_the_file() {
         "finished_at": "2026-01-01T00:00:00Z"});
     std::fs::write(&file, earlier.to_string()).unwrap();
     let mut parent = start_offline(&format!("{}/node.ign", server.url), &file);
-    wait_for(&server, "/node.ign");
+    server.wait_for("/node.ign");
     kill(child_of(&parent), Signal::SIGKILL).unwrap();
     assert_eq!(parent.wait().unwrap().code(), Some(101));
-    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(
-        (&result["code"], &result["disk_state"]),
-        (&json!("AGENT_BUG"), &json!("untouched"))
-    );
+    let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_has(&result, &json!({"code": "AGENT_BUG", "disk_state": "untouched"}));
     std::fs::remove_file(&file).unwrap();
 }
 
@@ -198,7 +167,7 @@ fn node_in_processes_of_its_own() {
     let node = machine.node(Arc::new(RealClock));
     let mut engine = Vim::new(settings, node, Survey(&mut collect)).unwrap();
     if supervise::is_child() {
-        machine.installer("0.27.0", &text("installer"));
+        machine.script(&text("installer"));
         fs::write(file.with_extension("root"), machine.root.to_str().unwrap()).unwrap();
     }
     let status = supervise::supervise(&mut engine, &machine.stop);
@@ -268,33 +237,34 @@ const WRITES_ON: &str = "write_some; echo '100 0 800 0 5 0 2048 0 0 0 0' > $STAT
 
 #[test]
 fn kill_during_the_write_is_reported_as_a_half_written_disk_and_ends_the_writer() {
-    let mock = vim_with(json!({"ignition": inline()}));
+    let mock = vim_with(with(json!({})));
     let mut node = Node::start(&mock, &format!("echo $$ > $ROOT/pid; {WRITES_ON}"));
     let pid = node.wait_for("pid");
     node.wait_for("progress");
     kill(child_of(&node.parent), Signal::SIGKILL).unwrap();
     assert_eq!(node.end(), Some(i32::from(ExitStatus::HalfWritten.code())));
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "coreos-installer writes on");
-    let result = result(&mock);
-    assert_eq!((&result["code"], &result["stage"]), (&json!("AGENT_BUG"), &json!("write")));
-    let state = (&result["outcome"], &result["disk_state"], &result["attempts"]);
-    assert_eq!(state, (&json!("failed"), &json!("half_written"), &json!(1)));
-    assert_eq!(result["disk"]["serial"], "SERIAL-sda");
+    let result = mock.result();
+    let expected = json!({
+        "code": "AGENT_BUG", "stage": "write", "outcome": "failed", "disk_state": "half_written",
+        "attempts": 1, "disk": {"serial": "SERIAL-sda"},
+    });
+    assert_has(&result, &expected);
     assert!(result["advice"].as_str().unwrap().starts_with("do not boot the disk"));
 }
 
 #[test]
 fn installer_that_ignores_sigterm_delays_the_result_by_no_more_than_five_seconds() {
-    let mock = vim_with(json!({"ignition": inline()}));
+    let mock = vim_with(with(json!({})));
     let mut node = Node::start(&mock, &format!("trap '' TERM; {WRITES_ON}"));
     node.wait_for("progress");
     let started = Instant::now();
-    kill(Pid::from_raw(node.parent.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    terminate(&node.parent);
     assert_eq!(node.end(), Some(i32::from(ExitStatus::HalfWritten.code())));
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    let result = result(&mock);
-    assert_eq!((&result["code"], &result["outcome"]), (&json!("INTERRUPTED"), &json!("failed")));
-    assert_eq!(result["disk_state"], "half_written");
+    let expected =
+        json!({"code": "INTERRUPTED", "outcome": "failed", "disk_state": "half_written"});
+    assert_has(&mock.result(), &expected);
 }
 
 #[test]
@@ -303,7 +273,6 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
     let config = file.with_extension("ign");
     fs::write(&config, IGNITION).unwrap();
     let parent = start_offline(config.to_str().unwrap(), &file);
-    let pid = Pid::from_raw(parent.id().try_into().unwrap());
     // The handler is set as soon as there is a second process.
     let waiting = Instant::now();
     while children(parent.id()).is_empty() {
@@ -311,7 +280,7 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
         std::thread::sleep(Duration::from_millis(1));
     }
     let started = Instant::now();
-    kill(pid, Signal::SIGTERM).unwrap();
+    terminate(&parent);
     let output = parent.wait_with_output().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     let result: JobResult = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
@@ -323,27 +292,21 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
 
 #[test]
 fn disk_that_a_power_cut_left_half_written_is_written_again_only_if_it_is_identified() {
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
+    let image = image::plain();
     let identified = json!({"hints": {"serial": "SERIAL-sda"}});
-    for (disk, expected) in
-        [(json!({}), ExitStatus::Untouched), (identified.clone(), ExitStatus::Done)]
-    {
-        let mock = vim_with(json!({"ignition": inline(), "disk": disk}));
-        let mut machine = Machine::new(&mock.url);
-        fs::write(machine.root.join("image"), &image).unwrap();
+    for (disk, exit_status, expected) in [
+        (json!({}), ExitStatus::Untouched, json!({"code": "EXISTING_DATA"})),
+        (identified, ExitStatus::Done, json!({"outcome": "installed"})),
+    ] {
+        let mut job = Job::new(json!({"disk": disk})).writes(&image);
         // coreos-installer writes the first MiB, and with it the table, at the very end.
         let half = [&vec![0; 1 << 20], &image[1 << 20..16 << 20]].concat();
-        let mut target = fs::File::options().write(true).open(machine.disk("sda")).unwrap();
+        let mut target = fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
         std::io::Write::write_all(&mut target, &half).unwrap();
-        machine.collected.disks[0].has_unknown_content = true;
-        machine.installer("0.27.0", "write_image");
-        assert_eq!(machine.run().exit_status, expected, "{disk}");
-        let result = result(&mock);
-        if expected == ExitStatus::Done {
-            assert_eq!(result["outcome"], "installed");
-        } else {
-            assert_eq!(result["code"], "EXISTING_DATA");
-            assert_eq!(fs::read(machine.disk("sda")).unwrap()[..half.len()], half);
+        job.machine.collected.disks[0].has_unknown_content = true;
+        job.ends(exit_status, &expected);
+        if exit_status == ExitStatus::Untouched {
+            assert_eq!(fs::read(job.machine.disk("sda")).unwrap()[..half.len()], half);
         }
     }
 }

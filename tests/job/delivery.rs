@@ -1,45 +1,28 @@
 //! Results and the VIM that should get them: it is away, has forgotten the node, or accepts no results.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::image;
-use super::install::inline;
-use super::machine::{IGNITION, Machine};
+use super::install::{Job, with};
+use super::machine::IGNITION;
 use super::mock::{Mock, Reply, Request};
 
-const IGNITION_TYPE: &str = "application/vnd.coreos.ignition+json";
-
-fn action(action: &str) -> Reply {
-    Reply::json(200, &json!({"api_version": "1", "request_id": "r2", "action": action}))
-}
-
-fn install(extra: &Value) -> Reply {
-    let mut install = json!({"ignition": inline()});
-    install.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    let answer =
-        json!({"api_version": "1", "request_id": "r1", "action": "install", "install": install});
-    Reply::json(200, &answer)
-}
-
 fn refused() -> Reply {
-    install(&json!({"disk": {"device": "/dev/none"}}))
+    Reply::install(&with(json!({"disk": {"device": "/dev/none"}})))
 }
 
-/// A machine on which an install succeeds; `None` without the tools for that.
-fn installable(vim: &Mock) -> Machine {
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
-    let mut machine = Machine::new(&vim.url);
-    fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "write_image");
-    machine
+/// A machine that asks again after a refusal.
+fn patient(mock: Mock) -> Job {
+    let mut job = Job::at(mock);
+    job.machine.settings.on_refusal = OnRefusal::Retry;
+    job
 }
 
 fn keys(results: &[Request]) -> BTreeSet<Option<&str>> {
@@ -53,12 +36,11 @@ fn refusal_reaches_a_vim_that_was_away_for_longer_than_its_result_is_retried() {
         "/v1/nodes/mac-02/result" if polls.load(Ordering::SeqCst) < 3 => Reply::status(503),
         "/v1/nodes/mac-02/events" | "/v1/nodes/mac-02/result" => Reply::status(204),
         "/v1/nodes/mac-02/instruction" if polls.fetch_add(1, Ordering::SeqCst) > 4 => {
-            action("reboot")
+            Reply::action("reboot")
         }
         _ => refused(),
     });
-    let mut machine = Machine::new(&mock.url);
-    machine.settings.on_refusal = OnRefusal::Retry;
+    let Job { mock, mut machine } = patient(mock);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let results = mock.requests("/result");
     assert_eq!(keys(&results).len(), 1, "the VIM sees that it is one result");
@@ -91,8 +73,7 @@ fn refusal_is_posted_once_more_when_the_agent_gives_up() {
         }
         _ => refused(),
     });
-    let mut machine = Machine::new(&mock.url);
-    machine.settings.on_refusal = OnRefusal::Retry;
+    let Job { mock, mut machine } = patient(mock);
     machine.settings.vim.deadline = Some(Duration::from_mins(40));
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let results = mock.requests("/result");
@@ -107,19 +88,14 @@ fn interrupted_job_names_the_refusal_that_the_vim_never_got() {
             Reply::status(503)
         }
         path if path.ends_with("/events") || path.ends_with("/result") => Reply::status(204),
-        path if path.ends_with("/instruction") => {
-            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
-        }
+        path if path.ends_with("/instruction") => Reply::accepted("mac-02"),
         _ => refused(),
     });
-    let mut machine = Machine::new(&mock.url);
-    machine.settings.on_refusal = OnRefusal::Retry;
+    let Job { mock, mut machine } = patient(mock);
     let (stop, mock) = (machine.stop.clone(), Arc::new(mock));
     let seen = Arc::clone(&mock);
     std::thread::spawn(move || {
-        while seen.requests("/instruction").is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        seen.wait_for("/instruction");
         stop.stop();
     });
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
@@ -138,22 +114,17 @@ fn vim_that_forgot_the_node_gets_the_report_and_then_the_result_of_an_install() 
     for new_id in ["mac-02", "node-9"] {
         let path = format!("/v1/nodes/{new_id}/result");
         let mock = Mock::start(move |request, n| match request.path.as_str() {
-            "/v1/reports" if n == 0 => install(&json!({})),
+            "/v1/reports" if n == 0 => Reply::install(&with(json!({}))),
             "/v1/reports" => Reply::json(202, &json!({"node_id": new_id})),
             // A result without another report before it is refused.
             this if this == path && (new_id != "mac-02" || n > 0) => Reply::status(204),
             this if this.ends_with("/events") => Reply::status(204),
             _ => Reply::status(404),
         });
-        let mut machine = installable(&mock);
+        let Job { mock, mut machine } = Job::at(mock).writes(&image::plain());
         let ended = machine.run();
         assert_eq!(ended.exit_status, ExitStatus::Done, "{:?}", ended.result);
-        let order: Vec<String> = mock
-            .requests("")
-            .into_iter()
-            .map(|request| request.path)
-            .filter(|path| !path.ends_with("/events"))
-            .collect();
+        let order = mock.paths();
         let accepted = format!("/v1/nodes/{new_id}/result");
         assert_eq!(order, ["/v1/reports", "/v1/nodes/mac-02/result", "/v1/reports", &accepted]);
         let results = mock.requests("/result");
@@ -168,30 +139,25 @@ fn vim_that_forgot_the_node_gets_its_refusal_too() {
         "/v1/reports" if n == 0 => refused(),
         "/v1/reports" => Reply::json(202, &json!({"node_id": "mac-02"})),
         path if path.ends_with("/result") && n == 0 => Reply::status(404),
-        path if path.ends_with("/instruction") => action("reboot"),
+        path if path.ends_with("/instruction") => Reply::action("reboot"),
         _ => Reply::status(204),
     });
-    let mut machine = Machine::new(&mock.url);
-    machine.settings.on_refusal = OnRefusal::Retry;
+    let Job { mock, mut machine } = patient(mock);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 2);
-    let codes: Vec<Value> =
-        mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect();
-    assert_eq!(codes, ["DISK_NONE", "DISK_NONE"]);
+    assert_eq!(mock.codes(), ["DISK_NONE", "DISK_NONE"]);
 }
 
 #[test]
 fn rules_of_a_bare_config_do_not_apply_to_the_instruction_that_follows_it() {
     let mock = Mock::start(|request, n| match request.path.as_str() {
-        "/v1/reports" => Reply::bytes(IGNITION.replace("3.3.0", "9.9.9").as_bytes())
-            .and("Content-Type", IGNITION_TYPE),
-        path if path.ends_with("/instruction") => install(&json!({})),
+        "/v1/reports" => Reply::ignition(&IGNITION.replace("3.3.0", "9.9.9")),
+        path if path.ends_with("/instruction") => Reply::install(&with(json!({}))),
         // Longer than the result of a bare config is posted, and not the path of a VIM without results.
         path if path.ends_with("/result") && (1..20).contains(&n) => Reply::status(503),
         _ => Reply::status(204),
     });
-    let mut machine = installable(&mock);
-    machine.settings.on_refusal = OnRefusal::Retry;
+    let Job { mock, mut machine } = patient(mock).writes(&image::plain());
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let results = mock.requests("/result");
     assert_eq!(results.len(), 21, "the VIM has both results");

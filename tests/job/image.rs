@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::machine::tool;
+use super::machine::{IGNITION, tool};
 
 const MIB: usize = 1 << 20;
 /// EFI system partition and Linux file system, in the byte order of the disk.
@@ -27,6 +27,11 @@ const TABLE: [Part<'_>; 3] = [
     ("boot", LINUX, PARTS[1].0, PARTS[1].1),
     ("root", LINUX, PARTS[2].0, PARTS[2].1),
 ];
+
+/// The image that an install of `IGNITION` leaves on the disk.
+pub(crate) fn plain() -> Vec<u8> {
+    coreos(IGNITION, "ignition.platform.id=metal")
+}
 
 /// An image of 32 MiB with 512-byte sectors.
 pub(crate) fn coreos(ignition: &str, options: &str) -> Vec<u8> {

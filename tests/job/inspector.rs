@@ -52,9 +52,7 @@ fn engine<'a>(
 fn run(machine: &Machine, mock: &Mock, survey: &mut dyn FnMut() -> Value) -> ExitStatus {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while mock.requests("/v1/continue").is_empty() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            mock.wait_for("/v1/continue");
             std::thread::sleep(Duration::from_millis(200));
             machine.stop.stop();
         });

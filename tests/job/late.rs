@@ -6,21 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::Listener;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::machine::Machine;
+use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
 
-fn action(action: &str) -> Reply {
-    Reply::json(200, &json!({"api_version": "1", "request_id": "r1", "action": action}))
-}
-
 fn install() -> Reply {
-    let ignition = json!({"inline": super::machine::IGNITION});
-    let install = json!({"ignition": ignition, "disk": {"device": "/dev/none"}});
-    let install =
-        json!({"api_version": "1", "request_id": "r1", "action": "install", "install": install});
-    Reply::json(200, &install)
+    Reply::install(&json!({"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}}))
 }
 
 /// A disk in sysfs, which udev does not know, so that it has just appeared whenever the agent looks first.
@@ -40,10 +32,7 @@ fn vim(
 ) -> (Mock, Machine) {
     let root: Arc<Mutex<PathBuf>> = Arc::default();
     let of_vim = Arc::clone(&root);
-    let mock = Mock::start(move |request, n| {
-        if request.path.ends_with("/events") || request.path.ends_with("/result") {
-            return Reply::status(204);
-        }
+    let mock = Mock::vim(move |request, n| {
         if request.path == "/v1/reports" {
             at_report(&of_vim.lock().unwrap(), n);
         }
@@ -56,23 +45,27 @@ fn vim(
 }
 
 fn order(mock: &Mock) -> Vec<String> {
-    let of_node = |path: &String| path.ends_with("/reports") || path.ends_with("/instruction");
-    mock.requests("").into_iter().map(|request| request.path).filter(of_node).collect()
+    mock.paths().into_iter().filter(|path| !path.ends_with("/result")).collect()
+}
+
+/// Accepts each report, and ends the job at the first request for an instruction.
+fn accepts(request: &Request, _: usize) -> Reply {
+    match request.path.as_str() {
+        "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 60})),
+        _ => Reply::action("stop"),
+    }
+}
+
+/// Plugs in a disk at the first report.
+fn plug_once(root: &Path, n: usize) {
+    if n == 0 {
+        plug(root, "sdb");
+    }
 }
 
 #[test]
 fn report_does_not_wait_for_disks_and_is_posted_again_when_one_appears() {
-    let (mock, mut machine) = vim(
-        |root, n| {
-            if n == 0 {
-                plug(root, "sdb");
-            }
-        },
-        |request, _| match request.path.as_str() {
-            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 60})),
-            _ => action("stop"),
-        },
-    );
+    let (mock, mut machine) = vim(plug_once, accepts);
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let instruction = "/v1/nodes/node-7/instruction";
     assert_eq!(order(&mock), ["/v1/reports", "/v1/reports", instruction]);
@@ -85,14 +78,8 @@ fn report_does_not_wait_for_disks_and_is_posted_again_when_one_appears() {
 
 #[test]
 fn vim_gets_disks_that_appeared_before_its_install_is_carried_out() {
-    let (mock, mut machine) = vim(
-        |root, n| {
-            if n == 0 {
-                plug(root, "sdb");
-            }
-        },
-        |_, n| if n == 0 { install() } else { action("stop") },
-    );
+    let (mock, mut machine) =
+        vim(plug_once, |_, n| if n == 0 { install() } else { Reply::action("stop") });
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(order(&mock), ["/v1/reports", "/v1/reports"]);
     assert!(mock.requests("/result").is_empty(), "the second response counts");
@@ -103,9 +90,7 @@ fn disks_that_stay_the_same_cost_no_second_report() {
     let (mock, mut machine) = vim(|_, _| {}, |_, _| install());
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(order(&mock), ["/v1/reports"]);
-    let codes: Vec<Value> =
-        mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect();
-    assert_eq!(codes, [json!("DISK_NONE")]);
+    assert_eq!(mock.codes(), ["DISK_NONE"]);
 }
 
 #[test]
@@ -120,17 +105,12 @@ fn disk_that_comes_and_goes_ends_in_an_install_and_not_in_endless_reports() {
 fn links_that_come_up_lead_to_another_report() {
     let listener = Listener::default();
     let of_vim = listener.clone();
-    let (mock, mut machine) = vim(
-        move |_, n| {
-            if n == 0 {
-                of_vim.end_links(true);
-            }
-        },
-        |request, _| match request.path.as_str() {
-            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 60})),
-            _ => action("stop"),
-        },
-    );
+    let end_links = move |_: &Path, n| {
+        if n == 0 {
+            of_vim.end_links(true);
+        }
+    };
+    let (mock, mut machine) = vim(end_links, accepts);
     machine.settings.listener = listener;
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(order(&mock), ["/v1/reports", "/v1/reports", "/v1/nodes/node-7/instruction"]);

@@ -10,17 +10,31 @@ use serde_json::{Value, json};
 
 use super::crash::{children, start};
 use super::machine::IGNITION;
-use super::mock::{Mock, Reply};
+use super::mock::{LIMIT, Mock, Reply, instruction, instruction_to_install};
 use super::skipped::skipped;
 
-/// Far more than the program needs, far less than the load would last.
-const LIMIT: Duration = Duration::from_mins(2);
-
+/// An instruction to wait, with a load.
 fn wait(load_s: u64, retry_after_s: u64) -> Value {
-    json!({
-        "api_version": "1", "request_id": "w", "action": "wait", "retry_after_s": retry_after_s,
-        "load_s": load_s,
-    })
+    let mut wait = instruction("wait");
+    (wait["load_s"], wait["retry_after_s"]) = (json!(load_s), json!(retry_after_s));
+    wait
+}
+
+/// An install that is refused.
+fn install() -> Value {
+    let (ignition, disk) = (json!({"inline": IGNITION}), json!({"device": "/dev/none"}));
+    instruction_to_install(&json!({"ignition": ignition, "disk": disk}))
+}
+
+/// The same, after which the job ends.
+fn last_install() -> Value {
+    let mut install = install();
+    install["on_refusal"] = json!("stop");
+    install
+}
+
+fn has_two_cpus() -> bool {
+    std::thread::available_parallelism().unwrap().get() >= 2
 }
 
 /// A response with status 202: no instruction yet.
@@ -29,11 +43,13 @@ fn not_yet() -> Value {
 }
 
 fn stop() -> Value {
-    json!({"api_version": "1", "request_id": "s", "action": "stop"})
+    instruction("stop")
 }
 
 fn no_load() -> Value {
-    json!({"api_version": "1", "request_id": "n", "action": "wait", "retry_after_s": 1})
+    let mut wait = instruction("wait");
+    wait["retry_after_s"] = json!(1);
+    wait
 }
 
 fn reply(response: &Value) -> Reply {
@@ -66,20 +82,16 @@ fn run(mock: &Mock) -> (Option<i32>, String, Vec<String>) {
     // Processes of a load that goes on would keep standard error open.
     let output = start(mock).wait_with_output().unwrap();
     assert!(begin.elapsed() < LIMIT, "it ran for {} s", begin.elapsed().as_secs());
-    let events = mock.requests("/events");
-    let events = events.iter().flat_map(|batch| batch.json()["events"].as_array().unwrap().clone());
-    let messages =
-        events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), messages)
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), log, mock.messages())
 }
 
 #[test]
 fn load_that_the_vim_allows_is_followed_by_a_report_and_runs_once() {
-    let stop = json!({"api_version": "1", "request_id": "s", "action": "stop"});
     // The VIM still allows the load after the second report.
     let mock = vim(
         |n| wait(2, if n == 0 { 60 } else { 1 }),
-        move |n| if n == 0 { wait(2, 60) } else { stop.clone() },
+        |n| if n == 0 { wait(2, 60) } else { stop() },
     );
     let (status, log, messages) = run(&mock);
     assert_eq!(status, Some(4), "{log}");
@@ -93,17 +105,12 @@ fn load_that_the_vim_allows_is_followed_by_a_report_and_runs_once() {
 
 #[test]
 fn install_ends_a_load_at_once() {
-    let install = json!({
-        "api_version": "1", "request_id": "i", "action": "install", "on_refusal": "stop",
-        "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
-    });
-    let mock = vim(|_| wait(3600, 1), move |n| if n < 2 { wait(3600, 1) } else { install.clone() });
+    let mock = vim(|_| wait(3600, 1), |n| if n < 2 { wait(3600, 1) } else { last_install() });
     let (status, log, messages) = run(&mock);
     assert_eq!(status, Some(4), "{log}");
     assert_eq!(mock.requests("/v1/reports").len(), 1, "{log}");
     assert_eq!(mock.requests("/result")[0].json()["disk_state"], "untouched");
-    let n_loads = messages.iter().filter(|text| text.starts_with("computed on ")).count();
-    assert_eq!(n_loads, 1, "{messages:#?}\n{log}");
+    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
 }
 
 /// Waits for the processes of a load on at least two CPUs, and ends one as a CPU with wrong results can end it. Returns the
@@ -132,22 +139,15 @@ fn crash_one(agent: u32) -> String {
 
 #[test]
 fn faulty_cpu_of_a_load_is_in_every_later_report_and_in_the_result() {
-    if std::thread::available_parallelism().unwrap().get() < 2 {
+    if !has_two_cpus() {
         return skipped("it needs two CPUs");
     }
-    let install = json!({
-        "api_version": "1", "request_id": "i", "action": "install", "on_refusal": "stop",
-        "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
-    });
-    let reinspect = json!({"api_version": "1", "request_id": "r", "action": "reinspect"});
-    let mock = vim(
-        move |n| match n {
-            0 => wait(3, 60),
-            1 => reinspect.clone(),
-            _ => install.clone(),
-        },
-        |_| wait(3, 60),
-    );
+    let report = |n| match n {
+        0 => wait(3, 60),
+        1 => instruction("reinspect"),
+        _ => last_install(),
+    };
+    let mock = vim(report, |_| wait(3, 60));
     let agent = start(&mock);
     let cpu = format!("logical CPU {}", crash_one(agent.id()));
     let output = agent.wait_with_output().unwrap();
@@ -157,17 +157,17 @@ fn faulty_cpu_of_a_load_is_in_every_later_report_and_in_the_result() {
         let named = findings.iter().filter(|finding| finding["code"] == "cpu.wrong_result");
         named.map(|finding| finding["locator"].clone()).collect::<Vec<_>>()
     };
-    let reports = mock.requests("/v1/reports");
-    let named: Vec<_> = reports.iter().map(|report| of_cpu(&report.json())).collect();
+    let reports = mock.bodies("/v1/reports");
+    let named: Vec<_> = reports.iter().map(of_cpu).collect();
     assert_eq!(named, [vec![], vec![json!(cpu)], vec![json!(cpu)]], "{log}");
-    let faults = reports[1].json()["faults"].to_string();
+    let faults = reports[1]["faults"].to_string();
     assert!(faults.contains("cpu.wrong_result"), "{faults}");
     assert_eq!(of_cpu(&mock.requests("/result")[0].json()), [json!(cpu)], "{log}");
 }
 
 #[test]
 fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
-    if std::thread::available_parallelism().unwrap().get() < 2 {
+    if !has_two_cpus() {
         return skipped("it needs two CPUs");
     }
     for withdrawal in [no_load(), not_yet()] {
@@ -177,14 +177,10 @@ fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
 
 #[test]
 fn instruction_that_was_refused_before_reports_the_fault_of_the_load_that_it_ends() {
-    if std::thread::available_parallelism().unwrap().get() < 2 {
+    if !has_two_cpus() {
         return skipped("it needs two CPUs");
     }
-    let install = json!({
-        "api_version": "1", "request_id": "i", "action": "install",
-        "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
-    });
-    assert_report_follows_a_fault(install.clone(), wait(3600, 1), install);
+    assert_report_follows_a_fault(install(), wait(3600, 1), install());
 }
 
 /// The VIM answers the first report with `first`, then allows a load with `allowed` until a process of the load has
@@ -210,12 +206,10 @@ fn assert_report_follows_a_fault(first: Value, allowed: Value, withdrawal: Value
     is_crashed.store(true, Ordering::SeqCst);
     let output = agent.wait_with_output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
-    let reports = mock.requests("/v1/reports");
+    let reports = mock.bodies("/v1/reports");
     assert_eq!(reports.len(), 2, "{name}: {log}");
-    assert!(
-        reports[1].json()["findings"].to_string().contains("cpu.wrong_result"),
-        "{name}: {log}"
-    );
+    let findings = reports[1]["findings"].to_string();
+    assert!(findings.contains("cpu.wrong_result"), "{name}: {log}");
 }
 
 #[test]
@@ -249,13 +243,7 @@ fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
 fn acceptance_of_a_report_does_not_repeat_a_load() {
     for acceptance in [not_yet(), no_load()] {
         let name = acceptance.to_string();
-        let mock = vim(
-            move |_| acceptance.clone(),
-            |n| match n {
-                0..4 => wait(1, 2),
-                _ => stop(),
-            },
-        );
+        let mock = vim(move |_| acceptance.clone(), |n| if n < 4 { wait(1, 2) } else { stop() });
         let (status, log, messages) = run(&mock);
         assert_eq!(status, Some(4), "{name}: {log}");
         assert_eq!(n_loads(&messages), 1, "{name}: {messages:#?}\n{log}");
@@ -265,16 +253,16 @@ fn acceptance_of_a_report_does_not_repeat_a_load() {
 
 #[test]
 fn reinspection_ends_a_load_and_its_report_permits_another() {
-    let reinspect =
-        json!({"api_version": "1", "request_id": "r", "action": "reinspect", "retry_after_s": 1});
-    let mock = vim(
-        |n| if n < 2 { not_yet() } else { stop() },
-        move |n| match n {
-            0 => wait(3600, 1),
-            1 => reinspect.clone(),
-            _ => wait(1, 60),
-        },
-    );
+    let instruction = |n| match n {
+        0 => wait(3600, 1),
+        1 => {
+            let mut reinspect = instruction("reinspect");
+            reinspect["retry_after_s"] = json!(1);
+            reinspect
+        }
+        _ => wait(1, 60),
+    };
+    let mock = vim(|n| if n < 2 { not_yet() } else { stop() }, instruction);
     let (status, log, messages) = run(&mock);
     assert_eq!(status, Some(4), "{log}");
     assert_eq!(n_loads(&messages), 2, "{messages:#?}\n{log}");
@@ -285,9 +273,8 @@ fn reinspection_ends_a_load_and_its_report_permits_another() {
 #[test]
 fn load_with_another_action_or_without_end_is_refused() {
     for (action, load_s) in [("stop", 60), ("wait", 0), ("wait", 90_000)] {
-        let instruction = json!({
-            "api_version": "1", "request_id": "r", "action": action, "load_s": load_s,
-        });
+        let mut instruction = instruction(action);
+        instruction["load_s"] = json!(load_s);
         let refusal =
             run_coreos_installer::api::parse_instruction(instruction.to_string().as_bytes());
         let message = refusal.unwrap_err().message;

@@ -139,7 +139,7 @@ impl Machine {
             n_collected: 0,
         };
         machine.add_disk("sda", 64 << 20);
-        machine.installer("0.27.0", "exit 0");
+        machine.script("exit 0");
         machine
     }
 
@@ -220,17 +220,24 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
         // thread forks ("text file busy").
         let source = path.with_extension("source");
         fs::write(&source, script).unwrap();
-        let status = std::process::Command::new("install")
-            .args(["-m", "755"])
-            .arg(&source)
-            .arg(path)
-            .status()
-            .unwrap();
-        assert!(status.success());
+        let mut install = std::process::Command::new("install");
+        install.args(["-m", "755"]).arg(&source).arg(path);
+        assert!(install.status().unwrap().success());
+    }
+
+    /// Replaces coreos-installer by a script of the current version.
+    pub(crate) fn script(&mut self, body: &str) {
+        self.installer("0.27.0", body);
+    }
+
+    /// Lets coreos-installer write this image.
+    pub(crate) fn writes(&mut self, image: &[u8]) {
+        fs::write(self.root.join("image"), image).unwrap();
+        self.script("write_image");
     }
 
     /// The arguments of the installer.
-    pub(crate) fn seen_config(&self) -> serde_json::Value {
+    pub(crate) fn seen_config(&self) -> Value {
         serde_json::from_str(&self.read("seen.yaml")).unwrap()
     }
 
@@ -245,12 +252,18 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
     }
 
     pub(crate) fn run(&mut self) -> Ended {
-        let (collected, mut n) = (self.collected.clone(), 0);
+        self.run_changing(|_, _| {})
+    }
+
+    /// Runs the job while the machine changes: `change` gets how often its hardware has been read, and what was read.
+    pub(crate) fn run_changing(&mut self, change: impl Fn(u32, &mut Collected)) -> Ended {
+        let (mut collected, mut n) = (self.collected.clone(), self.n_collected);
         let ended = self.run_with(&mut || {
             n += 1;
+            change(n, &mut collected);
             Ok(collected.clone())
         });
-        self.n_collected += n;
+        self.n_collected = n;
         ended
     }
 
@@ -273,6 +286,13 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
     /// The node for an engine.
     pub(crate) fn node(&self, clock: Arc<dyn Clock>) -> Node {
         Node::new(self.settings.node.clone(), clock, self.stop.clone())
+    }
+
+    /// Gives the agent this token.
+    pub(crate) fn set_token(&mut self, token: &str) {
+        let file = self.root.join("token");
+        fs::write(&file, token).unwrap();
+        self.settings.vim.token_file = Some(file);
     }
 
     /// Sets every random number from now on.

@@ -3,9 +3,6 @@
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::json;
-
-use super::install::result;
 use super::machine::Machine;
 use super::mock::{Mock, Reply};
 
@@ -25,8 +22,7 @@ fn peak() -> u64 {
 /// both run is in memory by then: of a debug build that is several MiB.
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn run_child(vim: &str) {
-    let reboot = json!({"api_version": "1", "request_id": "r", "action": "reboot"});
-    let plain = Mock::start(move |_, _| Reply::json(200, &reboot));
+    let plain = Mock::start(|_, _| Reply::action("reboot"));
     Machine::new(&plain.url).run();
     let mut machine = Machine::new(vim);
     machine.settings.vim.timeouts.headers = Duration::from_secs(3);
@@ -39,11 +35,8 @@ fn run_child(vim: &str) {
 
 /// How much memory a job costs whose first answer is this one.
 fn cost(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> (u64, Mock) {
-    let mock = Mock::start(move |request, n| match request.path.as_str() {
-        path if path.ends_with("/events") || path.ends_with("/result") => Reply::status(204),
-        "/v1/reports" if n > 0 => {
-            Reply::json(200, &json!({"api_version": "1", "request_id": "r", "action": "reboot"}))
-        }
+    let mock = Mock::vim(move |request, n| match request.path.as_str() {
+        "/v1/reports" if n > 0 => Reply::action("reboot"),
         path => answer(path),
     });
     let output = Command::new(std::env::current_exe().unwrap())
@@ -98,11 +91,8 @@ fn hostile_responses_and_large_configs_cost_little_memory() {
         println!("{what} costs {} KiB", bytes / 1024);
     }
     for n_files in [1, 2000, 20_000] {
-        let (bytes, mock) = cost(move |_| {
-            Reply::bytes(large_config(n_files).as_bytes())
-                .and("Content-Type", &format!("application/{IGNITION}"))
-        });
-        let result = result(&mock);
+        let (bytes, mock) = cost(move |_| Reply::ignition(&large_config(n_files)));
+        let result = mock.result();
         assert_eq!(result["attempts"], 1, "{n_files} files: {result:#}");
         println!("an Ignition config of 8 MiB with {n_files} files costs {} KiB", bytes / 1024);
         assert!(bytes <= 64 * MIB, "{n_files} files: {} KiB", bytes / 1024);

@@ -3,7 +3,12 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Far more than anything needs that a test waits for.
+pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
 /// A request as received.
 #[derive(Debug, Clone)]
@@ -18,7 +23,7 @@ impl Request {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         let bytes = if self.header("content-encoding") == Some("gzip") {
             let mut bytes = Vec::new();
             flate2::read::GzDecoder::new(&self.body[..]).read_to_end(&mut bytes).unwrap();
@@ -35,7 +40,7 @@ pub(crate) enum Reply {
     /// Status, headers, body.
     With(u16, Vec<(String, String)>, Vec<u8>),
     /// This status and JSON after a pause.
-    Late(Duration, u16, serde_json::Value),
+    Late(Duration, u16, Value),
     /// The headers, then one byte at a time with a pause, for ever.
     Drip(Duration),
     /// Half a body, then the connection is closed.
@@ -49,12 +54,32 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(crate) fn json(status: u16, value: &serde_json::Value) -> Self {
+    pub(crate) fn json(status: u16, value: &Value) -> Self {
         Self::With(
             status,
             vec![("Content-Type".into(), "application/json".into())],
             value.to_string().into_bytes(),
         )
+    }
+
+    /// An instruction that has no more than this action.
+    pub(crate) fn action(action: &str) -> Self {
+        Self::json(200, &instruction(action))
+    }
+
+    /// An instruction to install this.
+    pub(crate) fn install(install: &Value) -> Self {
+        Self::json(200, &instruction_to_install(install))
+    }
+
+    /// The acceptance of a report: the instruction is to be asked for a second later.
+    pub(crate) fn accepted(node_id: &str) -> Self {
+        Self::json(202, &json!({"node_id": node_id, "retry_after_s": 1}))
+    }
+
+    /// An Ignition config in place of an instruction.
+    pub(crate) fn ignition(config: &str) -> Self {
+        Self::bytes(config.as_bytes()).and("Content-Type", "application/vnd.coreos.ignition+json")
     }
 
     pub(crate) fn status(status: u16) -> Self {
@@ -71,6 +96,18 @@ impl Reply {
         }
         self
     }
+}
+
+/// An instruction that has no more than this action.
+pub(crate) fn instruction(action: &str) -> Value {
+    json!({"api_version": "1", "request_id": "r1", "action": action})
+}
+
+/// An instruction to install this.
+pub(crate) fn instruction_to_install(install: &Value) -> Value {
+    let mut instruction = instruction("install");
+    instruction["install"] = install.clone();
+    instruction
 }
 
 /// The server.
@@ -104,10 +141,62 @@ impl Mock {
         Ok(Self { url, seen })
     }
 
+    /// A VIM, which accepts events and results; `answer` has the responses to all other requests.
+    pub(crate) fn vim(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(move |request, n| match request.path.as_str() {
+            path if path.ends_with("/events") || path.ends_with("/result") => Reply::status(204),
+            _ => answer(request, n),
+        })
+    }
+
     /// The requests to paths that end in `end`.
     pub(crate) fn requests(&self, end: &str) -> Vec<Request> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|request| request.path.ends_with(end)).cloned().collect()
+    }
+
+    /// Waits for a request to a path that ends in `end`.
+    pub(crate) fn wait_for(&self, end: &str) {
+        let started = Instant::now();
+        while self.requests(end).is_empty() {
+            assert!(started.elapsed() < LIMIT, "no request to {end}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The paths of all requests but those with events.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let paths = self.requests("").into_iter().map(|request| request.path);
+        paths.filter(|path| !path.ends_with("/events")).collect()
+    }
+
+    /// The bodies of the requests to paths that end in `end`.
+    pub(crate) fn bodies(&self, end: &str) -> Vec<Value> {
+        self.requests(end).iter().map(Request::json).collect()
+    }
+
+    /// The only result.
+    pub(crate) fn result(&self) -> Value {
+        let results = self.requests("/result");
+        assert_eq!(results.len(), 1);
+        assert!(results[0].header("idempotency-key").is_some());
+        results[0].json()
+    }
+
+    /// The codes of all results, in order.
+    pub(crate) fn codes(&self) -> Vec<Value> {
+        self.bodies("/result").iter().map(|result| result["code"].clone()).collect()
+    }
+
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let batches = self.bodies("/events").into_iter();
+        batches.flat_map(|batch| batch["events"].as_array().unwrap().clone()).collect()
+    }
+
+    /// The messages of all events.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let events = self.events().into_iter();
+        events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
     }
 }
 
@@ -161,16 +250,11 @@ fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
         }
         Reply::Late(pause, status, value) => {
             std::thread::sleep(pause);
-            let body = value.to_string();
-            write!(stream, "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n")?;
-            write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len())?;
+            return send(stream, Reply::json(status, &value));
         }
         Reply::Drip(pause) => {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
-            loop {
-                stream.write_all(b" ")?;
-                std::thread::sleep(pause);
-            }
+            let start = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".to_vec();
+            return send(stream, Reply::Raw(start, b" ".to_vec(), pause));
         }
         Reply::Half => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{{\"half")?;
@@ -185,11 +269,29 @@ fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
             }
         }
         Reply::Flood => {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")?;
-            loop {
-                stream.write_all(&vec![b' '; 65536])?;
-            }
+            let start = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n".to_vec();
+            return send(stream, Reply::Raw(start, vec![b' '; 65536], Duration::ZERO));
         }
     }
     Ok(true)
+}
+
+/// Checks that a document has these values; null is for a key that it lacks.
+#[track_caller]
+pub(crate) fn assert_has(document: &Value, expected: &Value) {
+    for (key, value) in expected.as_object().unwrap() {
+        match value {
+            Value::Object(_) => assert_has(&document[key], value),
+            _ => assert_eq!(&document[key], value, "{key} of {document:#}"),
+        }
+    }
+}
+
+/// Checks that a text has all of these parts.
+#[track_caller]
+pub(crate) fn assert_says(text: &Value, parts: &[&str]) {
+    let text = text.as_str().unwrap_or_else(|| panic!("{text} is no text"));
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
 }

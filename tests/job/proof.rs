@@ -134,13 +134,15 @@ fn each_difference_from_the_instruction_is_detected() {
         let proof = proof_of(&image, 512, &asked, vec![]);
         assert_eq!(failed(&proof), [name], "{asked}");
     }
-    let mut no_loader = image.clone();
-    no_loader[(1 << 20)..(9 << 20)].fill(0);
-    assert_eq!(failed(&proof_of(&no_loader, 512, &json!({}), vec![])), [CheckName::EspLoader]);
-    let mut no_boot = image.clone();
-    no_boot[(9 << 20)..(25 << 20)].fill(0);
-    assert_eq!(failed(&proof_of(&no_boot, 512, &json!({}), vec![])), [CheckName::BootFilesystem]);
+    assert_fails("no loader", |image| image[1 << 20..9 << 20].fill(0), &[CheckName::EspLoader]);
+    assert_fails("no boot", |image| image[9 << 20..25 << 20].fill(0), &[CheckName::BootFilesystem]);
     assert_eq!(failed(&proof_of(&image, 4096, &json!({}), vec![])), [CheckName::PartitionTable]);
+}
+
+/// Checks that a disk with these files in its boot file system fails these checks.
+fn assert_files_fail(files: &[(&str, String)], asked: &Value, expected: &[CheckName]) {
+    let proof = proof_of(&image::with_boot_files(512, files), 512, asked, vec![]);
+    assert_eq!(failed(&proof), expected, "{proof:#?}");
 }
 
 /// Checks that this change of a good disk fails these checks.
@@ -160,11 +162,8 @@ fn root_file_system_of_zeros_is_not_proved() {
 
 #[test]
 fn disk_without_a_root_partition_is_not_proved() {
-    assert_fails(
-        "no root",
-        |image| image::without_root_partition(image),
-        &[CheckName::RootFilesystem],
-    );
+    let no_root = |image: &mut Vec<u8>| image::without_root_partition(image);
+    assert_fails("no root", no_root, &[CheckName::RootFilesystem]);
 }
 
 #[test]
@@ -184,9 +183,7 @@ fn root_file_system_whose_end_was_not_written_is_not_proved() {
     }
     let whole = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("root", 4));
     assert_fails("whole", whole, &[]);
-    let larger = |image: &mut Vec<u8>| {
-        image::put(image, 2, &image::xfs("root", 8)[..4 << 20]);
-    };
+    let larger = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("root", 8)[..4 << 20]);
     assert_fails("larger", larger, &[CheckName::RootFilesystem]);
 }
 
@@ -199,21 +196,14 @@ fn root_file_system_with_another_label_is_not_proved() {
 /// A truncated image lacks its end, where the backup of its table lies.
 #[test]
 fn disk_without_the_backup_of_the_table_is_not_proved() {
-    let no_header = |image: &mut Vec<u8>| {
-        let end = image.len();
-        image[end - 512..].fill(0);
-    };
-    assert_fails("no header", no_header, &[CheckName::BackupTable]);
-    let no_entries = |image: &mut Vec<u8>| {
-        let end = image.len();
-        image[end - 33 * 512..end - 512].fill(0);
-    };
-    assert_fails("no entries", no_entries, &[CheckName::BackupTable]);
+    const END: usize = 32 << 20;
+    let entries = END - 33 * 512..END - 512;
+    assert_fails("no header", |image| image[END - 512..].fill(0), &[CheckName::BackupTable]);
+    assert_fails("no entries", |image| image[entries.clone()].fill(0), &[CheckName::BackupTable]);
     let other = |image: &mut Vec<u8>| {
         let mut copy = image.clone();
         image::without_root_partition(&mut copy);
-        let end = image.len();
-        image[end - 33 * 512..].copy_from_slice(&copy[end - 33 * 512..]);
+        image[entries.start..].copy_from_slice(&copy[entries.start..]);
     };
     assert_fails("other entries", other, &[CheckName::BackupTable]);
 }
@@ -248,18 +238,15 @@ fn partition_that_is_a_member_of_an_array_is_not_proved() {
 fn disk_without_the_first_boot_stamp_is_not_proved() {
     let mut files = image::boot_files(IGNITION, OPTIONS);
     files.retain(|(path, _)| *path != "ignition.firstboot");
-    let image = image::with_boot_files(512, &files);
-    let proof = proof_of(&image, 512, &json!({}), vec![]);
-    assert_eq!(failed(&proof), [CheckName::FirstbootStamp], "{proof:#?}");
+    assert_files_fail(&files, &json!({}), &[CheckName::FirstbootStamp]);
 }
 
 #[test]
 fn every_boot_entry_must_have_the_arguments_and_the_platform() {
     let mut files = image::boot_files(IGNITION, OPTIONS);
     files.push(("loader/entries/0-old.conf", "options quiet\n".to_owned()));
-    let image = image::with_boot_files(512, &files);
-    let proof = proof_of(&image, 512, &json!({"append_kargs": ["a=1"]}), vec![]);
-    assert_eq!(failed(&proof), [CheckName::KernelArguments, CheckName::Platform], "{proof:#?}");
+    let expected = [CheckName::KernelArguments, CheckName::Platform];
+    assert_files_fail(&files, &json!({"append_kargs": ["a=1"]}), &expected);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 use super::image;
-use super::install::{inline, result, vim};
-use super::machine::{IGNITION, Machine};
+use super::install::{Job, check};
+use super::machine::IGNITION;
+use super::mock::assert_says;
 
 const SIZE: u64 = 64 << 20;
 /// A superblock of md 0.90 for the whole disk, and one of Promise at one of its 13 places.
@@ -16,52 +17,43 @@ const MD: (u64, &[u8]) = (SIZE - (64 << 10), &[0xfc, 0x4e, 0x2b, 0xa9, 0, 0, 0, 
 const PROMISE: (u64, &[u8]) = (SIZE - 3087 * 512, b"Promise Technology, Inc.");
 
 /// A machine whose disk has this at its end, and an installer that writes the image.
-fn machine(url: &str, remains: &[(u64, &[u8])]) -> Machine {
+fn job(keys: Value, remains: &[(u64, &[u8])]) -> Job {
     let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal");
-    let mut machine = Machine::new(url);
-    fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "write_image");
-    let disk = fs::File::options().write(true).open(machine.disk("sda")).unwrap();
+    let job = Job::new(keys).writes(&image);
+    let disk = fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
     for (at, bytes) in remains {
         disk.write_all_at(bytes, *at).unwrap();
     }
-    machine
+    job
 }
 
-fn check(result: &Value) -> Value {
-    let checks = result["proof"]["checks"].as_array().unwrap();
-    checks.iter().find(|check| check["name"] == "signatures").unwrap().clone()
+fn by_serial() -> Value {
+    json!({"disk": {"hints": {"serial": "SERIAL-sda"}}})
 }
 
 #[test]
 fn metadata_that_the_image_leaves_is_erased_and_reported() {
-    let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
-    let mut machine = machine(&mock.url, &[MD, PROMISE]);
-    assert_eq!(machine.run().exit_status, ExitStatus::Done);
-    let result = result(&mock);
-    let expected = [
+    let mut job = job(by_serial(), &[MD, PROMISE]);
+    let erased = [
         format!("promise_fasttrack_raid_member at byte {}", PROMISE.0),
         format!("linux_raid_member at byte {}", MD.0),
     ];
-    assert_eq!(result["erased"], json!(expected), "{result:#}");
-    assert_eq!(check(&result)["ok"], true);
+    let result = job.ends(ExitStatus::Done, &json!({"erased": erased}));
+    assert_eq!(check(&result, "signatures").unwrap()["ok"], true);
     let found = &result["existing_data"][0];
     assert_eq!(found, &json!({"name": "sda", "what": "promise_fasttrack_raid_member"}));
-    let bytes = fs::read(machine.disk("sda")).unwrap();
+    let bytes = fs::read(job.machine.disk("sda")).unwrap();
     assert_eq!(bytes.len() as u64, SIZE);
     assert!(bytes[32 << 20..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
 fn disk_without_such_metadata_is_not_written_after_coreos_installer() {
-    let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
     // Data of an earlier file system, which no reader looks for.
     let data: (u64, &[u8]) = (SIZE - 4096, b"some text");
-    let mut machine = machine(&mock.url, &[data]);
-    assert_eq!(machine.run().exit_status, ExitStatus::Done);
-    let result = result(&mock);
-    assert!(result.get("erased").is_none(), "{result:#}");
-    let bytes = fs::read(machine.disk("sda")).unwrap();
+    let mut job = job(by_serial(), &[data]);
+    job.ends(ExitStatus::Done, &json!({"erased": null}));
+    let bytes = fs::read(job.machine.disk("sda")).unwrap();
     let at = usize::try_from(data.0).unwrap();
     assert_eq!(&bytes[at..at + data.1.len()], data.1);
 }
@@ -69,24 +61,20 @@ fn disk_without_such_metadata_is_not_written_after_coreos_installer() {
 #[test]
 fn disk_that_nobody_named_is_refused_for_metadata_that_only_its_end_contains() {
     for remains in [MD, PROMISE] {
-        let mock = vim(json!({"ignition": inline()}));
-        let mut machine = machine(&mock.url, &[remains]);
-        let before = fs::read(machine.disk("sda")).unwrap();
-        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-        let result = result(&mock);
-        assert_eq!(result["code"], "EXISTING_DATA", "{result:#}");
-        let message = result["message"].as_str().unwrap();
-        assert!(message.contains(&format!("at byte {}", remains.0)), "{message}");
-        assert!(fs::read(machine.disk("sda")).unwrap() == before);
+        let mut job = job(json!({}), &[remains]);
+        let before = fs::read(job.machine.disk("sda")).unwrap();
+        let result = job.ends(ExitStatus::Untouched, &json!({"code": "EXISTING_DATA"}));
+        assert_says(&result["message"], &[&format!("at byte {}", remains.0)]);
+        assert!(fs::read(job.machine.disk("sda")).unwrap() == before);
     }
 }
 
 #[test]
 fn partition_to_keep_at_the_end_of_the_disk_stays_a_member() {
-    let mock = vim(json!({
-        "ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}, "save_partlabel": ["data"],
-    }));
-    let mut machine = machine(&mock.url, &[]);
+    let mut keys = by_serial();
+    keys["save_partlabel"] = json!(["data"]);
+    let mut job = job(keys, &[]);
+    let machine = &mut job.machine;
     // A member of an array with its superblock 8 KiB before its end, in the last 2 MiB of the disk.
     let (first_mib, n_mib) = (60, 3);
     let superblock = ((first_mib + n_mib) << 20) - (8 << 10);
@@ -107,8 +95,7 @@ fn partition_to_keep_at_the_end_of_the_disk_stays_a_member() {
     written[32 << 20..].copy_from_slice(&disk[32 << 20..]);
     image::with_saved(&mut written, &[("data", first_mib, n_mib)]);
     fs::write(machine.root.join("image"), &written).unwrap();
-    assert_eq!(machine.run().exit_status, ExitStatus::Done, "{:#}", result(&mock));
-    let result = result(&mock);
-    assert!(result.get("erased").is_none() && check(&result)["ok"] == true, "{result:#}");
-    assert!(fs::read(machine.disk("sda")).unwrap() == written);
+    let result = job.ends(ExitStatus::Done, &json!({"erased": null}));
+    assert_eq!(check(&result, "signatures").unwrap()["ok"], true, "{result:#}");
+    assert!(fs::read(job.machine.disk("sda")).unwrap() == written);
 }

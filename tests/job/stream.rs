@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::certificates::{Certificates, Fault};
 use super::files::{Asked, Files, Sent};
 use super::image;
-use super::install::{inline, result, vim};
+use super::install::{Job, with};
 use super::machine::{IGNITION, Machine, tool};
-use super::mock::{Mock, Reply};
+use super::mock::{Mock, Reply, assert_has, assert_says};
 use super::tls::server_config;
 
 /// A raw image without a partition table in which no two blocks are the same: 3 MB.
@@ -31,18 +31,35 @@ struct Run {
 impl Run {
     /// Installs the image that `source` names.
     fn new(source: &Value) -> Self {
-        Self::on(vim(json!({"ignition": inline(), "image": source})))
+        Self::of(Job::new(json!({ "image": source })))
     }
 
-    fn on(mock: Mock) -> Self {
-        let mut machine = Machine::new(&mock.url);
-        machine.settings.site.is_insecure_image_allowed = true;
-        machine.installer("0.27.0", STREAMING);
+    fn of(job: Job) -> Self {
+        let Job { mock, machine } = job.script(STREAMING);
         Self { mock, machine }
     }
 
+    /// Runs the job, which installs nothing and ends with these values in the result. Returns that.
+    #[track_caller]
+    fn fails(&mut self, expected: &Value) -> Value {
+        assert_ne!(self.machine.run().exit_status, ExitStatus::Done);
+        let result = self.mock.result();
+        assert_has(&result, expected);
+        result
+    }
+
+    /// Runs the job, which is refused with this code before the disk is touched.
+    #[track_caller]
+    fn is_refused(&mut self, code: &str) -> Value {
+        assert_eq!(self.machine.run().exit_status, ExitStatus::Untouched);
+        let result = self.mock.result();
+        assert_has(&result, &json!({"code": code, "disk_state": "untouched"}));
+        assert!(self.machine.is_untouched("sda"));
+        result
+    }
+
     fn result(&self) -> Value {
-        result(&self.mock)
+        self.mock.result()
     }
 
     /// What the installer received in its last run.
@@ -52,14 +69,6 @@ impl Run {
 
     fn is_whole(&self) -> bool {
         self.machine.read("whole").lines().last() == Some("yes")
-    }
-
-    /// The messages of all events.
-    fn messages(&self) -> Vec<String> {
-        let batches = self.mock.requests("/events");
-        let events =
-            batches.iter().flat_map(|batch| batch.json()["events"].as_array().unwrap().clone());
-        events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
     }
 }
 
@@ -90,7 +99,10 @@ fn insecure(files: &Files, hash: Option<String>) -> Value {
 
 /// A server with one image, sent as `change` makes it.
 fn server(change: impl Fn(&Asked, &mut Sent) + Send + Sync + 'static) -> Files {
-    let image = numbers();
+    server_of(numbers(), change)
+}
+
+fn server_of(image: Vec<u8>, change: impl Fn(&Asked, &mut Sent) + Send + Sync + 'static) -> Files {
     Files::start(move |asked| {
         if asked.path != "/i.raw" {
             return Sent::status(404);
@@ -103,24 +115,19 @@ fn server(change: impl Fn(&Asked, &mut Sent) + Send + Sync + 'static) -> Files {
 
 #[test]
 fn image_is_downloaded_once_and_the_bytes_written_are_the_bytes_checked() {
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
-    let on_server = image.clone();
-    let files = Files::start(move |asked| match asked.path.as_str() {
-        "/i.raw" => Sent::new(&on_server),
-        _ => Sent::status(404),
-    });
+    let image = image::plain();
+    let files = server_of(image.clone(), |_, _| {});
     let mut run = Run::new(&insecure(&files, Some(digest::sha512(&image))));
     assert_eq!(run.machine.run().exit_status, ExitStatus::Done, "{:#}", run.result());
     assert!(run.received() == image);
     assert_eq!(files.downloads("/i.raw").len(), 1);
-    let result = run.result();
-    assert_eq!(result["image"]["digest"], digest::sha512(&image));
-    assert_eq!(result["image"]["size_bytes"], image.len());
-    assert_eq!(result["image"]["source"], format!("{}/i.raw", files.url));
+    let (digest, source) = (digest::sha512(&image), format!("{}/i.raw", files.url));
+    let expected = json!({"digest": digest, "size_bytes": image.len(), "source": source});
+    assert_has(&run.result()["image"], &expected);
     assert_eq!(run.machine.read("no_proxy"), "* *\n");
     let url = run.machine.seen_config()["image-url"].to_string();
     assert!(url.contains("http://127.0.0.1:") && !url.contains(&files.url), "{url}");
-    assert!(run.messages().iter().any(|message| message.contains("MB of 33.5 MB")));
+    assert!(run.mock.messages().iter().any(|message| message.contains("MB of 33.5 MB")));
 }
 
 #[test]
@@ -128,14 +135,11 @@ fn wrong_digest_breaks_the_stream_before_its_end_and_is_not_tried_again() {
     let files = server(|_, _| {});
     for hash in [digest::sha512(b"x"), digest::sha256(b"x")] {
         let mut run = Run::new(&insecure(&files, Some(hash.clone())));
-        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
+        let expected = json!({"code": "IMAGE_HASH", "attempts": 1, "image": {"digest": null}});
+        let result = run.fails(&expected);
         assert!(!run.is_whole() && run.received().len() < numbers().len());
         assert!(run.machine.is_untouched("sda"));
-        let result = run.result();
-        assert_eq!((&result["code"], &result["attempts"]), (&json!("IMAGE_HASH"), &json!(1)));
-        let message = result["message"].as_str().unwrap();
-        assert!(message.contains(&hash) && message.contains("after 3000000 bytes"), "{message}");
-        assert!(result["image"].get("digest").is_none(), "{result:#}");
+        assert_says(&result["message"], &[&hash, "after 3000000 bytes"]);
     }
 }
 
@@ -153,8 +157,7 @@ fn image_that_changes_after_its_check_is_not_passed_on() {
     });
     for files in [changed_head, longer] {
         let mut run = Run::new(&insecure(&files, None));
-        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
-        assert_eq!(run.result()["code"], "IMAGE_CHANGED");
+        run.fails(&json!({"code": "IMAGE_CHANGED"}));
         assert!(run.received().is_empty() && run.machine.is_untouched("sda"));
     }
 }
@@ -169,27 +172,20 @@ fn image_that_the_server_truncated_is_not_complete_for_the_installer() {
             sent.breaks_after = (!asked.is_head()).then_some(1_000_000);
         });
         let mut run = Run::new(&insecure(&files, None));
-        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
-        let result = run.result();
+        let result = run.fails(&json!({"code": "IMAGE_TRUNCATED", "attempts": 3}));
         assert!(!run.is_whole() && run.machine.is_untouched("sda"), "{result:#}");
-        assert_eq!((&result["code"], &result["attempts"]), (&json!("IMAGE_TRUNCATED"), &json!(3)));
-        let message = result["message"].as_str().unwrap();
-        assert!(message.contains("after 1000000"), "{message}");
+        assert_says(&result["message"], &["after 1000000"]);
     }
 }
 
 #[test]
 fn raw_image_shorter_than_its_partition_table_is_refused_before_the_disk_is_touched() {
-    let mut image = image::coreos(IGNITION, "ignition.platform.id=metal");
+    let mut image = image::plain();
     image.truncate(image.len() / 2);
-    let files = Files::start(move |asked| match asked.path.as_str() {
-        "/i.raw" => Sent { is_chunked: asked.path == "/i.raw", ..Sent::new(&image) },
-        _ => Sent::status(404),
-    });
+    let files = server_of(image, |_, sent| sent.is_chunked = true);
     let mut run = Run::new(&insecure(&files, None));
-    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(run.result()["code"], "IMAGE_TRUNCATED");
-    assert!(run.machine.is_untouched("sda") && run.machine.read("args").is_empty());
+    run.is_refused("IMAGE_TRUNCATED");
+    assert!(run.machine.read("args").is_empty());
 }
 
 #[test]
@@ -238,7 +234,7 @@ fn stalled_server_is_reported_and_the_download_resumed() {
     run.machine.settings.vim.timeouts.idle = Duration::from_millis(1500);
     run.machine.run();
     assert!(run.received() == numbers() && run.result()["attempts"] == 1);
-    let messages = run.messages();
+    let messages = run.mock.messages();
     let stalled = messages.iter().position(|message| message.starts_with("no byte of the image"));
     let resumed =
         messages.iter().position(|message| message.starts_with("the image arrives again"));
@@ -275,12 +271,9 @@ fn stalled_server_is_given_up_with_the_number_of_bytes_received() {
     });
     let mut run = Run::new(&insecure(&files, None));
     run.machine.settings.vim.timeouts.idle = Duration::from_millis(50);
-    run.machine.run();
-    let result = run.result();
-    assert_eq!(result["code"], "IMAGE_STALLED");
-    let message = result["message"].as_str().unwrap();
-    assert!(message.contains("stalled: nothing received for 0.05 s, after "), "{message}");
-    assert!(message.contains(" of 3000000 bytes") && message.contains(&files.url), "{message}");
+    let result = run.fails(&json!({"code": "IMAGE_STALLED"}));
+    let stalled = "stalled: nothing received for 0.05 s, after ";
+    assert_says(&result["message"], &[stalled, " of 3000000 bytes", &files.url]);
 }
 
 #[test]
@@ -318,20 +311,14 @@ fn token_goes_to_the_vim_and_to_no_other_server() {
             let image = json!({"url": format!("http://{}/i.raw", request.header("host").unwrap()), "insecure": true});
             match request.path.as_str() {
                 _ if !is_known => Reply::status(401),
-                "/v1/reports" => Reply::json(
-                    200,
-                    &json!({"api_version": "1", "request_id": "r1", "action": "install",
-                        "install": {"ignition": inline(), "image": image}}),
-                ),
+                "/v1/reports" => Reply::install(&with(json!({ "image": image }))),
                 "/i.raw" if redirects => Reply::status(302).and("Location", &other),
                 "/i.raw" => Reply::bytes(&numbers()),
                 _ => Reply::status(404),
             }
         });
-        let mut run = Run::on(mock);
-        let token = run.machine.root.join("token");
-        fs::write(&token, "secret").unwrap();
-        run.machine.settings.vim.token_file = Some(token);
+        let mut run = Run::of(Job::at(mock));
+        run.machine.set_token("secret");
         run.machine.run();
         assert!(run.received() == numbers(), "redirects: {redirects}");
     }
@@ -355,8 +342,8 @@ fn signature_comes_from_next_to_the_path_and_reaches_the_installer() {
     let source = run.result()["image"]["source"].clone();
     assert_eq!(source, format!("{}/i.raw?…", files.url));
     let mut run = Run::new(&json!({"url": format!("{}/i.raw", files.url)}));
-    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(run.result()["code"], "IMAGE_FETCH", "without its query there is no image");
+    // Without its query there is no image.
+    run.is_refused("IMAGE_FETCH");
 }
 
 #[test]
@@ -368,8 +355,8 @@ fn every_request_goes_through_the_proxy_except_those_over_loopback() {
     run.machine.settings.vim.proxy = ProxySettings::from_variables(|name| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
     });
-    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(run.result()["code"], "IMAGE_FETCH", "the VIM was reached without the proxy");
+    // The VIM was reached without the proxy.
+    run.is_refused("IMAGE_FETCH");
     assert!(!proxy.requests("images.example:80").is_empty());
 }
 
@@ -377,8 +364,7 @@ fn every_request_goes_through_the_proxy_except_those_over_loopback() {
 fn image_from_a_file_of_the_live_system_is_streamed_like_one_from_a_server() {
     let image = numbers();
     let mut run = Run::new(&json!({"file": "/nonexistent", "insecure": true}));
-    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(run.result()["code"], "IMAGE_FETCH");
+    run.is_refused("IMAGE_FETCH");
     let path = std::env::temp_dir().join(format!("rci-live-image-{}", std::process::id()));
     fs::write(&path, &image).unwrap();
     for (hash, is_whole) in [(digest::sha256(&image), true), (digest::sha256(b"x"), false)] {
@@ -391,8 +377,7 @@ fn image_from_a_file_of_the_live_system_is_streamed_like_one_from_a_server() {
         }
     }
     let mut run = Run::new(&json!({"file": path.to_str().unwrap()}));
-    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(run.result()["code"], "SIGNATURE");
+    run.is_refused("SIGNATURE");
     fs::remove_file(path).unwrap();
 }
 
@@ -436,14 +421,8 @@ fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
         let packed = Command::new(path).args(&program[1..]).arg(&file).output().unwrap().stdout;
         fs::remove_file(file).unwrap();
         assert!(packed.len() < image.len() / 10);
-        let files = Files::start(move |asked| match asked.path.as_str() {
-            "/i.raw" => Sent::new(&packed),
-            _ => Sent::status(404),
-        });
-        let mut run = Run::new(&insecure(&files, None));
-        assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-        let result = run.result();
-        assert_eq!(result["code"], "SECTOR_SIZE", "{program:?}: {result:#}");
+        let files = server_of(packed, |_, _| {});
+        let result = Run::new(&insecure(&files, None)).is_refused("SECTOR_SIZE");
         assert!(!result["warnings"].to_string().contains("size of the image is unknown"));
     }
 }
@@ -469,17 +448,9 @@ fn image_that_cannot_be_verified_in_full_never_reaches_the_disk() {
         (early, "INSTRUCTION_INVALID", "the agent cannot decompress"),
         (late, "IMAGE_FETCH", "could not be decompressed to its end"),
     ] {
-        let files = Files::start(move |asked| match asked.path.as_str() {
-            "/i.raw" => Sent::new(&image),
-            _ => Sent::status(404),
-        });
-        let install =
-            json!({"ignition": inline(), "image": insecure(&files, None), "verify": "full"});
-        let mut run = Run::on(vim(install));
-        assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
-        let result = run.result();
-        assert_eq!(result["code"], code, "{result:#}");
-        assert!(result["message"].as_str().unwrap().contains(words), "{result:#}");
-        assert!(run.machine.is_untouched("sda"));
+        let files = server_of(image, |_, _| {});
+        let keys = json!({"image": insecure(&files, None), "verify": "full"});
+        let result = Run::of(Job::new(keys)).is_refused(code);
+        assert_says(&result["message"], &[words]);
     }
 }

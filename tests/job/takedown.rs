@@ -13,30 +13,13 @@ use run_coreos_installer::act::takedown::Step;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
 
-use super::install::{inline, result, vim};
-use super::machine::Machine;
+use super::changed::OpenFile;
+use super::install::Job;
+use super::mock::assert_says;
 
 /// A kernel whose files lie in a folder. It ends the use of swap space, and nothing else.
 #[derive(Debug)]
 struct Folder(PathBuf);
-
-#[derive(Debug)]
-struct Held(File);
-
-impl Handle for Held {
-    fn number(&self) -> io::Result<Option<String>> {
-        Ok(None)
-    }
-    fn diskseq(&self) -> io::Result<Option<u64>> {
-        Ok(None)
-    }
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-    fn file(&self) -> io::Result<File> {
-        self.0.try_clone()
-    }
-}
 
 impl Kernel for Folder {
     fn source(&self) -> io::Result<Source> {
@@ -46,7 +29,7 @@ impl Kernel for Folder {
         Ok(None)
     }
     fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
-        Ok(Arc::new(Held(File::open(device)?)))
+        Ok(Arc::new(OpenFile(File::open(device)?)))
     }
     fn number_of(&self, _: &str) -> io::Result<Option<String>> {
         Ok(None)
@@ -64,8 +47,8 @@ impl Kernel for Folder {
 
 #[test]
 fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
-    let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
-    let mut machine = Machine::new(&mock.url);
+    let mut job = Job::new(json!({"disk": {"hints": {"serial": "SERIAL-sda"}}}));
+    let machine = &mut job.machine;
     let write = |path: &str, text: &str| {
         let path = machine.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -84,14 +67,11 @@ fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
     let disk = &mut machine.collected.disks[0];
     disk.obstacles = vec![ObstacleKind::Active.because("in use: sda is held by md0")];
     disk.eligible = false;
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    let result = result(&mock);
-    assert_eq!(result["code"], "DISK_BUSY", "{result:#}");
-    assert_eq!(result["disk_state"], "untouched");
     let step = "ending the use of /dev/md0 as swap space";
-    assert_eq!(result["taken_down"], json!([step]));
-    let message = result["message"].as_str().unwrap();
-    assert!(message.contains("the array is frozen"), "{message}");
-    assert!(message.ends_with(&format!("the disk was not written, but before: {step}")));
-    assert!(machine.is_untouched("sda"));
+    let expected = json!({"code": "DISK_BUSY", "disk_state": "untouched", "taken_down": [step]});
+    let result = job.ends(ExitStatus::Untouched, &expected);
+    assert_says(&result["message"], &["the array is frozen"]);
+    let ending = format!("the disk was not written, but before: {step}");
+    assert!(result["message"].as_str().unwrap().ends_with(&ending));
+    assert!(job.machine.is_untouched("sda"));
 }

@@ -1,45 +1,38 @@
 //! The agent with a VIM that is slow, broken, or not reachable yet.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::signals::Stop;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, Request};
+use super::mock::{Mock, Reply, assert_has, instruction};
 use super::skipped::skipped;
 
-fn instruction(action: &str) -> Value {
-    json!({"api_version": "1", "request_id": "r1", "action": action, "reason": "a test"})
+/// Runs a machine without more settings against a VIM; how it ends.
+fn end(mock: &Mock) -> ExitStatus {
+    Machine::new(&mock.url).run().exit_status
 }
 
-/// A VIM that accepts events and results and answers reports with `report`.
-fn vim(report: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Mock {
-    Mock::start(move |request, n| {
-        if request.path.ends_with("/events") || request.path.ends_with("/result") {
-            Reply::status(204)
-        } else {
-            report(request, n)
-        }
-    })
+fn seconds(waits: &[Duration]) -> Vec<u64> {
+    waits.iter().map(Duration::as_secs).collect()
 }
 
-fn code_of(mock: &Mock) -> Option<String> {
-    let results = mock.requests("/result");
-    results.first().map(|request| request.json()["code"].as_str().unwrap_or_default().into())
+/// An install on a disk that does not exist.
+fn fetches(url: &str) -> Reply {
+    Reply::install(&json!({"ignition": {"url": url}, "disk": {"device": "/dev/none"}}))
 }
 
 #[test]
 fn a_busy_vim_is_asked_again_after_the_time_it_names_in_either_form() {
-    let mock = vim(|_, n| match n {
+    let mock = Mock::vim(|_, n| match n {
         0 => Reply::status(503).and("Retry-After", "120"),
         1 => Reply::status(503)
             .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
             .and("Retry-After", "Sun, 06 Nov 1994 08:51:37 GMT"),
         2 => Reply::status(500),
-        _ => Reply::json(200, &instruction("reboot")),
+        _ => Reply::action("reboot"),
     });
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
@@ -57,21 +50,21 @@ fn a_busy_vim_is_asked_again_after_the_time_it_names_in_either_form() {
 
 #[test]
 fn a_broken_connection_is_tried_again() {
-    let mock = vim(|_, n| match n {
+    let mock = Mock::vim(|_, n| match n {
         0 => Reply::Close,
         1 => Reply::Half,
-        _ => Reply::json(200, &instruction("reboot")),
+        _ => Reply::action("reboot"),
     });
-    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
+    assert_eq!(end(&mock), ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 3);
 }
 
 #[test]
 fn a_slow_drip_ends() {
-    let mock = vim(|_, n| match n {
+    let mock = Mock::vim(|_, n| match n {
         0 => Reply::Drip(Duration::from_millis(40)),
         1 => Reply::Drip(Duration::from_secs(5)),
-        _ => Reply::json(200, &instruction("reboot")),
+        _ => Reply::action("reboot"),
     });
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.timeouts.idle = Duration::from_millis(300);
@@ -91,21 +84,19 @@ fn invalid_instructions_are_refused_and_that_is_reported() {
         ),
         (json!({"api_version": "9", "request_id": "r7", "action": "stop"}), "INSTRUCTION_INVALID"),
     ] {
-        let mock = vim(move |_, _| Reply::json(200, &answer));
-        let mut machine = Machine::new(&mock.url);
-        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-        assert_eq!(code_of(&mock).as_deref(), Some(code));
-        let result = mock.requests("/result")[0].json();
-        assert_eq!(result["outcome"], "refused");
-        assert_eq!(result["disk_state"], "untouched");
-        assert_eq!(result["request_id"], "r7");
+        let mock = Mock::vim(move |_, _| Reply::json(200, &answer));
+        assert_eq!(end(&mock), ExitStatus::Untouched);
+        let expected = json!({
+            "code": code, "outcome": "refused", "disk_state": "untouched", "request_id": "r7",
+        });
+        assert_has(&mock.result(), &expected);
     }
 }
 
 #[test]
 fn a_refused_report_slows_down_says_why_and_ends_at_the_deadline() {
     let mock =
-        vim(|_, _| Reply::json(401, &json!({"code": "UNAUTHORIZED", "message": "no token"})));
+        Mock::vim(|_, _| Reply::json(401, &json!({"code": "UNAUTHORIZED", "message": "no token"})));
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.deadline = Some(Duration::from_hours(1));
     let ended = machine.run();
@@ -117,7 +108,7 @@ fn a_refused_report_slows_down_says_why_and_ends_at_the_deadline() {
 
 #[test]
 fn an_accepted_report_leads_to_its_instruction() {
-    let mock = vim(|request, n| match (request.path.as_str(), n) {
+    let mock = Mock::vim(|request, n| match (request.path.as_str(), n) {
         ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 5}))
             .and("Location", "/v1/nodes/node-7/instruction?turn=1"),
         ("/v1/nodes/node-7/instruction?turn=1", 0) => {
@@ -128,18 +119,13 @@ fn an_accepted_report_leads_to_its_instruction() {
             wait["retry_after_s"] = json!(9);
             Reply::json(200, &wait)
         }
-        _ => Reply::json(200, &instruction("stop")),
+        _ => Reply::action("stop"),
     });
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    let waits: Vec<u64> = machine.slept().iter().map(Duration::as_secs).collect();
-    assert_eq!(waits, [5, 7, 9]);
-    let events = mock.requests("/v1/nodes/node-7/events");
-    assert!(!events.is_empty());
-    let stages: Vec<Value> = events
-        .iter()
-        .flat_map(|batch| batch.json()["events"].as_array().unwrap().clone())
-        .collect();
+    assert_eq!(seconds(&machine.slept()), [5, 7, 9]);
+    assert!(!mock.requests("/v1/nodes/node-7/events").is_empty());
+    let stages = mock.events();
     let sequences: Vec<u64> =
         stages.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
     assert_eq!(sequences, (1..=sequences.len() as u64).collect::<Vec<_>>());
@@ -148,41 +134,31 @@ fn an_accepted_report_leads_to_its_instruction() {
 
 #[test]
 fn a_report_accepted_without_an_answer_is_not_sent_again() {
-    let mock = vim(|request, _| match request.path.as_str() {
+    let mock = Mock::vim(|request, _| match request.path.as_str() {
         "/v1/reports" => Reply::status(204),
-        _ => Reply::json(200, &instruction("reboot")),
+        _ => Reply::action("reboot"),
     });
-    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
+    assert_eq!(end(&mock), ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 1);
     assert_eq!(mock.requests("/v1/nodes/mac-02/instruction").len(), 1);
 }
 
 #[test]
 fn a_vim_that_forgot_the_node_gets_the_report_again() {
-    let forgotten = Arc::new(Mutex::new(false));
-    let mock = vim(move |request, n| {
-        if request.path.ends_with("/instruction") {
-            *forgotten.lock().unwrap() = true;
-            return Reply::status(404);
-        }
-        if n == 0 {
-            Reply::json(202, &json!({"node_id": "mac-02"}))
-        } else {
-            Reply::json(200, &instruction("reboot"))
-        }
+    let mock = Mock::vim(|request, n| match n {
+        _ if request.path.ends_with("/instruction") => Reply::status(404),
+        0 => Reply::json(202, &json!({"node_id": "mac-02"})),
+        _ => Reply::action("reboot"),
     });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert_eq!(end(&mock), ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 2);
 }
 
 #[test]
 fn a_vim_that_never_knows_the_node_gets_reports_less_and_less_often() {
-    let mock = vim(|request, n| match request.path.as_str() {
-        "/v1/reports" if n < 6 => {
-            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
-        }
-        "/v1/reports" => Reply::json(200, &instruction("stop")),
+    let mock = Mock::vim(|request, n| match request.path.as_str() {
+        "/v1/reports" if n < 6 => Reply::accepted("mac-02"),
+        "/v1/reports" => Reply::action("stop"),
         _ if n == 5 => Reply::status(404).and("Retry-After", "900"),
         _ => Reply::status(404),
     });
@@ -190,8 +166,8 @@ fn a_vim_that_never_knows_the_node_gets_reports_less_and_less_often() {
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(machine.n_collected, 7);
     // Each 202 asks for 1 s; between them are the waits before the next report.
-    let waits: Vec<u64> =
-        machine.slept().iter().map(Duration::as_secs).filter(|wait| *wait > 1).collect();
+    let mut waits = seconds(&machine.slept());
+    waits.retain(|wait| *wait > 1);
     assert_eq!(waits.len(), 6, "{waits:?}");
     assert!(waits[0] >= 15 && waits.is_sorted(), "{waits:?}");
     assert!(waits[4] >= 150 && waits[4] <= 300, "{waits:?}");
@@ -200,8 +176,7 @@ fn a_vim_that_never_knows_the_node_gets_reports_less_and_less_often() {
 
 #[test]
 fn endless_requests_to_inspect_are_answered_more_and_more_slowly() {
-    let mock =
-        vim(|_, n| Reply::json(200, &instruction(if n < 8 { "reinspect" } else { "reboot" })));
+    let mock = Mock::vim(|_, n| Reply::action(if n < 8 { "reinspect" } else { "reboot" }));
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let waits = machine.slept();
@@ -211,8 +186,7 @@ fn endless_requests_to_inspect_are_answered_more_and_more_slowly() {
 
 #[test]
 fn reinspect_collects_again() {
-    let mock =
-        vim(|_, n| Reply::json(200, &instruction(if n < 2 { "reinspect" } else { "reboot" })));
+    let mock = Mock::vim(|_, n| Reply::action(if n < 2 { "reinspect" } else { "reboot" }));
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(machine.n_collected, 3);
@@ -222,25 +196,23 @@ fn reinspect_collects_again() {
 fn reignite_is_refused_by_name() {
     let mut answer = instruction("reignite");
     answer["install"] = json!({"ignition": {"inline": IGNITION}});
-    let mock = vim(move |_, _| Reply::json(200, &answer));
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(code_of(&mock).as_deref(), Some("ACTION_UNSUPPORTED"));
+    let mock = Mock::vim(move |_, _| Reply::json(200, &answer));
+    assert_eq!(end(&mock), ExitStatus::Untouched);
+    assert_eq!(mock.codes(), ["ACTION_UNSUPPORTED"]);
 }
 
 #[test]
 fn power_off_waits_for_the_system_to_end_it() {
-    let mock = vim(|_, _| Reply::json(200, &instruction("poweroff")));
+    let mock = Mock::vim(|_, _| Reply::action("poweroff"));
     let mut machine = Machine::new(&mock.url);
     machine.stop.stop();
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(end(&mock), ExitStatus::Untouched);
 }
 
 #[test]
 fn plain_http_is_refused_unless_it_is_allowed_by_name() {
-    let mock = vim(|_, _| Reply::json(200, &instruction("reboot")));
+    let mock = Mock::vim(|_, _| Reply::action("reboot"));
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.allow_plain_http = false;
     assert_eq!(machine.run().exit_status, ExitStatus::Usage);
@@ -251,15 +223,9 @@ fn plain_http_is_refused_unless_it_is_allowed_by_name() {
 fn the_token_is_sent_only_to_the_vim() {
     let elsewhere = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
     let url = format!("{}/config.ign", elsewhere.url);
-    let mock = vim(move |_, _| {
-        let mut answer = instruction("install");
-        answer["install"] = json!({"ignition": {"url": url}, "disk": {"device": "/dev/none"}});
-        Reply::json(200, &answer)
-    });
+    let mock = Mock::vim(move |_, _| fetches(&url));
     let mut machine = Machine::new(&mock.url);
-    let token = machine.root.join("token");
-    std::fs::write(&token, "s3cret\n").unwrap();
-    machine.settings.vim.token_file = Some(token);
+    machine.set_token("s3cret\n");
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(mock.requests("/v1/reports")[0].header("authorization"), Some("Bearer s3cret"));
     let fetched = elsewhere.requests("/config.ign");
@@ -269,9 +235,9 @@ fn the_token_is_sent_only_to_the_vim() {
 
 #[test]
 fn a_redirected_report_is_not_followed() {
-    let elsewhere = Mock::start(|_, _| Reply::json(200, &instruction("reboot")));
+    let elsewhere = Mock::start(|_, _| Reply::action("reboot"));
     let location = format!("{}/v1/reports", elsewhere.url);
-    let mock = vim(move |_, _| Reply::status(307).and("Location", &location));
+    let mock = Mock::vim(move |_, _| Reply::status(307).and("Location", &location));
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.deadline = Some(Duration::from_mins(2));
     assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
@@ -282,30 +248,24 @@ fn a_redirected_report_is_not_followed() {
 fn only_the_vim_itself_is_obeyed_but_a_config_may_be_elsewhere() {
     let elsewhere = Mock::start(|request, _| match request.path.as_str() {
         "/config.ign" => Reply::bytes(IGNITION.as_bytes()),
-        _ => Reply::json(200, &instruction("reboot")),
+        _ => Reply::action("reboot"),
     });
     let to = elsewhere.url.clone();
-    let mock = vim(move |request, n| match (request.path.as_str(), n) {
-        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})),
+    let mock = Mock::vim(move |request, n| match (request.path.as_str(), n) {
+        ("/v1/reports", _) => Reply::accepted("mac-02"),
         ("/config.ign", _) => Reply::status(302).and("Location", &format!("{to}/config.ign")),
         (_, 0) => Reply::status(302).and("Location", &format!("{to}/other")),
-        _ => {
-            let mut answer = instruction("install");
-            let url = format!("http://{}/config.ign", request.header("host").unwrap());
-            answer["install"] = json!({"ignition": {"url": url}, "disk": {"device": "/dev/none"}});
-            Reply::json(200, &answer)
-        }
+        _ => fetches(&format!("http://{}/config.ign", request.header("host").unwrap())),
     });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(code_of(&mock).as_deref(), Some("DISK_NONE"), "the config was fetched");
+    assert_eq!(end(&mock), ExitStatus::Untouched);
+    assert_eq!(mock.codes(), ["DISK_NONE"], "the config was fetched");
     assert!(elsewhere.requests("/other").is_empty());
     assert_eq!(elsewhere.requests("/config.ign").len(), 1);
 }
 
 #[test]
 fn sigterm_ends_a_wait_and_is_reported() {
-    let mock = vim(|_, _| Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})));
+    let mock = Mock::vim(|_, _| Reply::accepted("mac-02"));
     let mut machine = Machine::new(&mock.url);
     machine.stop = Stop::on_signals().unwrap();
     std::thread::spawn(|| {
@@ -313,13 +273,12 @@ fn sigterm_ends_a_wait_and_is_reported() {
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
     });
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(code_of(&mock).as_deref(), Some("INTERRUPTED"));
+    assert_eq!(mock.codes(), ["INTERRUPTED"]);
 }
 
 #[test]
 fn an_ipv6_literal_with_a_zone_is_reached() {
-    let Ok(mock) = Mock::start_at("[::1]:0", |_, _| Reply::json(200, &instruction("reboot")))
-    else {
+    let Ok(mock) = Mock::start_at("[::1]:0", |_, _| Reply::action("reboot")) else {
         return skipped("no IPv6 on the loopback interface");
     };
     for zone in ["%lo", "%25lo", "%1"] {
@@ -336,29 +295,22 @@ fn an_ipv6_literal_with_a_zone_is_reached() {
 
 #[test]
 fn wrong_clock_is_a_finding_of_the_result() {
-    let mock = vim(|_, _| {
-        Reply::json(200, &json!({"api_version": "1", "request_id": "r", "action": "nonsense"}))
-            .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
-    });
-    let mut machine = Machine::new(&mock.url);
-    machine.run();
-    let findings = mock.requests("/result")[0].json()["findings"].clone();
-    assert_eq!(findings[0]["code"], "os.clock_skew", "{findings:#}");
-    assert_eq!(findings[0]["severity"], "warning");
+    let mock =
+        Mock::vim(|_, _| Reply::action("nonsense").and("Date", "Sun, 06 Nov 1994 08:49:37 GMT"));
+    end(&mock);
+    let findings = mock.result()["findings"].clone();
+    assert_has(&findings[0], &json!({"code": "os.clock_skew", "severity": "warning"}));
     assert!(findings.to_string().contains("1994-11-06T08:49:37Z"), "{findings:#}");
 }
 
 #[test]
 fn events_that_are_refused_do_not_delay_the_job() {
-    let mock = Mock::start(|request, n| {
-        if request.path.ends_with("/events") {
-            if n == 0 { Reply::status(503) } else { Reply::status(204) }
-        } else {
-            Reply::json(200, &instruction("reboot"))
-        }
+    let mock = Mock::start(|request, n| match request.path.as_str() {
+        path if path.ends_with("/events") => Reply::status(if n == 0 { 503 } else { 204 }),
+        _ => Reply::action("reboot"),
     });
     let started = Instant::now();
-    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
+    assert_eq!(end(&mock), ExitStatus::Done);
     assert!(started.elapsed() < Duration::from_secs(12));
     let batches = mock.requests("/events");
     assert!(batches.len() >= 2);

@@ -1,6 +1,5 @@
 //! What counts as an instruction, what happens after a refusal, and what hostile servers cannot do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,37 +9,39 @@ use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
-use super::install::inline;
+use super::install::with;
 use super::machine::{Ended, IGNITION, Machine};
-use super::mock::{Mock, Reply, Request};
+use super::mock::instruction_to_install;
+use super::mock::{Mock, Reply, Request, assert_has, assert_says, instruction as action};
 
 /// An instruction to install with these keys.
-fn install(request_id: &str, extra: &Value) -> Value {
-    let mut install = json!({"ignition": inline()});
-    install.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    json!({"api_version": "1", "request_id": request_id, "action": "install", "install": install})
-}
-
-fn action(action: &str) -> Value {
-    json!({"api_version": "1", "request_id": "r1", "action": action})
+fn install(request_id: &str, keys: Value) -> Value {
+    let mut instruction = instruction_to_install(&with(keys));
+    instruction["request_id"] = json!(request_id);
+    instruction
 }
 
 /// A VIM that accepts events and results and answers everything else with `answer`, which gets the number of
 /// earlier calls.
 fn vim(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Mock {
-    let n = Arc::new(AtomicUsize::new(0));
-    Mock::start(move |request, _| {
-        if request.path.ends_with("/events") || request.path.ends_with("/result") {
-            Reply::status(204)
-        } else {
-            answer(request, n.fetch_add(1, Ordering::SeqCst))
-        }
-    })
+    let n = AtomicUsize::new(0);
+    Mock::vim(move |request, _| answer(request, n.fetch_add(1, Ordering::SeqCst)))
 }
 
-fn results(mock: &Mock) -> Vec<Value> {
-    mock.requests("/result").iter().map(Request::json).collect()
+/// A VIM whose every response is this instruction.
+fn orders(instruction: Value) -> Mock {
+    vim(move |_, _| Reply::json(200, &instruction))
 }
+
+/// Checks that a job ends without a run of coreos-installer, and returns its first result.
+fn refused(mock: &Mock) -> Value {
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert!(machine.is_untouched("sda") && machine.read("args").is_empty());
+    mock.bodies("/result").remove(0)
+}
+
+type Make = Box<dyn Fn() -> Reply + Send + Sync>;
 
 fn html() -> Reply {
     Reply::bytes(b"<html>Please log in</html>").and("Content-Type", "text/html")
@@ -60,14 +61,9 @@ fn misspelt_key_writes_nothing() {
         (json!({"save_partlabels": ["data"]}), "install.save_partlabels", "install.save_partlabel"),
         (json!({"disk": {"serial": "S1"}}), "install.disk.serial", ""),
     ] {
-        let mock = vim(move |_, _| Reply::json(200, &install("r1", &extra)));
-        let mut machine = Machine::new(&mock.url);
-        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-        assert!(machine.is_untouched("sda") && machine.read("args").is_empty());
-        let results = results(&mock);
-        assert_eq!(results[0]["code"], "INSTRUCTION_INVALID");
-        let message = results[0]["message"].as_str().unwrap();
-        assert!(message.contains(key) && message.contains(nearest), "{message}");
+        let result = refused(&orders(install("r1", extra)));
+        assert_eq!(result["code"], "INSTRUCTION_INVALID");
+        assert_says(&result["message"], &[key, nearest]);
     }
 }
 
@@ -80,29 +76,24 @@ fn query_with_the_names_of_node_and_disk_does_not_remove_them_from_the_result() 
                 "http://{host}/config.ign?serial=SERIAL-sda&node=mac-02&r=req-01&o=refused&k=s3cret-1"
             );
             let extra = json!({"ignition": {"url": url}, "expect": {"size_bytes": 1}});
-            Reply::json(200, &install("req-01", &extra))
+            Reply::json(200, &install("req-01", extra))
         }
         path if path.starts_with("/config.ign") => Reply::bytes(IGNITION.as_bytes()),
         _ => Reply::status(204),
     });
-    let mut machine = Machine::new(&mock.url);
-    machine.run();
-    let result = &results(&mock)[0];
-    for (key, value) in [
-        ("/disk/serial", "SERIAL-sda"),
-        ("/node_id", "mac-02"),
-        ("/request_id", "req-01"),
-        ("/outcome", "refused"),
-        ("/code", "DISK_CHANGED"),
-    ] {
-        assert_eq!(result.pointer(key), Some(&json!(value)), "{result:#}");
-    }
+    Machine::new(&mock.url).run();
+    let result = mock.result();
+    let expected = json!({
+        "disk": {"serial": "SERIAL-sda"}, "node_id": "mac-02", "request_id": "req-01",
+        "outcome": "refused", "code": "DISK_CHANGED",
+    });
+    assert_has(&result, &expected);
     assert!(!result.to_string().contains("s3cret-1"));
 }
 
 #[test]
 fn duplicate_key_writes_nothing() {
-    let text = install("r1", &json!({})).to_string().replacen(
+    let text = install("r1", json!({})).to_string().replacen(
         "\"install\":{",
         "\"install\":{\"disk\":{\"device\":\"/dev/sda\"},\"disk\":{\"device\":\"/dev/sdb\"},",
         1,
@@ -110,26 +101,17 @@ fn duplicate_key_writes_nothing() {
     let mock = vim(move |_, _| {
         Reply::bytes(text.as_bytes()).and("Content-Type", "application/json; charset=utf-8")
     });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert!(machine.read("args").is_empty());
-    let message = results(&mock)[0]["message"].to_string();
-    assert!(message.contains("install.disk") && message.contains("twice"), "{message}");
+    assert_says(&refused(&mock)["message"], &["install.disk", "twice"]);
 }
 
 #[test]
 fn instruction_for_another_node_is_refused() {
-    let mock = vim(|_, _| {
-        let mut answer = install("r1", &json!({}));
-        answer["node_id"] = json!("mac-99");
-        Reply::json(200, &answer)
-    });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert!(machine.read("args").is_empty());
+    let mut answer = install("r1", json!({}));
+    answer["node_id"] = json!("mac-99");
+    let mock = orders(answer);
+    assert_eq!(refused(&mock)["code"], "NODE_WRONG");
     let results = mock.requests("/v1/nodes/mac-02/result");
     assert_eq!(results.len(), 1, "the node keeps its id");
-    assert_eq!(results[0].json()["code"], "NODE_WRONG");
 }
 
 #[test]
@@ -151,71 +133,51 @@ fn only_the_acceptance_of_the_report_gives_the_node_another_id() {
 #[test]
 fn image_without_a_signature_needs_the_permission_of_the_configuration() {
     let image = json!({"image": {"url": "http://127.0.0.1:1/image.raw", "insecure": true}});
-    let mock = vim(move |_, _| Reply::json(200, &install("r1", &image)));
+    let mock = orders(install("r1", image));
     let mut machine = Machine::new(&mock.url);
     machine.settings.site.is_insecure_image_allowed = false;
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert!(machine.read("args").is_empty());
-    assert_eq!(results(&mock)[0]["code"], "IMAGE_INSECURE");
+    assert_eq!(mock.codes(), ["IMAGE_INSECURE"]);
 }
 
 #[test]
 fn result_contains_the_id_and_the_digest_of_the_request() {
-    let answer = install("r 42", &json!({"disk": {"device": "/dev/none"}}));
+    let answer = install("r 42", json!({"disk": {"device": "/dev/none"}}));
     let expected = digest::sha256(answer.to_string().as_bytes());
-    let mock = vim(move |_, _| Reply::json(200, &answer));
-    Machine::new(&mock.url).run();
-    let results = results(&mock);
-    assert_eq!(results[0]["request_id"], "r 42");
-    assert_eq!(results[0]["request_digest"], json!(expected));
+    let result = refused(&orders(answer));
+    assert_has(&result, &json!({"request_id": "r 42", "request_digest": expected}));
 }
 
 #[test]
 fn answer_that_is_no_instruction_is_asked_for_again() {
-    let json_type = "application/json";
-    for (what, bad) in [
-        ("HTML", Arc::new(html) as Arc<dyn Fn() -> Reply + Send + Sync>),
-        ("empty", Arc::new(|| Reply::status(200))),
-        ("no type", Arc::new(|| Reply::bytes(action("reboot").to_string().as_bytes()))),
-        (
-            "wrong type",
-            Arc::new(|| {
-                Reply::bytes(action("reboot").to_string().as_bytes())
-                    .and("Content-Type", "text/plain")
-            }),
-        ),
-        ("cut", Arc::new(move || Reply::bytes(b"{\"action\"").and("Content-Type", json_type))),
-        ("array", Arc::new(|| Reply::json(200, &json!([])))),
-        ("other JSON", Arc::new(|| Reply::json(200, &json!({"status": "ok"})))),
-        (
-            "nested",
-            Arc::new(move || {
-                Reply::bytes("[".repeat(900_000).as_bytes()).and("Content-Type", json_type)
-            }),
-        ),
-        ("endless", Arc::new(|| Reply::Flood)),
-        (
-            "HTML as 202",
-            Arc::new(|| {
-                Reply::With(
-                    202,
-                    vec![("Content-Type".into(), "text/html".into())],
-                    b"<html>".to_vec(),
-                )
-            }),
-        ),
-    ] {
-        let again = Arc::clone(&bad);
+    let typed = |text: &str, kind: &str| Reply::bytes(text.as_bytes()).and("Content-Type", kind);
+    let as_json = move |text: &str| typed(text, "application/json");
+    let reboot = || action("reboot").to_string();
+    let page = || vec![("Content-Type".into(), "text/html".into())];
+    let bad: [(&str, Make); 10] = [
+        ("HTML", Box::new(html)),
+        ("empty", Box::new(|| Reply::status(200))),
+        ("no type", Box::new(move || Reply::bytes(reboot().as_bytes()))),
+        ("wrong type", Box::new(move || typed(&reboot(), "text/plain"))),
+        ("cut", Box::new(move || as_json("{\"action\""))),
+        ("array", Box::new(|| Reply::json(200, &json!([])))),
+        ("other JSON", Box::new(|| Reply::json(200, &json!({"status": "ok"})))),
+        ("nested", Box::new(move || as_json(&"[".repeat(900_000)))),
+        ("endless", Box::new(|| Reply::Flood)),
+        ("HTML as 202", Box::new(move || Reply::With(202, page(), b"<html>".to_vec()))),
+    ];
+    for (what, again) in bad {
         // Once instead of the answer to the report, and once between two polls.
         let mock = vim(move |_, n| match n {
             0 | 2 => again(),
-            1 => Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})),
-            _ => Reply::json(200, &action("reboot")),
+            1 => Reply::accepted("mac-02"),
+            _ => Reply::action("reboot"),
         });
         let mut machine = Machine::new(&mock.url);
         machine.settings.vim.timeouts.body = Duration::from_secs(20);
         assert_eq!(machine.run().exit_status, ExitStatus::Done, "{what}");
-        assert!(results(&mock).is_empty(), "{what}");
+        assert!(mock.codes().is_empty(), "{what}");
         assert_eq!(mock.requests("/v1/reports").len(), 2, "{what}");
     }
 }
@@ -230,24 +192,19 @@ fn page_of_a_proxy_does_not_count_as_delivery() {
 
 #[test]
 fn corrected_instruction_is_carried_out_without_a_power_cycle() {
-    let mock = vim(|_, n| {
-        let mut answer = install("r1", &json!({"disc": {}}));
-        if n >= 4 {
-            answer = action("reboot");
-        }
-        Reply::json(200, &answer)
+    let mock = vim(|_, n| match n {
+        0..4 => Reply::json(200, &install("r1", json!({"disc": {}}))),
+        _ => Reply::action("reboot"),
     });
     let mut machine = Machine::new(&mock.url);
     assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Done);
-    let results = results(&mock);
-    assert_eq!(results.len(), 1, "the same refused instruction is not tried twice");
-    assert_eq!(results[0]["code"], "INSTRUCTION_INVALID");
+    // The same refused instruction is not tried twice.
+    assert_eq!(mock.codes(), ["INSTRUCTION_INVALID"]);
     assert_eq!(machine.n_collected, 1);
     let waits = machine.slept();
     assert!(waits.len() == 4 && waits.is_sorted(), "{waits:?}");
     assert!(waits[0] >= Duration::from_secs(15), "{waits:?}");
-    let events = mock.requests("/events").iter().map(Request::json).collect::<Vec<_>>();
-    let text = json!(events).to_string();
+    let text = json!(mock.events()).to_string();
     assert!(text.contains("refused with INSTRUCTION_INVALID; asking again in"), "{text}");
 }
 
@@ -256,45 +213,36 @@ fn each_different_refused_instruction_is_tried_once_and_named_with_its_own_code(
     let mock = vim(|_, n| {
         let missing = json!({"disk": {"device": "/dev/none"}});
         match n {
-            0 | 2 => Reply::json(200, &install("r1", &json!({"disc": {}}))),
-            1 | 3 => Reply::json(200, &install("r2", &missing)),
-            _ => Reply::json(200, &action("stop")),
+            0 | 2 => Reply::json(200, &install("r1", json!({"disc": {}}))),
+            1 | 3 => Reply::json(200, &install("r2", missing)),
+            _ => Reply::action("stop"),
         }
     });
     let mut machine = Machine::new(&mock.url);
     assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
     let ids: Vec<Value> =
-        results(&mock).iter().map(|result| result["request_id"].clone()).collect();
+        mock.bodies("/result").iter().map(|result| result["request_id"].clone()).collect();
     assert_eq!(ids, ["r1", "r2"]);
-    let codes: Vec<String> = messages(&mock)
+    let codes: Vec<String> = mock
+        .messages()
         .iter()
         .filter_map(|text| text.strip_prefix("refused with ")?.split(';').next().map(str::to_owned))
         .collect();
     assert_eq!(codes, ["INSTRUCTION_INVALID", "DISK_NONE", "INSTRUCTION_INVALID", "DISK_NONE"]);
 }
 
-/// The messages of all events.
-fn messages(mock: &Mock) -> Vec<String> {
-    let batches = mock.requests("/events");
-    let events =
-        batches.iter().flat_map(|batch| batch.json()["events"].as_array().unwrap().clone());
-    events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
-}
-
 #[test]
 fn status_of_an_image_server_that_may_pass_leads_to_another_try() {
     for (status, n_tries) in [(500, 2), (408, 2), (425, 2), (503, 2), (404, 1), (501, 1)] {
         let mock = vim(|_, n| {
-            let answer = if n < 2 { install("r1", &json!({})) } else { action("stop") };
+            let answer = if n < 2 { install("r1", json!({})) } else { action("stop") };
             Reply::json(200, &answer)
         });
         let mut machine = Machine::new(&mock.url);
         let says = format!("Error: HTTP status server error ({status} X) for url");
-        machine.installer("0.27.0", &format!("echo '{says}' >&2; exit 1"));
+        machine.script(&format!("echo '{says}' >&2; exit 1"));
         assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
-        let codes: Vec<Value> =
-            results(&mock).iter().map(|result| result["code"].clone()).collect();
-        assert_eq!(codes, vec![json!(format!("HTTP_{status}")); n_tries]);
+        assert_eq!(mock.codes(), vec![format!("HTTP_{status}"); n_tries]);
     }
 }
 
@@ -302,37 +250,29 @@ fn status_of_an_image_server_that_may_pass_leads_to_another_try() {
 fn instruction_whose_ignition_server_failed_is_tried_again_without_a_correction() {
     let mock = vim(|_, n| {
         let nobody = json!({"ignition": {"url": "http://127.0.0.1:9/config.ign"}});
-        let answer = if n < 2 { install("r1", &nobody) } else { action("stop") };
+        let answer = if n < 2 { install("r1", nobody) } else { action("stop") };
         Reply::json(200, &answer)
     });
     let mut machine = Machine::new(&mock.url);
     assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
-    let codes: Vec<Value> = results(&mock).iter().map(|result| result["code"].clone()).collect();
-    assert_eq!(codes, ["IGNITION_FETCH", "IGNITION_FETCH"]);
+    assert_eq!(mock.codes(), ["IGNITION_FETCH", "IGNITION_FETCH"]);
 }
 
 #[test]
 fn refusal_ends_the_job_if_instruction_or_configuration_says_stop() {
-    let mock = vim(|_, _| {
-        let mut answer = install("r1", &json!({"disk": {"device": "/dev/none"}}));
+    for keys in [json!({"disk": {"device": "/dev/none"}}), json!({"unknown": 1})] {
+        let mut answer = install("r1", keys);
         answer["on_refusal"] = json!("stop");
-        Reply::json(200, &answer)
-    });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
-    let mock = vim(|_, _| {
-        let mut answer = install("r1", &json!({"unknown": 1}));
-        answer["on_refusal"] = json!("stop");
-        Reply::json(200, &answer)
-    });
-    let mut machine = Machine::new(&mock.url);
-    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
-    assert_eq!(results(&mock).len(), 1);
+        let mock = orders(answer);
+        let mut machine = Machine::new(&mock.url);
+        assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+        assert_eq!(mock.codes().len(), 1);
+    }
 }
 
 #[test]
 fn one_clock_runs_over_report_polls_and_refusals() {
-    let refused = install("r1", &json!({"disk": {"device": "/dev/none"}}));
+    let refused = install("r1", json!({"disk": {"device": "/dev/none"}}));
     for (what, answer) in [
         ("polls", json!(null)),
         ("wait", action("wait")),
@@ -356,7 +296,7 @@ fn one_clock_runs_over_report_polls_and_refusals() {
             if what == "reinspect" { "/v1/reports" } else { "/v1/nodes/mac-02/instruction" };
         assert_eq!(last.as_deref(), Some(asked), "{what}: asked once more at the end");
         let code = if what == "refusals" { "DISK_NONE" } else { "NO_INSTRUCTION" };
-        assert_eq!(results(&mock).last().unwrap()["code"], code, "{what}");
+        assert_eq!(mock.codes().last().unwrap(), code, "{what}");
     }
 }
 
@@ -367,7 +307,7 @@ fn long_retry_after_does_not_end_the_job_before_its_time() {
             "/v1/reports" if !at_report => Reply::json(202, &json!({"node_id": "mac-02"})),
             // The VIM is back when the agent asks for the last time.
             _ if n == usize::from(!at_report) => Reply::status(503).and("Retry-After", "3600"),
-            _ => Reply::json(200, &action("reboot")),
+            _ => Reply::action("reboot"),
         });
         let mut machine = Machine::new(&mock.url);
         machine.settings.vim.deadline = Some(Duration::from_mins(10));
@@ -408,7 +348,7 @@ fn drip_storm_and_flood_cannot_stretch_a_request() {
             let start = start.clone();
             let mock = vim(move |_, n| match n {
                 0 => Reply::Raw(start.clone().into(), again.into(), pause),
-                _ => Reply::json(200, &action("reboot")),
+                _ => Reply::action("reboot"),
             });
             let mut machine = Machine::new(&mock.url);
             machine.settings.vim.timeouts.headers = Duration::from_millis(700);
@@ -426,14 +366,10 @@ fn signal_ends_the_job_within_five_seconds_whatever_the_server_does() {
     for (what, n_hanging) in [("report", 0), ("poll", 1)] {
         // From then on nothing answers, not even to the result.
         let n = AtomicUsize::new(0);
-        let mock = Mock::start(move |request, _| {
-            if request.path.ends_with("/events") || request.path.ends_with("/result") {
-                return hang();
-            }
-            if n.fetch_add(1, Ordering::SeqCst) >= n_hanging {
-                return hang();
-            }
-            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
+        let mock = Mock::start(move |request, _| match request.path.as_str() {
+            path if path.ends_with("/events") || path.ends_with("/result") => hang(),
+            _ if n.fetch_add(1, Ordering::SeqCst) >= n_hanging => hang(),
+            _ => Reply::accepted("mac-02"),
         });
         let mut machine = Machine::new(&mock.url);
         let stop = machine.stop.clone();
@@ -455,9 +391,9 @@ fn neighbours_follow_the_report_and_are_in_the_result() {
             // The neighbours are tried again after a failure.
             Reply::status(if n < 3 { 503 } else { 204 })
         } else if n < 40 {
-            Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1}))
+            Reply::accepted("node-7")
         } else {
-            Reply::json(200, &install("r1", &json!({"disk": {"device": "/dev/none"}})))
+            Reply::json(200, &install("r1", json!({"disk": {"device": "/dev/none"}})))
         }
     });
     let mut machine = Machine::new(&mock.url);
@@ -468,15 +404,14 @@ fn neighbours_follow_the_report_and_are_in_the_result() {
     });
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let supplement = mock.requests("/v1/nodes/node-7/neighbours").pop().unwrap().json();
-    assert_eq!(supplement["api_version"], "1");
+    assert_has(&supplement, &json!({"api_version": "1", "neighbours": {"eno2": []}}));
     assert_eq!(supplement["neighbours"]["eno1"][0]["chassis_id"], "switch-1");
-    assert_eq!(supplement["neighbours"]["eno2"], json!([]));
-    assert_eq!(results(&mock)[0]["neighbours"], supplement["neighbours"]);
+    assert_eq!(mock.result()["neighbours"], supplement["neighbours"]);
 }
 
 #[test]
 fn report_does_not_wait_for_the_neighbours() {
-    let mock = vim(|_, _| Reply::json(200, &action("reboot")));
+    let mock = vim(|_, _| Reply::action("reboot"));
     let mut machine = Machine::new(&mock.url);
     machine.settings.listener.start(|| {
         std::thread::sleep(Duration::from_mins(10));
@@ -489,28 +424,23 @@ fn report_does_not_wait_for_the_neighbours() {
 
 #[test]
 fn events_of_a_talkative_installer_are_few_and_the_last_one_arrives() {
-    let mock = vim(|_, _| Reply::json(200, &install("r1", &json!({}))));
+    let mock = orders(install("r1", json!({})));
     let mut machine = Machine::new(&mock.url);
-    machine.installer(
-        "0.27.0",
+    machine.script(
         "for n in $(seq 1 99) 99 99 99; do echo \"Read disk ($n%)\"; sleep 0.02; done; \
          echo last words; exit 1",
     );
     let started = Instant::now();
     machine.run();
     let seconds = usize::try_from(started.elapsed().as_secs()).unwrap();
-    let batches: Vec<Value> = mock.requests("/events").iter().map(Request::json).collect();
+    let n_batches = mock.requests("/events").len();
     // One a second, the one that is under way when the job ends, and the last one.
-    assert!(batches.len() <= seconds + 3, "{} requests in {seconds} s", batches.len());
-    let progress: Vec<Value> = batches
-        .iter()
-        .flat_map(|batch| batch["events"].as_array().unwrap().clone())
-        .filter(|event| event["state"] == "progress")
-        .collect();
+    assert!(n_batches <= seconds + 3, "{n_batches} requests in {seconds} s");
+    let events = mock.events();
+    let progress: Vec<&Value> = events.iter().filter(|e| e["state"] == "progress").collect();
     assert!(!progress.is_empty() && progress.len() <= seconds + 3, "{progress:?}");
     assert_eq!(progress.last().unwrap()["percent"], 99);
-    let last = batches.last().unwrap()["events"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&last["stage"], &last["state"]), (&json!("write"), &json!("failed")));
+    assert_has(events.last().unwrap(), &json!({"stage": "write", "state": "failed"}));
 }
 
 #[test]
@@ -522,19 +452,13 @@ fn secrets_that_a_server_repeats_reach_neither_result_nor_events() {
         }
         let host = request.header("host").unwrap();
         let url = format!("http://{host}/config.ign?sig=query-s3cret");
-        let mut answer = install("r1", &json!({}));
-        answer["install"]["ignition"] = json!({"url": url});
-        Reply::json(200, &answer)
+        Reply::install(&json!({"ignition": {"url": url}}))
     });
     let mut machine = Machine::new(&mock.url);
-    let token = machine.root.join("token");
-    std::fs::write(&token, "tok3n-of-the-node\n").unwrap();
-    machine.settings.vim.token_file = Some(token);
+    machine.set_token("tok3n-of-the-node\n");
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    let results = results(&mock);
-    assert_eq!(results[0]["code"], "IGNITION_FETCH");
-    let events: Vec<Value> = mock.requests("/events").iter().map(Request::json).collect();
-    for text in [json!(results).to_string(), json!(events).to_string()] {
+    assert_eq!(mock.codes(), ["IGNITION_FETCH"]);
+    for text in ["/result", "/events"].map(|end| json!(mock.bodies(end)).to_string()) {
         assert!(text.contains("DENIED"), "{text}");
         for secret in ["tok3n", "s3cret", "\\r", "\\n", "\\u001b", "\u{202e}"] {
             assert!(!text.contains(secret), "{secret} in {text}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::Settings;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::image;
 use super::machine::{IGNITION, Machine};
@@ -24,6 +24,14 @@ const END_REPEATED: &str = "<!-- end of the second table -->\n";
 const N_THREADS: usize = 6;
 
 type Make = Box<dyn Fn() -> Reply + Send + Sync>;
+
+/// A row of the table: the name of a response, and how it is made.
+fn row(
+    name: impl Into<String>,
+    make: impl Fn() -> Reply + Send + Sync + 'static,
+) -> (String, Make) {
+    (name.into(), Box::new(make))
+}
 
 fn json_bytes(text: &str) -> Reply {
     Reply::bytes(text.as_bytes()).and("Content-Type", JSON)
@@ -42,40 +50,20 @@ fn dated(reply: Reply) -> Reply {
 
 /// Every response of the table with its name.
 fn responses() -> Vec<(String, Make)> {
-    let mut all: Vec<(String, Make)> = Vec::new();
-    let mut add = |name: &str, make: Make| all.push((name.to_owned(), make));
-    add("200, an instruction", Box::new(|| json_bytes(&instruction(""))));
-    add(
-        "200, an instruction with an unknown key",
-        Box::new(|| json_bytes(&instruction(r#","retry":1"#))),
-    );
-    add(
-        "200, an instruction with a key twice",
-        Box::new(|| json_bytes(&instruction(r#","action":"stop""#))),
-    );
-    add(
-        "200, an unknown action",
-        Box::new(|| json_bytes(&instruction("").replace("stop", "explode"))),
-    );
-    add(
-        "200, an instruction for another node",
-        Box::new(|| json_bytes(&instruction(r#","node_id":"x""#))),
-    );
-    add(
-        "200, action `wait` without `retry_after_s`",
-        Box::new(|| json_bytes(&instruction("").replace("stop", "wait"))),
-    );
-    add(
-        "200, action `wait` with `retry_after_s` 0",
-        Box::new(|| json_bytes(&instruction(r#","retry_after_s":0"#).replace("stop", "wait"))),
-    );
-    add(
-        "200, an Ignition config that cannot be installed",
-        Box::new(|| {
-            Reply::bytes(IGNITION.replace("3.3.0", "9.9.9").as_bytes())
-                .and("Content-Type", "application/vnd.coreos.ignition+json")
+    let order = |name: &str, text: String| row(name, move || json_bytes(&text));
+    let wait = |extra: &str| instruction(extra).replace("stop", "wait");
+    let mut all = vec![
+        order("200, an instruction", instruction("")),
+        order("200, an instruction with an unknown key", instruction(r#","retry":1"#)),
+        order("200, an instruction with a key twice", instruction(r#","action":"stop""#)),
+        order("200, an unknown action", instruction("").replace("stop", "explode")),
+        order("200, an instruction for another node", instruction(r#","node_id":"x""#)),
+        order("200, action `wait` without `retry_after_s`", wait("")),
+        order("200, action `wait` with `retry_after_s` 0", wait(r#","retry_after_s":0"#)),
+        row("200, an Ignition config that cannot be installed", || {
+            Reply::ignition(&IGNITION.replace("3.3.0", "9.9.9"))
         }),
-    );
+    ];
     all.extend(no_instructions());
     all.extend(statuses());
     all
@@ -83,56 +71,47 @@ fn responses() -> Vec<(String, Make)> {
 
 /// Responses that look like success and are no instruction.
 fn no_instructions() -> Vec<(String, Make)> {
-    let mut all: Vec<(String, Make)> = Vec::new();
-    let mut add = |name: &str, make: Make| all.push((name.to_owned(), make));
     let accepted = || Reply::json(202, &json!({"node_id": "mac-02"}));
+    let after = move |text: &'static str| move || accepted().and("Retry-After", text);
     let html = |status| {
         Reply::With(status, vec![("Content-Type".into(), "text/html".into())], b"<p>".to_vec())
     };
-    add("200, another content type", Box::new(move || html(200)));
-    add("200, no content type", Box::new(|| Reply::bytes(instruction("").as_bytes())));
-    add("200, an empty body", Box::new(|| Reply::status(200).and("Content-Type", JSON)));
-    add("200, text that is not JSON", Box::new(|| json_bytes("{\"api_version\":")));
-    add(
-        "200, JSON without any key of an instruction",
-        Box::new(|| json_bytes("{\"status\":\"ok\"}")),
-    );
-    add("200, an endless body", Box::new(|| Reply::Flood));
-    add("202", Box::new(accepted));
-    add("202, `Retry-After` of 7 s", Box::new(move || accepted().and("Retry-After", "7")));
-    add("202, `Retry-After` of 0", Box::new(move || accepted().and("Retry-After", "0")));
-    add("202, a date 60 s ahead", Box::new(move || dated(accepted())));
-    add("202, `Retry-After` of a day", Box::new(move || accepted().and("Retry-After", "86400")));
-    add("202, another content type", Box::new(move || html(202)));
-    add("204", Box::new(|| Reply::status(204)));
-    all
+    vec![
+        row("200, another content type", move || html(200)),
+        row("200, no content type", || Reply::bytes(instruction("").as_bytes())),
+        row("200, an empty body", || Reply::status(200).and("Content-Type", JSON)),
+        row("200, text that is not JSON", || json_bytes("{\"api_version\":")),
+        row("200, JSON without any key of an instruction", || json_bytes("{\"status\":\"ok\"}")),
+        row("200, an endless body", || Reply::Flood),
+        row("202", accepted),
+        row("202, `Retry-After` of 7 s", after("7")),
+        row("202, `Retry-After` of 0", after("0")),
+        row("202, a date 60 s ahead", move || dated(accepted())),
+        row("202, `Retry-After` of a day", after("86400")),
+        row("202, another content type", move || html(202)),
+        row("204", || Reply::status(204)),
+    ]
 }
 
 /// Error statuses, and responses that break off.
 fn statuses() -> Vec<(String, Make)> {
-    let mut all: Vec<(String, Make)> = Vec::new();
-    let mut add = |name: &str, make: Make| all.push((name.to_owned(), make));
-    for status in
-        [302, 400, 401, 403, 404, 405, 408, 409, 413, 422, 425, 429, 500, 501, 502, 503, 504, 505]
-    {
-        add(&status.to_string(), Box::new(move || Reply::status(status)));
-    }
-    add("503, `Retry-After` of 120 s", Box::new(|| Reply::status(503).and("Retry-After", "120")));
-    add("503, `Retry-After` of 0", Box::new(|| Reply::status(503).and("Retry-After", "0")));
-    add("503, a date 60 s ahead", Box::new(|| dated(Reply::status(503))));
-    add("connection closed without a response", Box::new(|| Reply::Close));
-    add("connection closed in the body", Box::new(|| Reply::Half));
-    add("one byte now and then", Box::new(|| Reply::Drip(Duration::from_millis(20))));
-    add(
-        "100 Continue without end",
-        Box::new(|| {
-            Reply::Raw(
-                Vec::new(),
-                b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
-                Duration::from_millis(5),
-            )
-        }),
-    );
+    let statuses =
+        [302, 400, 401, 403, 404, 405, 408, 409, 413, 422, 425, 429, 500, 501, 502, 503, 504, 505];
+    let busy = |text: &'static str| move || Reply::status(503).and("Retry-After", text);
+    let endless = |again: &'static [u8], pause| {
+        move || Reply::Raw(Vec::new(), again.to_vec(), Duration::from_millis(pause))
+    };
+    let rows = statuses.map(|status| row(status.to_string(), move || Reply::status(status)));
+    let mut all = Vec::from(rows);
+    all.extend([
+        row("503, `Retry-After` of 120 s", busy("120")),
+        row("503, `Retry-After` of 0", busy("0")),
+        row("503, a date 60 s ahead", || dated(Reply::status(503))),
+        row("connection closed without a response", || Reply::Close),
+        row("connection closed in the body", || Reply::Half),
+        row("one byte now and then", || Reply::Drip(Duration::from_millis(20))),
+        row("100 Continue without end", endless(b"HTTP/1.1 100 Continue\r\n\r\n", 5)),
+    ]);
     all
 }
 
@@ -156,7 +135,7 @@ fn vim(place: Place, odd: Arc<Make>) -> Mock {
             return if is_given_now(place == Place::Result) { odd() } else { Reply::status(204) };
         }
         if path == "/v1/reports" && place == Place::Poll && !is_given.load(Ordering::SeqCst) {
-            return Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}));
+            return Reply::accepted("mac-02");
         }
         let is_here = match place {
             Place::Report => path == "/v1/reports",
@@ -186,7 +165,7 @@ fn observe(place: Place, odd: &Arc<Make>, random: u32) -> (String, Option<Durati
     let waits = machine.slept();
     let wait = waits.get(usize::from(place == Place::Poll)).copied();
     let n = |end: &str| mock.requests(end).len();
-    let results: Vec<Value> = mock.requests("/result").iter().map(Request::json).collect();
+    let codes = mock.codes();
     if place == Place::Result {
         return match (n("/result"), n("/v1/reports")) {
             (1, _) => ("accepted".into(), None),
@@ -194,8 +173,8 @@ fn observe(place: Place, odd: &Arc<Make>, random: u32) -> (String, Option<Durati
             _ => ("report and post again".into(), wait),
         };
     }
-    let what = if let Some(result) = results.first() {
-        format!("refuse: `{}`, ask again", result["code"].as_str().unwrap())
+    let what = if let Some(code) = codes.first() {
+        format!("refuse: `{}`, ask again", code.as_str().unwrap())
     } else if ended == ExitStatus::Untouched {
         "carry out".into()
     } else if place == Place::Report && n("/v1/reports") == 2 {
@@ -279,19 +258,13 @@ fn observe_repeated(
     let mock = Mock::start(move |request: &Request, n| match request.path.as_str() {
         path if path.ends_with("/result") && n < MANY => odd(),
         "/v1/reports" if n > 0 => Reply::json(202, &json!({"node_id": "mac-02"})),
-        "/v1/reports" if origin == Origin::BareInstall => Reply::bytes(IGNITION.as_bytes())
-            .and("Content-Type", "application/vnd.coreos.ignition+json"),
+        "/v1/reports" if origin == Origin::BareInstall => Reply::ignition(IGNITION),
         "/v1/reports" if origin == Origin::Refusal => json_bytes(&instruction(r#","unknown":1"#)),
-        "/v1/reports" => {
-            let install = json!({"ignition": {"inline": IGNITION}}).to_string();
-            let extra = format!(r#","install":{install}"#);
-            json_bytes(&instruction(&extra).replace("stop", "install"))
-        }
+        "/v1/reports" => Reply::install(&json!({"ignition": {"inline": IGNITION}})),
         _ => Reply::status(204),
     });
     let mut machine = Machine::new(&mock.url);
-    std::fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", "write_image");
+    machine.writes(image);
     machine.settings.failure_limit = Settings::default().failure_limit;
     machine.set_random(random);
     let exit_status = machine.run().exit_status.code();
@@ -320,16 +293,16 @@ fn repeated_cell(origin: Origin, odd: &Arc<Make>, image: &[u8]) -> String {
 
 /// The second table.
 fn repeated_table() -> String {
-    let rows: [(&str, Make); 6] = [
-        ("401, and other 4xx", Box::new(|| Reply::status(401))),
-        ("404", Box::new(|| Reply::status(404))),
-        ("405", Box::new(|| Reply::status(405))),
-        ("501", Box::new(|| Reply::status(501))),
-        ("503", Box::new(|| Reply::status(503))),
-        ("connection closed without a response", Box::new(|| Reply::Close)),
+    let rows = [
+        row("401, and other 4xx", || Reply::status(401)),
+        row("404", || Reply::status(404)),
+        row("405", || Reply::status(405)),
+        row("501", || Reply::status(501)),
+        row("503", || Reply::status(503)),
+        row("connection closed without a response", || Reply::Close),
     ];
-    let image = image::coreos(IGNITION, "ignition.platform.id=metal");
-    let row = |(name, make): (&str, Make)| {
+    let image = image::plain();
+    let row = |(name, make): (String, Make)| {
         let odd = Arc::new(make);
         let cells = [Origin::Install, Origin::BareInstall, Origin::Refusal]
             .map(|origin| repeated_cell(origin, &odd, &image));
