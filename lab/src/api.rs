@@ -30,13 +30,17 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         Some(id) => known_name(lab, id)?,
         None => known_name(lab, value["node_id"].as_str().unwrap_or_default())?,
     };
-    let once = Once { lab, request, operation: &found.operation.id, body: &body };
-    match found.operation.id.as_str() {
-        "postReport" => once.answer(|| report(lab, request, &node, &value)),
+    let operation = found.operation.id.as_str();
+    match operation {
+        "postReport" => {
+            once(lab, request, operation, &body, || report(lab, request, &node, &value))
+        }
         "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
         "putNeighbours" => neighbours(lab, &node, &value),
         "postEvents" => events(lab, &node, &value),
-        "postResult" => once.answer(|| result(lab, &node, &found.path["id"], &value)),
+        "postResult" => {
+            once(lab, request, operation, &body, || result(lab, &node, &found.path["id"], &value))
+        }
         other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not implemented"))),
     }
 }
@@ -60,39 +64,36 @@ fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
     }
 }
 
-/// A request that is carried out once per Idempotency-Key.
-struct Once<'a> {
-    lab: &'a Lab,
-    request: &'a Request,
-    operation: &'a str,
-    body: &'a [u8],
-}
-
-impl Once<'_> {
-    fn answer(&self, act: impl FnOnce() -> Result<Order, Refusal>) -> Result<Answer, Refusal> {
-        let Some(key) = header(&self.request.headers, "idempotency-key") else {
-            return act().map(Order::answer);
-        };
-        // The path is part of the key: the same key for another node is another request.
-        let mut digest = Sha256::new();
-        digest.update(&self.request.path);
-        digest.update([0]);
-        digest.update(self.body);
-        let digest = hex(&digest.finalize());
-        match self.lab.store.kept(self.operation, key)? {
-            Some((kept, _)) if kept != digest => {
-                let message = format!("idempotency-key {key:?} was used before with another body");
-                Err(Refusal::new(422, "IDEMPOTENCY_KEY", message))
-            }
-            Some((_, kept)) => serde_json::from_value::<Order>(kept)
-                .map(Order::answer)
-                .map_err(|error| Refusal::new(500, "STORE", error.to_string())),
-            None => {
-                let order = act()?;
-                let kept = serde_json::to_value(&order).unwrap_or_default();
-                self.lab.store.keep(self.operation, key, &digest, &kept)?;
-                Ok(order.answer())
-            }
+/// Carries out a request once per Idempotency-Key.
+fn once(
+    lab: &Lab,
+    request: &Request,
+    operation: &str,
+    body: &[u8],
+    act: impl FnOnce() -> Result<Order, Refusal>,
+) -> Result<Answer, Refusal> {
+    let Some(key) = header(&request.headers, "idempotency-key") else {
+        return act().map(Order::answer);
+    };
+    // The path is part of the key: the same key for another node is another request.
+    let mut digest = Sha256::new();
+    digest.update(&request.path);
+    digest.update([0]);
+    digest.update(body);
+    let digest = hex(&digest.finalize());
+    match lab.store.kept(operation, key)? {
+        Some((kept, _)) if kept != digest => {
+            let message = format!("idempotency-key {key:?} was used before with another body");
+            Err(Refusal::new(422, "IDEMPOTENCY_KEY", message))
+        }
+        Some((_, kept)) => serde_json::from_value::<Order>(kept)
+            .map(Order::answer)
+            .map_err(|error| Refusal::new(500, "STORE", error.to_string())),
+        None => {
+            let order = act()?;
+            let kept = serde_json::to_value(&order).unwrap_or_default();
+            lab.store.keep(operation, key, &digest, &kept)?;
+            Ok(order.answer())
         }
     }
 }

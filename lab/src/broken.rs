@@ -23,10 +23,8 @@ pub(crate) fn needs_answer(fault: &Fault) -> bool {
         | Kind::Corrupt
         | Kind::WrongHash
         | Kind::WrongImageHash => true,
-        Kind::Reset | Kind::Hang => fault.processed || fault.bytes.is_some_and(|bytes| bytes > 0),
-        Kind::Status | Kind::Huge | Kind::RedirectLoop | Kind::InvalidJson | Kind::Answer => {
-            fault.processed
-        }
+        Kind::Reset | Kind::Hang if fault.bytes.is_some_and(|bytes| bytes > 0) => true,
+        _ => fault.processed,
     }
 }
 

@@ -65,6 +65,16 @@ impl Refusal {
     }
 }
 
+/// The refusal of a path that does not exist.
+pub(crate) fn unserved() -> Refusal {
+    Refusal::new(404, "PATH_UNKNOWN", "this path is not served here")
+}
+
+/// The refusal of a method that a path does not have.
+pub(crate) fn not_allowed() -> Refusal {
+    Refusal::new(405, "METHOD", "this path accepts GET and HEAD")
+}
+
 impl From<rusqlite::Error> for Refusal {
     fn from(error: rusqlite::Error) -> Self {
         Self::new(500, "STORE", format!("the lab VIM's database: {error}"))

@@ -16,7 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::faults::{Fault, Kind};
-use crate::http::{Answer, Refusal, Request, header, percent_decoded, read_body, set_header};
+use crate::http::{
+    Answer, Refusal, Request, header, not_allowed, percent_decoded, read_body, set_header, unserved,
+};
 use crate::lab::Lab;
 use crate::socket::{Broken, Control};
 use crate::store::now;
@@ -100,14 +102,14 @@ async fn handle(
         "tls": peer.is_tls, "headers": journal::headers(&parts.headers),
         "fault": fault.as_ref().map(|fault| fault.kind),
     }));
-    let method = parts.method.clone();
+    let (method, remote) = (parts.method.clone(), peer.remote.ip().to_canonical());
     let head = Request {
         base: base(lab, peer, &parts.headers),
         method: parts.method,
         query: parts.uri.query().map(str::to_owned),
         headers: parts.headers,
         body: Bytes::new(),
-        is_local: peer.remote.ip().to_canonical().is_loopback(),
+        is_local: remote.is_loopback(),
         has_client_certificate: peer.has_certificate,
         path,
     };
@@ -125,7 +127,6 @@ async fn handle(
     let ms = start.elapsed().as_millis();
     lab.journal.add(n, json!({"status": status, "duration_ms": ms, "problem": code}));
     let fault = fault.map_or_else(String::new, |fault| format!(" fault={:?}", fault.kind));
-    let remote = peer.remote.ip().to_canonical();
     let answered_at = now();
     let problem = code.map_or_else(String::new, |code| format!(" {code}"));
     journal::line(&format!(
@@ -172,22 +173,18 @@ fn said(refusal: &Refusal) -> String {
 
 /// The path's answer.
 async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
-    let unknown = || Refusal::new(404, "PATH_UNKNOWN", "this path is not served here");
     if request.path == "/v1" || request.path.starts_with("/v1/") {
         return api::answer(lab, request);
     }
-    let path = percent_decoded(&request.path).ok_or_else(unknown)?;
+    let path = percent_decoded(&request.path).ok_or_else(unserved)?;
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     if let ["lab", rest @ ..] = parts.as_slice() {
         return admin::answer(lab, request, rest).await;
     }
-    if request.method == Method::POST
-        && let Some(answer) = page::submit(lab, request, &parts)?
-    {
-        return Ok(answer);
-    }
-    if !matches!(request.method, Method::GET | Method::HEAD) {
-        return Err(Refusal::new(405, "METHOD", "this path accepts GET and HEAD"));
+    match request.method {
+        Method::GET | Method::HEAD => {}
+        Method::POST => return page::submit(lab, request, &parts),
+        _ => return Err(not_allowed()),
     }
     let text = |content_type, text: String| crate::http::answer(StatusCode::OK, content_type, text);
     match parts.as_slice() {
@@ -195,17 +192,15 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
         ["boot", _, ..] => netboot::serve(lab, request, &path["/boot/".len()..]).await,
         ["openapi.json"] => Ok(text("application/json", contract::DOCUMENT.to_owned())),
         ["ca.pem"] => {
-            let pem = lab.ca_pem.clone().ok_or_else(unknown)?;
+            let pem = lab.ca_pem.clone().ok_or_else(unserved)?;
             Ok(text("application/x-pem-file", pem))
         }
         ["ignition", name] => {
-            let config = orders::ignition(lab, name)?.ok_or_else(unknown)?;
+            let config = orders::ignition(lab, name)?.ok_or_else(unserved)?;
             Ok(text(orders::IGNITION_TYPE, config))
         }
         // A page of many nodes takes time that the other requests must not wait for.
-        parts => {
-            tokio::task::block_in_place(|| page::answer(lab, request, parts))?.ok_or_else(unknown)
-        }
+        parts => tokio::task::block_in_place(|| page::answer(lab, request, parts)),
     }
 }
 

@@ -364,53 +364,13 @@ mod tests {
 
     use super::*;
 
-    fn store() -> Store {
-        Store::open(Path::new(":memory:")).unwrap()
-    }
-
     #[test]
     fn an_event_sent_again_is_ignored_and_the_same_number_of_another_boot_is_not() {
-        let store = store();
+        let store = Store::open(Path::new(":memory:")).unwrap();
         let event = |time: &str| json!({"sequence": 1, "time": time});
         assert_eq!(store.add_events("n", &[event("T1"), event("T1")]).unwrap(), 1);
         assert_eq!(store.add_events("n", &[event("T1"), event("T2")]).unwrap(), 1);
         assert_eq!(store.events("n", 10).unwrap().len(), 2);
         assert_eq!(store.events("n", 1).unwrap()[0].body["time"], "T2");
-    }
-
-    #[test]
-    fn neighbours_supplement_the_last_report() {
-        let store = store();
-        assert!(!store.add_neighbours("n", &json!({})).unwrap());
-        let report = json!({"network": {"interfaces": [{"name": "eno1"}, {"name": "lo"}, 7]}});
-        store.add_report("n", &json!({})).unwrap();
-        store.add_report("n", &report).unwrap();
-        let neighbours = json!({"eno1": [{"chassis_id": "s1"}], "eno9": []});
-        assert!(store.add_neighbours("n", &neighbours).unwrap());
-        let interfaces = store.node("n").unwrap().unwrap().report.unwrap().body["network"].clone();
-        let expected = json!({"name": "eno1", "lldp": [{"chassis_id": "s1"}]});
-        assert_eq!(interfaces["interfaces"], json!([expected, {"name": "lo"}, 7]));
-    }
-
-    #[test]
-    fn a_result_is_over_once_a_newer_report_came() {
-        let store = store();
-        store.add_report("n", &json!({})).unwrap();
-        store.add_result("n", &json!({"outcome": "installed"})).unwrap();
-        assert!(store.node("n").unwrap().unwrap().result.is_some());
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        store.add_report("n", &json!({})).unwrap();
-        assert!(store.node("n").unwrap().unwrap().result.is_none());
-        assert!(store.node("other").unwrap().is_none());
-    }
-
-    #[test]
-    fn a_setting_knows_whether_it_was_changed_after_the_last_result() {
-        let store = store();
-        store.set("default", "instruction", Some("{}")).unwrap();
-        store.add_result("n", &json!({})).unwrap();
-        assert!(!store.is_changed_since_result("default", "n").unwrap());
-        store.set("default", "instruction", Some("{}")).unwrap();
-        assert!(store.is_changed_since_result("default", "n").unwrap());
     }
 }

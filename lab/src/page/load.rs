@@ -1,11 +1,11 @@
 //! The form on a node's page that allows a waiting node to test its CPUs and memory: `load_s` in the
 //! action `wait` (docs/wire.md).
 
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::job::Standing;
-use crate::http::{Answer, Refusal, Request, encoded, full, query, set_header};
+use crate::http::{Answer, Refusal, Request, encoded, no_content, not_allowed, query, set_header};
 use crate::lab::Lab;
 use crate::orders::scope_of;
 use crate::store::Node;
@@ -47,8 +47,8 @@ pub(super) fn form<'a>(
 /// # Errors
 /// 403 for a form that this VIM did not make, and for a reader who may not use the admin API; 409 for a node with
 /// its own other instruction, 422 for a duration in seconds that the API does not allow.
-pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answer>, Refusal> {
-    let Some(node) = lab.store.node(id)? else { return Ok(None) };
+pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Answer, Refusal> {
+    let node = lab.store.node(id)?.ok_or_else(not_allowed)?;
     let body = std::str::from_utf8(&request.body).ok();
     // Another site can make a browser send the form, but cannot read the token.
     let is_ours = query(body, "token").is_some_and(|token| token == lab.form_token);
@@ -67,10 +67,10 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     let instruction = query(body, "seconds").map(|text| wait(&text)).transpose()?;
     lab.store.set(&scope, "instruction", instruction.as_deref())?;
     lab.changed();
-    let mut answer = Response::new(full(""));
+    let mut answer = no_content();
     *answer.status_mut() = StatusCode::SEE_OTHER;
     set_header(&mut answer, "location", &format!("/nodes/{}", encoded(id)));
-    Ok(Some(answer))
+    Ok(answer)
 }
 
 /// Makes the instruction that allows a load for the seconds in a text.

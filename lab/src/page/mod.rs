@@ -15,59 +15,51 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
-use crate::http::{Answer, Refusal, Request, json_answer, set_header};
+use crate::http::{
+    Answer, Refusal, Request, json_answer, no_content, not_allowed, set_header, unserved,
+};
 use crate::lab::{Lab, MAX_VIEWERS};
 use crate::stream::written;
 
-/// Answers a GET outside the API, the files and the admin API; `None` if the page does not exist.
+/// Answers a GET outside the API, the files and the admin API.
 ///
 /// # Errors
-/// 500 when the database fails.
-pub(crate) fn answer(
-    lab: &Arc<Lab>,
-    request: &Request,
-    parts: &[&str],
-) -> Result<Option<Answer>, Refusal> {
+/// 404 when the page does not exist, 500 when the database fails.
+pub(crate) fn answer(lab: &Arc<Lab>, request: &Request, parts: &[&str]) -> Result<Answer, Refusal> {
     match parts {
-        [""] => fleet::page(lab, &request.base).map(Some),
-        ["live"] => live(lab).map(Some),
-        ["models"] => models::page(lab).map(Some),
+        [""] => fleet::page(lab, &request.base),
+        ["live"] => live(lab),
+        ["models"] => models::page(lab),
         ["nodes", id] => node::page(lab, request, id),
         ["nodes", id, file @ ("report.json" | "events.json" | "result.json")] => {
             download(lab, id, file)
         }
-        ["favicon.ico"] => Ok(Some(crate::http::no_content())),
-        _ => Ok(None),
+        ["favicon.ico"] => Ok(no_content()),
+        _ => Err(unserved()),
     }
 }
 
-/// Carries out a form; `None` if the form does not exist.
+/// Carries out a form.
 ///
 /// # Errors
-/// 4xx when the form is refused, 500 when the database fails.
-pub(crate) fn submit(
-    lab: &Lab,
-    request: &Request,
-    parts: &[&str],
-) -> Result<Option<Answer>, Refusal> {
+/// 4xx when the form is refused or does not exist, 500 when the database fails.
+pub(crate) fn submit(lab: &Lab, request: &Request, parts: &[&str]) -> Result<Answer, Refusal> {
     match parts {
         ["nodes", id, "load"] => load::change(lab, request, id),
-        _ => Ok(None),
+        _ => Err(not_allowed()),
     }
 }
 
 /// Returns a document from a node, unchanged, as a download.
-fn download(lab: &Lab, id: &str, file: &str) -> Result<Option<Answer>, Refusal> {
-    if lab.store.node(id)?.is_none() {
-        return Ok(None);
-    }
-    let Some(value) = lab.store.sent(id, file.trim_end_matches(".json"))? else { return Ok(None) };
+fn download(lab: &Lab, id: &str, file: &str) -> Result<Answer, Refusal> {
+    lab.store.node(id)?.ok_or_else(unserved)?;
+    let value = lab.store.sent(id, file.trim_end_matches(".json"))?.ok_or_else(unserved)?;
     let mut answer = json_answer(StatusCode::OK, &value);
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
     let name: String = id.chars().filter(is_plain).collect();
     let disposition = format!("attachment; filename=\"{name}-{file}\"");
     set_header(&mut answer, "content-disposition", &disposition);
-    Ok(Some(answer))
+    Ok(answer)
 }
 
 /// Server-sent events: one for each change, and a comment now and then to keep the connection open.

@@ -7,7 +7,7 @@ use super::job::{Standing, findings, standing};
 use super::report::Report;
 use super::shell::{html, with_headers};
 use super::{fleet, job, load, shell, words};
-use crate::http::{Answer, Refusal, Request, encoded};
+use crate::http::{Answer, Refusal, Request, encoded, unserved};
 use crate::lab::Lab;
 use crate::netboot::{self, Boot};
 use crate::store::{Document, Node};
@@ -36,9 +36,9 @@ struct Page<'a> {
     report: Option<Report<'a>>,
 }
 
-/// The page; `None` when the node is unknown.
-pub(super) fn page(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answer>, Refusal> {
-    let Some(node) = lab.store.node(id)? else { return Ok(None) };
+/// The page.
+pub(super) fn page(lab: &Lab, request: &Request, id: &str) -> Result<Answer, Refusal> {
+    let node = lab.store.node(id)?.ok_or_else(unserved)?;
     let events = lab.store.events(id, 2000)?;
     let standing = standing(&node);
     let faults = node.report.as_ref().map_or(&[][..], |last| words::list(&last.body["faults"]));
@@ -59,7 +59,7 @@ pub(super) fn page(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answ
         events: moments(&events),
         report: node.report.as_ref().and_then(Report::of),
     };
-    Ok(Some(with_headers(html(&page)?.into())))
+    Ok(with_headers(html(&page)?.into()))
 }
 
 /// Returns what was found on the disk before the write.

@@ -164,27 +164,32 @@ fn a_node_gets_its_own_instruction_and_can_be_renamed() {
 }
 
 #[test]
-fn neighbours_supplement_the_report() {
+fn neighbours_supplement_the_last_report() {
     let vim = Vim::installing(&[]);
-    let supplement = json!({"api_version": "1", "neighbours": {"eno1": []}});
+    let chassis = json!([{"chassis_id": "s1"}]);
+    let supplement = json!({"api_version": "1", "neighbours": {"eno1": chassis, "eno9": []}});
     let put = |body: &Value| vim.put("/v1/nodes/uuid-1/neighbours", body).status;
     assert_eq!(put(&supplement), 404);
     let mut reported = report("uuid-1");
-    reported["network"] = json!({"interfaces": [{"name": "eno1"}]});
+    vim.post("/v1/reports", &reported);
+    reported["network"] = json!({"interfaces": [{"name": "eno1"}, {"name": "lo"}]});
     vim.post("/v1/reports", &reported);
     assert_eq!(put(&json!({"neighbours": {}})), 422);
     assert_eq!(put(&supplement), 204);
-    let kept = vim.get("/lab/nodes/uuid-1/report").json();
-    assert_eq!(kept["network"]["interfaces"][0]["lldp"], json!([]));
+    reported["network"]["interfaces"][0]["lldp"] = chassis;
+    assert_eq!(vim.get("/lab/nodes/uuid-1/report").json(), reported);
 }
 
 #[test]
 fn an_installed_node_that_reports_again_must_reboot_until_its_instruction_changes() {
     let vim = Vim::installing(&[]);
     let action = || vim.post("/v1/reports", &report("uuid-1")).json()["action"].clone();
+    let outcome = || vim.get("/lab/nodes/uuid-1").json()["outcome"].clone();
     assert_eq!(action(), "install");
     vim.post("/v1/nodes/uuid-1/result", &result("uuid-1", "installed"));
+    assert_eq!(outcome(), "installed");
     assert_eq!(action(), "reboot");
+    assert_eq!(outcome(), json!(null), "a newer report came");
     let order = json!({"action": "install", "install": {"ignition": {"inline": IGNITION}}});
     vim.put("/lab/nodes/uuid-1/instruction", &order);
     assert_eq!(action(), "install");

@@ -56,29 +56,29 @@ fn a_file_of_300_mb_arrives_complete_with_its_length() {
 }
 
 #[test]
-fn the_agent_is_served_compressed_plain_and_with_its_digest() {
+fn agent_image_and_signature_are_served_and_a_file_under_the_name_given() {
     let dir = folder();
-    fs::write(dir.join("agent"), "abc").unwrap();
-    let vim = Vim::start_in(&dir, &["--agent", "agent"]);
+    for (name, text) in
+        [("agent", "abc"), ("image.raw.xz", "image"), ("image.raw.xz.sig", "signature")]
+    {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let files = ["--image", "image.raw.xz", "--file", "other=image.raw.xz", "--agent", "agent"];
+    let vim = Vim::start_in(&dir, &files);
+    for (path, text) in [
+        ("/files/image.raw.xz", "image"),
+        ("/files/image.raw.xz.sig", "signature"),
+        ("/files/other", "image"),
+        ("/ocp/run-coreos-installer", "abc"),
+    ] {
+        assert_eq!(vim.get(path).text(), text, "{path}");
+    }
     let packed = vim.get("/ocp/run-coreos-installer.gz");
     assert_eq!(packed.header("content-type"), Some("application/gzip"));
     assert_eq!(packed.header("content-encoding"), None);
     let mut text = String::new();
     flate2::read::GzDecoder::new(&packed.body[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, "abc");
-    assert_eq!(vim.get("/ocp/run-coreos-installer").text(), "abc");
     let digest = vim.get("/ocp/run-coreos-installer.sha512").text();
     assert!(digest.starts_with("ddaf35a193617aba"), "{digest}");
-}
-
-#[test]
-fn an_image_is_served_with_its_signature_and_a_file_under_the_name_given() {
-    let dir = folder();
-    fs::write(dir.join("image.raw.xz"), "image").unwrap();
-    fs::write(dir.join("image.raw.xz.sig"), "signature").unwrap();
-    let arguments = ["--image", "image.raw.xz", "--file", "other=image.raw.xz"];
-    let vim = Vim::start_in(&dir, &arguments);
-    assert_eq!(vim.get("/files/image.raw.xz").text(), "image");
-    assert_eq!(vim.get("/files/image.raw.xz.sig").text(), "signature");
-    assert_eq!(vim.get("/files/other").text(), "image");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ fn post(agent: &ureq::Agent, host: &str, port: u16) -> Result<Got, ureq::Error> 
 }
 
 #[test]
-fn https_is_trusted_under_each_name_with_this_ca_and_no_other() {
+fn https_is_trusted_under_each_name_with_this_ca_alone_whose_keys_are_private() {
     let vim = Vim::installing(&HTTPS);
     let port = vim.https.unwrap().port();
     let agent = client(&vim.dir, false);
@@ -48,6 +49,10 @@ fn https_is_trusted_under_each_name_with_this_ca_and_no_other() {
         assert_eq!(answer["action"], "install");
     }
     assert_eq!(vim.get("/ca.pem").text(), fs::read_to_string(vim.dir.join("tls/ca.pem")).unwrap());
+    for name in ["ca-key.pem", "client-key.pem"] {
+        let mode = fs::metadata(vim.dir.join("tls").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name} is for its owner only");
+    }
     let other = Vim::installing(&HTTPS);
     assert!(post(&client(&other.dir, false), "localhost", port).is_err());
 }
@@ -71,16 +76,6 @@ fn a_required_client_certificate_keeps_other_clients_out() {
     assert_eq!((refused.status, refused.code().as_str()), (403, "CLIENT_CERTIFICATE"));
     assert_eq!(vim.post("/v1/reports", &report("n")).status, 403);
     assert_eq!(vim.get("/").status, 200);
-}
-
-#[test]
-fn the_keys_are_for_their_owner_only() {
-    use std::os::unix::fs::PermissionsExt;
-    let vim = Vim::installing(&HTTPS);
-    for name in ["ca-key.pem", "client-key.pem"] {
-        let mode = fs::metadata(vim.dir.join("tls").join(name)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{name}");
-    }
 }
 
 #[test]
