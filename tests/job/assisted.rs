@@ -510,6 +510,17 @@ fn crash_of_the_process_is_reported_as_a_failed_stage() {
     assert_eq!(service.requests("/progress")[0].path, of_host("/progress"));
 }
 
+#[test]
+fn dry_run_is_an_error_of_the_configuration_and_no_success() {
+    let mut world = World::new();
+    world.machine.settings.is_dry_run = true;
+    let mut survey = || -> anyhow::Result<Surveyed> { panic!("the hardware is read") };
+    let (settings, server) = (world.settings.clone(), world.machine.settings.vim.clone());
+    let node = world.machine.node(Arc::new(RealClock));
+    let error = Assisted::new(settings, server, node, Survey(&mut survey)).unwrap_err();
+    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
+}
+
 /// The variable that makes this program the agent, with the address of its service.
 const VARIABLE: &str = "RCI_ASSISTED_AGENT";
 /// The text before the folder of the process that is killed, which cannot remove it.

@@ -265,3 +265,14 @@ fn large_command_is_refused_before_it_is_read_while_another_runs() {
     // A small one is read, so that what is wrong with it is named.
     assert_eq!(agent.request("/v1/commands/?wait=true&", Some("hello")).0, 400);
 }
+
+#[test]
+fn dry_run_is_an_error_of_the_configuration_and_no_success() {
+    let mut machine = Machine::new("http://127.0.0.1:1");
+    machine.settings.is_dry_run = true;
+    let mut survey = || -> anyhow::Result<Surveyed> { panic!("the hardware is read") };
+    let settings = Settings::new(machine.settings.vim.clone());
+    let node = machine.node(machine.clock.clone());
+    let error = Ironic::new(settings, node, Survey(&mut survey)).unwrap_err();
+    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
+}

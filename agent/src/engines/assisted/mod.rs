@@ -32,6 +32,7 @@ pub use words::words;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::ensure;
 use serde_json::Value;
 use tracing::error;
 
@@ -127,13 +128,18 @@ impl<'a> Assisted<'a> {
     /// hardware.
     ///
     /// # Errors
-    /// The settings of the server are wrong, or one of its files cannot be read.
+    /// It is a dry run, a setting of the server is wrong, or one of its files cannot be read.
     pub fn new(
         settings: Settings,
         server: ServerSettings,
         node: Node,
         survey: Survey<'a, anyhow::Result<Surveyed>>,
     ) -> anyhow::Result<Self> {
+        // The service would count a host as installed whose disk was only checked.
+        ensure!(
+            !node.settings.is_dry_run,
+            "dry-run needs --backend vim: for assisted-service an install is either done or failed"
+        );
         let client = Client::new(&server, Arc::clone(&node.clock), node.stop.clone())?;
         let api = Api {
             client: Arc::new(client),

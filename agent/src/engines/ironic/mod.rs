@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use anyhow::ensure;
 use probes::guard;
 use serde_json::{Value, json};
 use tracing::{error, info};
@@ -212,12 +213,16 @@ impl<'a> Ironic<'a> {
     /// Makes the engine without sending anything.
     ///
     /// # Errors
-    /// An address of Ironic is wrong, or a file of its connection settings cannot be read.
+    /// It is a dry run, an address of Ironic is wrong, or a file of its connection settings cannot be read.
     pub fn new(
         settings: Settings,
         node: Node,
         survey: Survey<'a, anyhow::Result<Surveyed>>,
     ) -> anyhow::Result<Self> {
+        ensure!(
+            !node.settings.is_dry_run,
+            "dry-run needs --backend vim: for Ironic every step is either done or failed"
+        );
         let api = Arc::new(Api::new(&settings.ironic, &node.clock, &node.stop)?);
         Ok(Self { settings, node, api, survey, agent: None })
     }
