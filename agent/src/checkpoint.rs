@@ -129,7 +129,6 @@ pub fn record_panic(message: &str) {
 }
 
 /// Reads the file; `None` if the process wrote nothing.
-#[must_use]
 pub fn read(path: &Path) -> Option<Checkpoint> {
     let bytes = crate::bounded::read_file(path, MAX_BYTES).ok()?;
     let line = bytes.split(|byte| *byte == b'\n').next()?;

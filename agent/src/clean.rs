@@ -22,13 +22,11 @@ const MAX_LINE_CHARS: usize = 8000;
 
 /// `text` in one line of at most `max_chars` characters, without secrets, control characters and characters that
 /// change how others are shown.
-#[must_use]
 pub fn text(text: &str, max_chars: usize) -> String {
     shorten(&secret::hide(text), max_chars, |c| c)
 }
 
 /// The same in quotes. A precision such as `{:.100?}` does not shorten: `Debug` ignores it.
-#[must_use]
 pub fn quoted(text: &str, max_chars: usize) -> String {
     format!("{:?}", self::text(text, max_chars))
 }
@@ -49,13 +47,11 @@ fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String 
 }
 
 /// Whether `text` can be repeated as it is.
-#[must_use]
 pub fn is_clean(text: &str) -> bool {
     !text.chars().any(is_hidden)
 }
 
 /// Whether a terminal would obey `c`, or show nothing for it.
-#[must_use]
 pub fn is_hidden(c: char) -> bool {
     !is_visible(c)
 }
@@ -94,7 +90,6 @@ pub fn json(value: &mut Value) {
 }
 
 /// A line of the log without its line end. With `has_colors` the colours that the log itself adds stay.
-#[must_use]
 pub fn line(line: &str, has_colors: bool) -> String {
     if !has_colors {
         return text(line, MAX_LINE_CHARS);
@@ -123,7 +118,6 @@ pub fn keep_recent_log() {
 }
 
 /// The last lines of the log, as they were written.
-#[must_use]
 pub fn recent_log() -> String {
     RECENT.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
 }

@@ -187,7 +187,6 @@ fn options(command: &clap::Command) -> Vec<OptionName> {
 
 impl Setting {
     /// The option as the user wrote it: `--ssh-key`, `RCI_SSH_KEY`, `rci.ssh-key`, or the key and its file.
-    #[must_use]
     pub fn written(&self) -> String {
         match &self.origin {
             Origin::Default | Origin::CommandLine => format!("--{}", self.name),
@@ -197,7 +196,6 @@ impl Setting {
     }
 
     /// True if a source sets the option, other than a flag to false.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         let is_off = self.is_flag && self.values.iter().all(|value| is_false(value));
         self.origin != Origin::Default && !self.values.is_empty() && !is_off
@@ -282,7 +280,6 @@ impl Sources {
     }
 
     /// Takes the inspector's address from the kernel command line if the back end is the inspector and has no address.
-    #[must_use]
     pub fn with_inspector(mut self, line: &str) -> Sources {
         let backend = self.find("backend").next().and_then(|(values, _)| values.first().cloned());
         if backend.as_deref() == Some("inspector") && !self.names("vim") {
@@ -299,7 +296,6 @@ impl Sources {
     }
 
     /// Whether any source names the option `name`.
-    #[must_use]
     pub fn names(&self, name: &str) -> bool {
         self.find(name).next().is_some()
     }
@@ -349,7 +345,6 @@ fn option_name(written: &str) -> String {
 }
 
 /// The arguments `rci.NAME=VALUE` and `rci.NAME` of the kernel's command line.
-#[must_use]
 pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     let ours = formats::command_line::arguments(line)
         .filter_map(|argument| Some((argument.name.strip_prefix("rci.")?, argument.value)));

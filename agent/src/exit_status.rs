@@ -57,19 +57,16 @@ impl ExitStatus {
     }
 
     /// The number that the shell sees.
-    #[must_use]
     pub fn code(self) -> u8 {
         self.row().0
     }
 
     /// The meaning, in the words of the help.
-    #[must_use]
     pub fn meaning(self) -> &'static str {
         self.row().1
     }
 
     /// The paragraph at the end of the help.
-    #[must_use]
     pub fn help() -> String {
         let mut text = "Exit status:".to_owned();
         for status in Self::all() {

@@ -80,7 +80,6 @@ pub fn add(expectations: Option<&Expectations>, report: &mut Report) -> anyhow::
 }
 
 /// How a machine deviates from what is expected.
-#[must_use]
 pub fn findings(expectations: &Expectations, machine: &Machine) -> Vec<Finding> {
     let deviations = expectations.deviations(machine);
     deviations.into_iter().filter_map(|one| finding(one, expectations.level)).collect()

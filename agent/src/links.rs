@@ -31,6 +31,7 @@ static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
 /// Ports that were down and are up now. They are set down again when this is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct LinksUp {
     class: PathBuf,
     names: Vec<String>,
@@ -39,7 +40,6 @@ pub struct LinksUp {
 impl LinksUp {
     /// Brings up every physical port of this machine that is down and waits for their links; a signal ends the wait.
     /// If a driver hangs, the agent continues without its port.
-    #[must_use]
     pub fn bring_up(stop: &Stop) -> LinksUp {
         let class = Path::new("/sys/class/net");
         let ports = || physical_ports(&machine());
@@ -47,7 +47,6 @@ impl LinksUp {
     }
 
     /// Whether any port was brought up.
-    #[must_use]
     pub fn has_ports(&self) -> bool {
         !self.names.is_empty()
     }

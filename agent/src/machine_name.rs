@@ -10,7 +10,6 @@ const MAX_VALUE_CHARS: usize = 40;
 const MAX_ID_CHARS: usize = 90;
 
 /// A line for vendor and product and one for the serial number, as far as they are known; without a serial number the node id.
-#[must_use]
 pub(crate) fn machine_name(product: Option<&Product>, node_id: &str) -> String {
     let value = |of: fn(&Product) -> &Option<String>| {
         let found = of(product?).as_deref()?;

@@ -10,7 +10,6 @@ use uuid::Builder;
 pub(crate) const DEVICE: &str = "/dev/urandom";
 
 /// A random UUID, e.g. `6f1c2d3e-8a4b-4c5d-9e6f-708192a3b4c5`. It neither fails nor waits: the result of a job needs one.
-#[must_use]
 pub fn uuid() -> String {
     // Without random numbers from the kernel the time of day still differs from call to call and node to node.
     let bytes = random_bytes::<16>().unwrap_or_else(|_| {

@@ -83,7 +83,6 @@ pub struct Timings {
 }
 
 /// Reads the machine of `source` and makes its report.
-#[must_use]
 pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let start = Instant::now();
     let mut collected = collect(source, &Options { identity: true, ..options.clone() });
@@ -114,7 +113,6 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
 impl Report {
     /// The kinds of hardware that every machine has and whose sections this report has without any data in
     /// them. Each is named as people say it, e.g. `processors`.
-    #[must_use]
     pub fn kinds_without_data(&self) -> Vec<&'static str> {
         let kinds = self.kinds().into_iter().filter(|(_, has_data)| *has_data == Some(false));
         kinds.map(|(name, _)| name).filter(|name| *name != GPUS).collect()

@@ -46,7 +46,6 @@ pub struct Secret(String);
 
 impl Secret {
     /// Wraps a text. From now on [`hide`] removes it from other texts.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         let mut hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +75,6 @@ impl Secret {
     }
 
     /// The text itself, for the code that sends it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -125,7 +123,6 @@ pub fn conceal_address(address: &str) {
 }
 
 /// Removes every concealed text, and user, password and query of every address.
-#[must_use]
 pub fn hide(line: &str) -> String {
     let mut line = redact(line);
     let hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +137,6 @@ pub fn hide(line: &str) -> String {
 }
 
 /// Removes user, password and query from every address in a line.
-#[must_use]
 pub fn redact(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -204,7 +200,6 @@ fn without_doubtful(address: &str) -> String {
 
 /// As [`redact`], also for addresses without a scheme, such as the `user:password@host` of a proxy, and for passwords with
 /// blanks and quotes.
-#[must_use]
 pub fn redact_setting(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else {
         return without_credentials(value);

@@ -88,13 +88,11 @@ impl Stop {
     }
 
     /// The number of the signal, which is zero before one is received.
-    #[must_use]
     pub fn number(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.signal)
     }
 
     /// Whether the agent should end.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.signal.load(Ordering::SeqCst) != 0
     }

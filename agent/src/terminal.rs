@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 
 /// Whether a stream may be coloured: a terminal that shows colours, without `NO_COLOR`.
-#[must_use]
 pub fn may_be_colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && environment_allows_colors(|name| std::env::var_os(name))
 }

@@ -28,7 +28,6 @@ pub struct Member {
 
 impl Member {
     /// The reported machine.
-    #[must_use]
     pub fn of(name: String, report: &Value) -> Member {
         let findings = report.get("findings").cloned().unwrap_or_default();
         Member { name, machine: Machine::of(report), findings }
@@ -81,7 +80,6 @@ pub struct Varied {
 }
 
 /// Returns the models, the most departures first. Models with fewer than [`LEAST`] machines have none.
-#[must_use]
 pub fn models(members: &[Member]) -> Vec<Model<'_>> {
     let mut by_title: BTreeMap<Option<String>, Vec<&Member>> = BTreeMap::new();
     for member in members {
@@ -253,13 +251,11 @@ impl<'a> Model<'a> {
     }
 
     /// Returns true if the model is known and has enough machines for a norm.
-    #[must_use]
     pub fn has_norm(&self) -> bool {
         self.title.is_some() && self.n_machines >= LEAST
     }
 
     /// The model for people: a line for each departure; the machine, the part and its place in front.
-    #[must_use]
     pub fn text(&self) -> String {
         let n = self.n_machines;
         let Some(title) = &self.title else {
@@ -300,7 +296,6 @@ impl<'a> Model<'a> {
     }
 
     /// The model for programs.
-    #[must_use]
     pub fn json(&self) -> Value {
         json!({
             "model": self.title,
@@ -318,7 +313,6 @@ impl<'a> Model<'a> {
 
 impl Departure<'_> {
     /// Describes the departure in a line.
-    #[must_use]
     pub fn what(&self) -> String {
         let count = format!("{} of {}", self.n_norm, self.n_compared);
         match self.attribute {

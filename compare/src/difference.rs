@@ -37,7 +37,6 @@ pub enum Change {
 
 impl Change {
     /// The word for it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Change::Added => "added",
@@ -74,7 +73,6 @@ pub struct Differences<'a> {
 }
 
 /// Compares two machines.
-#[must_use]
 pub fn differences<'a>(a: &'a Machine, b: &'a Machine, scope: Scope) -> Differences<'a> {
     let mut found = Differences { a, b, parts: Vec::new(), not_compared: Vec::new() };
     for kind in kinds() {
@@ -230,13 +228,11 @@ fn movement(a: &Part, b: &Part) -> String {
 
 impl Difference<'_> {
     /// The part: the kind and the place, where it is now.
-    #[must_use]
     pub fn name(&self) -> String {
         self.b.or(self.a).map(Part::name).unwrap_or_default()
     }
 
     /// Describes the difference in a line.
-    #[must_use]
     pub fn details(&self) -> String {
         match (self.change, self.a, self.b) {
             (Change::Gone, Some(part), _) | (Change::Added, _, Some(part)) => part.summary(),
@@ -263,13 +259,11 @@ impl Difference<'_> {
 
 impl Differences<'_> {
     /// Returns true if nothing that could be compared differs.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// The differences for people, a line for each part; the part and its place in front.
-    #[must_use]
     pub fn text(&self) -> String {
         let names: Vec<String> = self.parts.iter().map(Difference::name).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
@@ -282,7 +276,6 @@ impl Differences<'_> {
     }
 
     /// The differences for programs.
-    #[must_use]
     pub fn json(&self) -> Value {
         let machine = |Machine { node_id, vendor, model, serial, .. }: &Machine| {
             known(json!({"node_id": node_id, "vendor": vendor, "model": model, "serial": serial}))
@@ -322,7 +315,6 @@ fn known(mut object: Value) -> Value {
 
 impl Part {
     /// Returns the part for programs: its place and its known values.
-    #[must_use]
     pub fn json(&self) -> Value {
         let mut object = Map::new();
         if !self.id.name.is_empty() {

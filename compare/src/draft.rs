@@ -16,7 +16,6 @@ const MAX_PLACES: usize = 16;
 const NOTES: &str = include_str!("../data/draft-notes.txt");
 
 /// Returns the expectations for a machine like this one.
-#[must_use]
 pub fn draft(machine: &Machine) -> String {
     let mut text = line(&format!("# What a machine like this one must have: {}", machine.title()));
     text += "# `run-coreos-installer check --expect FILE` compares a machine with it.\n#\n";
@@ -51,7 +50,6 @@ pub fn draft(machine: &Machine) -> String {
 }
 
 /// Kinds that a draft leaves out because the report has no data about them.
-#[must_use]
 pub fn without_data(machine: &Machine) -> Vec<&'static str> {
     drafted_kinds().filter(|kind| !machine.knows(kind)).map(Kind::name).collect()
 }

@@ -54,7 +54,6 @@ pub enum Deviation {
 
 impl Deviation {
     /// Its finding's code.
-    #[must_use]
     pub fn code(self) -> &'static str {
         match self {
             Deviation::Missing => "expectation.missing",
@@ -128,14 +127,12 @@ impl Expectations {
 
     /// Returns true if a port must be wired to a certain switch port. Only a report made while listening for LLDP shows
     /// that.
-    #[must_use]
     pub fn names_neighbours(&self) -> bool {
         let mut conditions = self.all.iter().flat_map(|one| &one.conditions);
         conditions.any(|condition| condition.attribute.path == NEIGHBOURS)
     }
 
     /// Returns the machine's deviations from the expectations, by kind.
-    #[must_use]
     pub fn deviations(&self, machine: &Machine) -> Vec<Deviating> {
         let mut found = Vec::new();
         for kind in kinds() {

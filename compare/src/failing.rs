@@ -35,7 +35,6 @@ pub struct Failing {
 }
 
 /// Returns the part numbers with findings above info, the most machines first.
-#[must_use]
 pub fn failing(members: &[Member]) -> Vec<Failing> {
     let mut found: BTreeMap<(&'static str, &str), Failing> = BTreeMap::new();
     for member in members {
@@ -171,7 +170,6 @@ fn words(text: &str) -> Vec<Range<usize>> {
 
 impl Failing {
     /// The part number and its findings, in a line.
-    #[must_use]
     pub fn text(&self) -> String {
         let codes = self.codes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         line(&format!(
@@ -185,7 +183,6 @@ impl Failing {
     }
 
     /// The part number and its findings for programs.
-    #[must_use]
     pub fn json(&self) -> Value {
         json!({
             "kind": self.kind.name(),

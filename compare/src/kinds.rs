@@ -35,7 +35,6 @@ pub struct Attribute {
 
 impl Attribute {
     /// The name in text, e.g. `configured speed`. A part's verdict about itself is its health.
-    #[must_use]
     pub fn title(&self) -> String {
         let prefix = if self.path.starts_with("health/") { "health " } else { "" };
         format!("{prefix}{}", self.name.replace('_', " "))
@@ -65,25 +64,21 @@ pub struct Kind {
 
 impl Kind {
     /// The name in expectations, e.g. `dimm`.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.part.name()
     }
 
     /// The name in text, e.g. `DIMM`.
-    #[must_use]
     pub fn title(&self) -> &'static str {
         self.part.title()
     }
 
     /// Returns true if a machine has at most one part of this kind.
-    #[must_use]
     pub fn is_single(&self) -> bool {
         self.slots.is_empty()
     }
 
     /// Returns true if the attribute identifies the part, such as the name of a port.
-    #[must_use]
     pub fn is_place(&self, attribute: &Attribute) -> bool {
         let slots = self.slots.iter().filter_map(|slot| slot.first());
         let places = self.place.iter().map(|(_, path)| path);
@@ -91,7 +86,6 @@ impl Kind {
     }
 
     /// Returns the attribute with this name.
-    #[must_use]
     pub fn attribute(&'static self, name: &str) -> Option<&'static Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
@@ -164,7 +158,6 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> {
 }
 
 /// Returns the kind with this name.
-#[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
     kinds().find(|kind| kind.name() == name)
 }

@@ -24,7 +24,6 @@ mod matching;
 
 /// Escapes hidden characters in a line for people, since a device's name must not control the terminal, or
 /// read as another.
-#[must_use]
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);
     for character in text.trim_end().chars() {
@@ -40,7 +39,6 @@ pub fn line(text: &str) -> String {
 
 /// JSON with each hidden character as its escape, so that a terminal neither obeys it nor shows other characters in
 /// another order.
-#[must_use]
 pub fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     // JSON itself has no hidden character but the ends of lines, and most lines are plain: they are copied whole.

@@ -52,7 +52,6 @@ const MAX_PARTS: usize = 4096;
 
 impl Machine {
     /// Extracts the parts of the machine in `report`. Data in an unexpected form is unknown.
-    #[must_use]
     pub fn of(report: &Value) -> Machine {
         let text = |path| known_text(&fetch(report, path));
         let devices = at(report, "pci/devices").and_then(Value::as_array).into_iter().flatten();
@@ -96,13 +95,11 @@ impl Machine {
     }
 
     /// Returns true if the report says anything about a kind.
-    #[must_use]
     pub fn knows(&self, kind: &Kind) -> bool {
         !self.unknown_kinds.contains(&kind.name())
     }
 
     /// Returns maker, model and serial number, or the node's name.
-    #[must_use]
     pub fn title(&self) -> String {
         let known = [&self.vendor, &self.model, &self.serial].into_iter().flatten();
         let words: Vec<&str> = known.map(String::as_str).collect();
@@ -114,7 +111,6 @@ impl Machine {
     }
 
     /// Returns true if another kind also lists the PCI device `part`, with more detail.
-    #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
         let address = part.pci_address.as_ref().filter(|_| part.id.kind == PartKind::Pci);
         address.is_some_and(|address| self.detailed.contains(address))
@@ -128,32 +124,27 @@ impl Part {
     }
 
     /// Returns the value of the attribute `name`; null if it is not known.
-    #[must_use]
     pub fn value(&self, name: &str) -> &Value {
         let mut attributes = self.attributes();
         attributes.find(|(a, _)| a.name == name).map_or(&Value::Null, |(_, value)| value)
     }
 
     /// Returns the kind's title and the place.
-    #[must_use]
     pub fn name(&self) -> String {
         [self.kind.title(), " ", &self.id.name].concat().trim_end().to_owned()
     }
 
     /// The part as findings name it: with its kind.
-    #[must_use]
     pub fn named(&self) -> PartId {
         self.id.clone().named(self.name())
     }
 
     /// Describes the part in a line: required attributes, the maker, the model and the serial number.
-    #[must_use]
     pub fn summary(&self) -> String {
         self.words(true)
     }
 
     /// The same without the serial number, so that it also describes a like part.
-    #[must_use]
     pub fn likeness(&self) -> String {
         self.words(false)
     }

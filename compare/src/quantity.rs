@@ -100,7 +100,6 @@ impl Unit {
     }
 
     /// Formats a report value for people.
-    #[must_use]
     pub fn text(self, value: &Value) -> String {
         match value {
             Value::Null => "not known".to_owned(),

@@ -16,7 +16,6 @@ pub struct Identify<'a>(&'a [u8]);
 
 impl<'a> Identify<'a> {
     /// Extracts the words from VPD page 89h.
-    #[must_use]
     pub fn of_page(page: &'a [u8]) -> Option<Identify<'a>> {
         let words = page.get(OFFSET..OFFSET + 512)?;
         let is_ata = page[1] == 0x89 && le16(words, 0) >> 15 == 0;
@@ -24,19 +23,16 @@ impl<'a> Identify<'a> {
     }
 
     /// The word `index`.
-    #[must_use]
     pub fn word(self, index: usize) -> u16 {
         le16(self.0, 2 * index)
     }
 
     /// The word `index`, unless it is unused: all zeros or all ones.
-    #[must_use]
     pub fn known_word(self, index: usize) -> Option<u16> {
         Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
     }
 
     /// True if SMART is supported and on: bit 0 of words 82 and 85.
-    #[must_use]
     pub fn has_smart(self) -> bool {
         let is_on = |index: usize| self.known_word(index).is_some_and(|word| word & 1 == 1);
         is_on(82) && is_on(85)
@@ -44,20 +40,17 @@ impl<'a> Identify<'a> {
 
     /// True if it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, whose bits 15:14 mark it as
     /// valid.
-    #[must_use]
     pub fn has_wear_log(self) -> bool {
         self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
     }
 
     /// Bit 0 of word 48, whose bits 15:14 mark it as valid.
-    #[must_use]
     pub fn has_trusted_commands(self) -> Option<bool> {
         self.known_word(48).filter(|word| word >> 14 == 0b01).map(|word| word & 1 == 1)
     }
 
     /// True if it is a serial ATA disk: the transport in bits 15:12 of word 222, otherwise capabilities in word 76 that
     /// only such a disk has; `None` if it reports neither.
-    #[must_use]
     pub fn is_serial_ata(self) -> Option<bool> {
         match self.known_word(222).map(|word| word >> 12) {
             Some(0) => Some(false),
@@ -67,25 +60,21 @@ impl<'a> Identify<'a> {
     }
 
     /// The serial number; `None` if it is blank.
-    #[must_use]
     pub fn serial(self) -> Option<String> {
         self.text(10, 20)
     }
 
     /// The firmware revision; `None` if it is blank.
-    #[must_use]
     pub fn firmware(self) -> Option<String> {
         self.text(23, 27)
     }
 
     /// The model; `None` if it is blank.
-    #[must_use]
     pub fn model(self) -> Option<String> {
         self.text(27, 47)
     }
 
     /// Words 108 to 111, if word 87 marks them as present.
-    #[must_use]
     pub fn wwn(self) -> Option<String> {
         let has_wwn = self.word(87) & 0xc100 == 0x4100;
         let bytes: Vec<u8> = (108..112).flat_map(|index| self.word(index).to_be_bytes()).collect();

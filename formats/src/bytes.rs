@@ -1,25 +1,21 @@
 //! Numbers in little-endian order, as disks and PC firmware store them.
 
 /// The 2 bytes at `at`; 0 where the bytes end before.
-#[must_use]
 pub fn le16(bytes: &[u8], at: usize) -> u16 {
     array(bytes, at).map(u16::from_le_bytes).unwrap_or_default()
 }
 
 /// The 4 bytes at `at`; 0 where the bytes end before.
-#[must_use]
 pub fn le32(bytes: &[u8], at: usize) -> u32 {
     array(bytes, at).map(u32::from_le_bytes).unwrap_or_default()
 }
 
 /// The 8 bytes at `at`; 0 where the bytes end before.
-#[must_use]
 pub fn le64(bytes: &[u8], at: usize) -> u64 {
     array(bytes, at).map(u64::from_le_bytes).unwrap_or_default()
 }
 
 /// The `N` bytes at `at`; `None` where the bytes end before.
-#[must_use]
 pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }

@@ -49,7 +49,6 @@ pub fn arguments(line: &str) -> impl Iterator<Item = Argument<'_>> {
 }
 
 /// The value of the last argument that is called `name`: a later argument overrides an earlier one.
-#[must_use]
 pub fn last_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     arguments(line).filter(|argument| argument.name == name).last()?.value
 }

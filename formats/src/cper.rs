@@ -47,7 +47,6 @@ pub enum Part {
 
 /// The sections of the blocks in `region`, and whether all of them could be read. A region without an error begins with
 /// zeros.
-#[must_use]
 pub fn sections(region: &[u8]) -> (Vec<Section>, bool) {
     let (raw, is_whole) = split(region);
     let n_raw = raw.len();
@@ -61,7 +60,6 @@ pub fn sections(region: &[u8]) -> (Vec<Section>, bool) {
 }
 
 /// The identifiers in `region`: of replaceable units and serial numbers of PCI devices.
-#[must_use]
 pub fn fields(region: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     for Raw { at, head, body } in split(region).0 {

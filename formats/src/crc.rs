@@ -1,7 +1,6 @@
 //! CRC-32 of IEEE 802.3, which GPT uses (UEFI Specification 2.10, §5.3.1).
 
 /// The checksum of `bytes`.
-#[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }

@@ -38,25 +38,21 @@ pub struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// Its kind and its kind within that; 0x7f is an end.
-    #[must_use]
     pub fn kind(&self) -> (u8, u8) {
         (byte(self.bytes, 0).unwrap_or_default(), byte(self.bytes, 1).unwrap_or_default())
     }
 
     /// True if it ends the path, or one of several.
-    #[must_use]
     pub fn is_end(&self) -> bool {
         self.kind().0 == 0x7f
     }
 
     /// The bytes after the header.
-    #[must_use]
     pub fn data(&self) -> &'a [u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
     }
 
     /// The MAC of an Ethernet port, if the node is one.
-    #[must_use]
     pub fn ethernet_mac(&self) -> Option<[u8; 6]> {
         let is_ethernet = self.data().get(32).is_none_or(|kind| *kind <= 1);
         array(self.data(), 0).filter(|_| self.kind() == MAC && is_ethernet)
@@ -78,14 +74,12 @@ pub fn nodes(path: &[u8]) -> impl Iterator<Item = Node<'_>> {
 }
 
 /// A node of this kind; `None` if `data` is too long.
-#[must_use]
 pub fn node(kind: (u8, u8), data: &[u8]) -> Option<Vec<u8>> {
     let length = u16::try_from(HEADER_BYTES + data.len()).ok()?.to_le_bytes();
     Some([&[kind.0, kind.1], &length[..], data].concat())
 }
 
 /// The node of a partition in a GUID partition table (§10.3.5.1).
-#[must_use]
 pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
     let mut node = vec![4, 1, 42, 0];
     node.extend(partition.number.to_le_bytes());
@@ -98,13 +92,11 @@ pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
 }
 
 /// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.
-#[must_use]
 pub fn file_node(path: &str) -> Option<Vec<u8>> {
     node(FILE, &crate::efi::text_with_nul(&path.replace('/', "\\")))
 }
 
 /// Lists the places in a path that reveal something.
-#[must_use]
 pub fn fields(path: &[u8]) -> Vec<Field> {
     let of_node = |node: Node<'_>| {
         let at = node.offset + HEADER_BYTES;
@@ -164,7 +156,6 @@ fn text_field(data: &[u8], at: usize, kind: Kind) -> Option<Field> {
 
 /// The path with these edits, each node's length adjusted. The path begins at `offset` in the bytes that the edits'
 /// spans refer to. A node that would become too long stays as it is.
-#[must_use]
 pub fn splice(path: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     let (mut out, mut end) = (Vec::with_capacity(path.len()), 0);
     for old in nodes(path) {
@@ -177,7 +168,6 @@ pub fn splice(path: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
 }
 
 /// The path as text; `None` if it has no nodes. Nodes after a damaged one are left out.
-#[must_use]
 pub fn text(path: &[u8]) -> Option<String> {
     let mut text = String::new();
     for node in nodes(path).take(MAX_TEXT_NODES) {

@@ -29,7 +29,6 @@ pub struct Lease {
 }
 
 /// `ADDRESS=192.0.2.10`, a line each.
-#[must_use]
 pub fn key_values(text: &str) -> Option<Lease> {
     let value = |key: &str| {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -46,14 +45,12 @@ pub fn key_values(text: &str) -> Option<Lease> {
 }
 
 /// `next-server=` in the state that `NetworkManager` keeps of a device.
-#[must_use]
 pub fn next_server(text: &str) -> Option<String> {
     text.lines().find_map(|line| ipv4(line.strip_prefix("next-server=")?))
 }
 
 /// Blocks `lease { interface "eth0"; fixed-address 192.0.2.10; option … ; }`; the last of an interface
 /// is the one in force.
-#[must_use]
 pub fn dhclient(text: &str) -> BTreeMap<String, Lease> {
     let mut all = BTreeMap::new();
     let mut lease = Lease::default();
@@ -83,7 +80,6 @@ pub fn dhclient(text: &str) -> BTreeMap<String, Lease> {
 
 /// Blocks `lease6 { interface "eth0"; ia-na … { iaaddr 2001:db8::1 { max-life 7200; } } }` of dhclient.
 /// Of equal addresses of an interface the last is the one in force.
-#[must_use]
 pub fn dhclient6(text: &str) -> Vec<Lease> {
     let mut all: BTreeMap<(String, String), Option<u32>> = BTreeMap::new();
     let (mut depth, mut in_lease, mut interface, mut address) = (0_u32, false, "", None);
@@ -121,7 +117,6 @@ pub fn dhclient6(text: &str) -> Vec<Lease> {
 }
 
 /// The value of `DHCP6_CLIENT_DUID=` in systemd-networkd's state of a link.
-#[must_use]
 pub fn client_duid(text: &str) -> Option<&str> {
     let value = text.lines().find_map(|line| line.strip_prefix("DHCP6_CLIENT_DUID="))?;
     Some(value.trim()).filter(|value| !value.is_empty())
@@ -129,7 +124,6 @@ pub fn client_duid(text: &str) -> Option<&str> {
 
 /// `DUID-LLT:00012b…`: systemd names the kind and leaves its two bytes out of the digits. Older versions
 /// append two zero bytes, which are removed from kinds of known length.
-#[must_use]
 pub fn duid(text: &str) -> Option<String> {
     /// Name, the two bytes of the kind, and the start and number of digits of those with known length: with an Ethernet
     /// MAC, made by systemd, UUIDs.

@@ -16,7 +16,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The function of a digest; `None` if `text` is not `sha256-…` or `sha512-…` with all its digits.
-    #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (name, digits) = text.split_once('-')?;
         let (algorithm, n_digits) = match name {
@@ -40,13 +39,11 @@ pub enum Hasher {
 
 impl Hasher {
     /// Starts a digest of the same kind as `expected`; `None` if that is not a digest.
-    #[must_use]
     pub fn for_digest(expected: &str) -> Option<Self> {
         Algorithm::of(expected).map(Self::new)
     }
 
     /// Starts a digest.
-    #[must_use]
     pub fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(Sha256::new()),
@@ -63,7 +60,6 @@ impl Hasher {
     }
 
     /// The digest, e.g. `sha256-e3b0…`.
-    #[must_use]
     pub fn finish(self) -> String {
         match self {
             Self::Sha256(hasher) => format!("sha256-{}", hex(hasher.finalize().as_slice())),
@@ -73,19 +69,16 @@ impl Hasher {
 }
 
 /// The SHA-256 digest of `bytes`.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     format!("sha256-{}", hex(Sha256::digest(bytes).as_slice()))
 }
 
 /// The SHA-512 digest of `bytes`.
-#[must_use]
 pub fn sha512(bytes: &[u8]) -> String {
     format!("sha512-{}", hex(Sha512::digest(bytes).as_slice()))
 }
 
 /// The digest of `bytes` in the kind that `expected` names; `None` if it names none.
-#[must_use]
 pub fn like(expected: &str, bytes: &[u8]) -> Option<String> {
     let mut hasher = Hasher::for_digest(expected)?;
     hasher.update(bytes);

@@ -41,7 +41,6 @@ pub struct LoadOption<'a> {
 
 impl<'a> LoadOption<'a> {
     /// Parses a variable's value. A truncated value has only what comes before its end.
-    #[must_use]
     pub fn parse(value: &'a [u8]) -> LoadOption<'a> {
         let attributes = array(value, 0).map(u32::from_le_bytes);
         let mut option = LoadOption { attributes, ..LoadOption::default() };
@@ -60,13 +59,11 @@ impl<'a> LoadOption<'a> {
     }
 
     /// True if the firmware tries it.
-    #[must_use]
     pub fn is_active(&self) -> bool {
         self.attributes.is_some_and(|attributes| attributes & ACTIVE != 0)
     }
 
     /// The bytes of a variable's value; `None` if the path is too long.
-    #[must_use]
     pub fn encode(attributes: u32, description: &str, path: &[u8]) -> Option<Vec<u8>> {
         let length = u16::try_from(path.len()).ok()?;
         let description = text_with_nul(description);
@@ -96,7 +93,6 @@ impl<'a> LoadOption<'a> {
 }
 
 /// Lists the places that reveal something in `content`, a file of efivarfs with the variable `name`.
-#[must_use]
 pub fn fields(name: &str, content: &[u8]) -> Vec<Field> {
     let Some(value) = value(content) else { return Vec::new() };
     let fields = if is_load_option(name) {
@@ -110,7 +106,6 @@ pub fn fields(name: &str, content: &[u8]) -> Vec<Field> {
 
 /// The variable with replacements for spans of [`fields`], in their order, and the lengths that these
 /// make; `None` if it would be longer than a variable can be.
-#[must_use]
 pub fn splice(name: &str, content: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     if !is_load_option(name) {
         return Some(crate::splice(content, 0, edits));
@@ -142,56 +137,47 @@ fn is_load_option(name: &str) -> bool {
 }
 
 /// The name of a file of efivarfs for a variable that the specification defines, e.g. `BootOrder-8be4…`.
-#[must_use]
 pub fn file_name(variable: &str) -> String {
     format!("{variable}-{GLOBAL}")
 }
 
 /// The variable that the specification defines and a file of efivarfs contains; `None` for a vendor's.
-#[must_use]
 pub fn variable_of(file_name: &str) -> Option<&str> {
     file_name.strip_suffix(GLOBAL)?.strip_suffix('-')
 }
 
 /// The value in a file of efivarfs, without the attributes; `None` if even these are truncated.
-#[must_use]
 pub fn value(content: &[u8]) -> Option<&[u8]> {
     content.get(ATTRIBUTES_BYTES..)
 }
 
 /// The number that is a variable's whole value, e.g. that of `BootCurrent` or `Timeout`.
-#[must_use]
 pub fn number(value: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(value.try_into().ok()?))
 }
 
 /// The numbers of the boot entries in the value of `BootOrder`; a last byte alone is ignored.
-#[must_use]
 pub fn boot_order(value: &[u8]) -> Vec<u16> {
     value.chunks_exact(2).filter_map(number).collect()
 }
 
 /// The value of a `BootOrder` of these boot entries.
-#[must_use]
 pub fn encode_boot_order(order: &[u16]) -> Vec<u8> {
     order.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
 /// Four hexadecimal digits for the number of a boot entry, e.g. `200A`.
-#[must_use]
 pub fn boot_id(number: u16) -> String {
     format!("{number:04X}")
 }
 
 /// The variable of a boot entry, e.g. `Boot200A`.
-#[must_use]
 pub fn boot_name(number: u16) -> String {
     format!("{BOOT}{}", boot_id(number))
 }
 
 /// The number of the boot entry that a variable such as `Boot200A` contains. Some firmware writes the
 /// digits in lower case.
-#[must_use]
 pub fn boot_number(variable: &str) -> Option<u16> {
     numbered(BOOT, variable)
 }
@@ -203,13 +189,11 @@ fn numbered(kind: &str, variable: &str) -> Option<u16> {
 }
 
 /// `text` with 16 bits a character and a NUL at its end.
-#[must_use]
 pub fn text_with_nul(text: &str) -> Vec<u8> {
     [utf16::encode(text), vec![0, 0]].concat()
 }
 
 /// Text up to a NUL, without control characters, cut to the length that fits in a line.
-#[must_use]
 pub fn ucs2(bytes: &[u8]) -> String {
     let text = utf16::decode_to_nul(bytes);
     let characters = text.chars().filter(|character| !character.is_control());

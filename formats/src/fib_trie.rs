@@ -7,7 +7,6 @@ use std::net::Ipv4Addr;
 use crate::{Field, Kind};
 
 /// Every address in the tree.
-#[must_use]
 pub fn fields(text: &str) -> Vec<Field> {
     let mut start = 0;
     let in_line = |line: &str| {
@@ -23,7 +22,6 @@ pub fn fields(text: &str) -> Vec<Field> {
 }
 
 /// Lists the addresses of nodes and routes, with their prefix lengths.
-#[must_use]
 pub fn networks(text: &str) -> Vec<([u8; 4], u8)> {
     let mut leaf = None;
     let mut found = Vec::new();

@@ -52,7 +52,6 @@ pub enum Encoding {
 
 impl Encoding {
     /// The text that `bytes` spell; `None` for numbers and for bytes that are not text.
-    #[must_use]
     pub fn decode(self, bytes: &[u8]) -> Option<String> {
         match self {
             Encoding::Text => std::str::from_utf8(bytes).ok().map(str::to_owned),
@@ -64,7 +63,6 @@ impl Encoding {
     }
 
     /// The bytes that spell `text`, which [`Encoding::decode`] gave or could give.
-    #[must_use]
     pub fn encode(self, text: &str) -> Vec<u8> {
         match self {
             Encoding::Utf16 => utf16::encode(text),
@@ -88,26 +86,22 @@ pub struct Field {
 
 impl Field {
     /// A value that is written as text.
-    #[must_use]
     pub fn text(span: Range<usize>, kind: Kind) -> Field {
         Field { span, kind, encoding: Encoding::Text }
     }
 
     /// A value that is written as bytes, the most significant first.
-    #[must_use]
     pub fn bytes_of(span: Range<usize>, kind: Kind) -> Field {
         Field { span, kind, encoding: Encoding::Bytes }
     }
 
     /// The same field `offset` bytes further on: of a part that is parsed on its own.
-    #[must_use]
     pub fn moved(self, offset: usize) -> Field {
         let span = self.span.start.saturating_add(offset)..self.span.end.saturating_add(offset);
         Field { span, ..self }
     }
 
     /// The field's bytes within `source`; empty if the span lies outside it.
-    #[must_use]
     pub fn bytes<'a>(&self, source: &'a [u8]) -> &'a [u8] {
         source.get(self.span.clone()).unwrap_or_default()
     }
@@ -118,7 +112,6 @@ pub type Edit = (Range<usize>, Vec<u8>);
 
 /// `bytes` with those edits that lie in them. `bytes` begin at `offset` in the bytes that the edits' spans refer to.
 /// The edits are in order; one that overlaps the one before is left out.
-#[must_use]
 pub fn splice(bytes: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
     let (mut out, mut end) = (Vec::with_capacity(bytes.len()), 0);
     for (span, put) in edits {

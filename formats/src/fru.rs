@@ -27,7 +27,6 @@ pub enum Area {
 
 impl Area {
     /// Offset of its first field.
-    #[must_use]
     pub fn first(self) -> usize {
         match self {
             Area::Board => 6,
@@ -100,7 +99,6 @@ pub fn records(list: &[u8]) -> impl Iterator<Item = Record<'_>> {
 }
 
 /// The fields of an area that distinguish one part from another of its model.
-#[must_use]
 pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
     let revealing = entries(bytes, area.first()).enumerate().filter(|(number, entry)| {
         let is_blank = entry.bytes.iter().all(|byte| matches!(byte, 0 | 0xff));
@@ -120,7 +118,6 @@ pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
 }
 
 /// The bodies of the records with vendor-defined content: all but a power supply's.
-#[must_use]
 pub fn record_fields(list: &[u8]) -> Vec<Field> {
     let of_maker = records(list).filter(|record| record.header[0] != POWER_SUPPLY);
     of_maker
@@ -162,7 +159,6 @@ pub fn reseal_records(original: &[u8], list: &mut [u8]) {
 }
 
 /// Byte that makes the sum of the bytes 0.
-#[must_use]
 pub fn complement(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum, byte| sum.wrapping_sub(*byte))
 }

@@ -89,7 +89,6 @@ impl Header {
     }
 
     /// Number of blocks that the disk had when the table was made.
-    #[must_use]
     pub fn n_blocks(&self) -> u64 {
         self.alternate_lba.max(self.last_usable_lba).saturating_add(1)
     }
@@ -134,7 +133,6 @@ impl Header {
     }
 
     /// Lists the places in the header's block that reveal something.
-    #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         vec![Field { span: 56..72, kind: Kind::Serial, encoding: Encoding::Guid }]
     }
@@ -142,7 +140,6 @@ impl Header {
     /// Lists the places in `entries` that reveal something: the GUIDs of the partitions. `entries` may be damaged or
     /// end too early. The type gives only a partition's purpose, and its name is as plain as the label of a file
     /// system: both show where CoreOS is installed.
-    #[must_use]
     pub fn entry_fields(&self, entries: &[u8]) -> Vec<Field> {
         let Some(entry_bytes) = usize::try_from(self.entry_bytes).ok().filter(|n| *n >= 128) else {
             return Vec::new();
@@ -168,7 +165,6 @@ impl Header {
 }
 
 /// True if a header may begin here.
-#[must_use]
 pub fn has_signature(block: &[u8]) -> bool {
     block.starts_with(SIGNATURE)
 }

@@ -15,7 +15,6 @@ pub struct Guid(pub [u8; 16]);
 
 impl Guid {
     /// True if all bytes are 0, which marks an unused entry of a table.
-    #[must_use]
     pub fn is_nil(&self) -> bool {
         self.0 == [0; 16]
     }
@@ -30,25 +29,21 @@ impl fmt::Display for Guid {
 
 /// A UUID that is stored in the order in which it is written (RFC 9562); bytes of another number
 /// are digits without groups.
-#[must_use]
 pub fn uuid(bytes: &[u8]) -> String {
     Uuid::from_slice(bytes).map_or_else(|_| hex(bytes), |uuid| uuid.to_string())
 }
 
 /// A UUID as [`uuid()`] writes it; `None` if all its bytes are 0.
-#[must_use]
 pub fn uuid_if_set(bytes: &[u8]) -> Option<String> {
     bytes.iter().any(|byte| *byte != 0).then(|| uuid(bytes))
 }
 
 /// The bytes of a UUID in its usual form, 36 characters in either case.
-#[must_use]
 pub fn parse(text: &str) -> Option<[u8; 16]> {
     parse_any(text).filter(|_| text.len() == 36)
 }
 
 /// The bytes of a UUID in its usual form, or of its 32 digits.
-#[must_use]
 pub fn parse_any(text: &str) -> Option<[u8; 16]> {
     // The crate also takes braces and `urn:uuid:`.
     let uuid = Uuid::try_parse(text).ok().filter(|_| [32, 36].contains(&text.len()))?;
@@ -57,14 +52,12 @@ pub fn parse_any(text: &str) -> Option<[u8; 16]> {
 
 /// A UUID with the bytes of its first three groups in the other order: converts between the order in
 /// which it is written and that of UEFI and SMBIOS.
-#[must_use]
 pub fn swapped(bytes: [u8; 16]) -> [u8; 16] {
     Uuid::from_bytes_le(bytes).into_bytes()
 }
 
 /// A UUID in every order in which one is stored: as it is written, as UEFI and SMBIOS do, and in
 /// little-endian words of 32 bits (md superblocks of version 0.90).
-#[must_use]
 pub fn orders(bytes: [u8; 16]) -> [[u8; 16]; 3] {
     let mut words = bytes;
     words.chunks_mut(4).for_each(<[u8]>::reverse);
@@ -72,7 +65,6 @@ pub fn orders(bytes: [u8; 16]) -> [[u8; 16]; 3] {
 }
 
 /// True if all bytes are 0 or all are 255, which means that no UUID is set (DSP0134, section 7.2.1).
-#[must_use]
 pub fn is_unset(bytes: [u8; 16]) -> bool {
     bytes == [0; 16] || bytes == [0xff; 16]
 }

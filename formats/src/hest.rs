@@ -14,7 +14,6 @@ const MOST_SOURCES: u32 = 4096;
 
 /// The kinds of errors that the firmware handles first, sorted, and true if all sources could be read. `None` if this
 /// is not a HEST table.
-#[must_use]
 pub fn firmware_first(table: &[u8]) -> Option<(Vec<&'static str>, bool)> {
     // The firmware's length may be less than the file's, never more.
     let length = usize::try_from(le32(table, 4)).ok()?;

@@ -7,7 +7,6 @@ pub fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
 }
 
 /// The bytes that `digits` spell in either case; `None` if they are an odd number, or not all are digits.
-#[must_use]
 pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     let n_bytes = digits.len() / 2;
     let bytes: Vec<u8> = bytes_lossy(digits).collect();
@@ -23,7 +22,6 @@ pub fn bytes_lossy(digits: &str) -> impl Iterator<Item = u8> {
 }
 
 /// Digits in groups of `n` with a separator between them; the last group may be shorter.
-#[must_use]
 pub fn grouped(digits: &str, n: usize, separator: &str) -> String {
     let n = n.max(1);
     let groups = (0..digits.len()).step_by(n);

@@ -6,7 +6,6 @@ use std::ops::Range;
 use crate::{Field, Kind};
 
 /// The serial number of an Arm board, and the number of an s390 processor, which ends with its machine's.
-#[must_use]
 pub fn cpuinfo(text: &str) -> Vec<Field> {
     let in_line = |(start, line): (usize, &str)| {
         if let Some((_, after)) = line.split_once("identification =") {
@@ -22,7 +21,6 @@ pub fn cpuinfo(text: &str) -> Vec<Field> {
 }
 
 /// The number of an s390 machine, and the names of its partition and each virtual machine within it.
-#[must_use]
 pub fn sysinfo(text: &str) -> Vec<Field> {
     let in_line = |(start, line): (usize, &str)| {
         let (name, value) = line.split_once(':')?;
@@ -38,7 +36,6 @@ pub fn sysinfo(text: &str) -> Vec<Field> {
 
 /// The host in the name of a Fibre Channel port: `… HN:<host> OS:Linux`. A name without a driver's labels is
 /// whatever a person chose.
-#[must_use]
 pub fn symbolic_name(text: &str) -> Vec<Field> {
     if let Some((before, after)) = text.split_once("HN:") {
         let name = after.split_whitespace().next().unwrap_or_default().trim_end_matches('.');

@@ -112,7 +112,6 @@ pub struct Frame<'a> {
 }
 
 /// Splits a frame at its Ethernet header; `None` of a frame of another type.
-#[must_use]
 pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     let source = bytes.get(6..12)?;
     let mut rest = bytes.get(12..)?;
@@ -149,7 +148,6 @@ pub struct Tlvs<'a> {
 }
 
 /// The parts of an LLDPDU. What follows a damaged part is lost.
-#[must_use]
 pub fn tlvs(lldpdu: &[u8]) -> Tlvs<'_> {
     Tlvs { whole: lldpdu, rest: lldpdu, complaint: None }
 }
@@ -193,7 +191,6 @@ const CHASSIS: Ids = Ids { texts: &[1, 2, 3, 7], mac: 4, address: 5 };
 const PORT: Ids = Ids { texts: &[1, 2, 6, 7], mac: 3, address: 4 };
 
 /// Lists the places in a listener's answer that reveal something.
-#[must_use]
 pub fn fields(answer: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     for (record, at) in walk(answer) {

@@ -29,7 +29,6 @@ pub struct Label {
 }
 
 /// The label among the first bytes of a volume.
-#[must_use]
 pub fn label(first: &[u8]) -> Option<Label> {
     let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS).enumerate();
     let (number, sector) = sectors
@@ -46,7 +45,6 @@ pub fn label(first: &[u8]) -> Option<Label> {
 }
 
 /// True if a text is an identifier, with or without hyphens. Digits that are all hexadecimal are a UUID.
-#[must_use]
 pub fn is_id(text: &str) -> bool {
     let bare = text.replace('-', "");
     bare.len() == ID_BYTES
@@ -56,7 +54,6 @@ pub fn is_id(text: &str) -> bool {
 }
 
 /// An identifier as LVM's tools print it; of another length, as it is.
-#[must_use]
 pub fn grouped(id: &str) -> String {
     let groups: Option<Vec<&str>> =
         GROUPS.windows(2).map(|group| id.get(group[0]..group[1])).collect();
@@ -76,7 +73,6 @@ pub struct Volume {
 
 impl Volume {
     /// Parses a mapping's name, `<group>-<volume>` with each hyphen of a name doubled, and `-<layer>` for its parts.
-    #[must_use]
     pub fn parse(mapping: &str) -> Option<Volume> {
         // No name of LVM's contains a space, so one can stand for a doubled hyphen.
         let single = mapping.replace("--", " ");
@@ -88,7 +84,6 @@ impl Volume {
     }
 
     /// The name of its mapping.
-    #[must_use]
     pub fn mapping(&self) -> String {
         let double = |name: &str| name.replace('-', "--");
         let layer = self.layer.as_ref().map(|layer| format!("-{layer}")).unwrap_or_default();
@@ -97,14 +92,12 @@ impl Volume {
 }
 
 /// True if the device mapper's UUID belongs to a logical volume.
-#[must_use]
 pub fn is_volume(mapping_uuid: &[u8]) -> bool {
     mapping_uuid.starts_with(UUID_PREFIX.as_bytes())
 }
 
 /// The identifiers of group and volume in the device mapper's UUID of a logical volume; `None` if it is not
 /// one.
-#[must_use]
 pub fn ids(mapping_uuid: &str) -> Option<Vec<&str>> {
     let rest = mapping_uuid.strip_prefix(UUID_PREFIX)?;
     let ids = [rest.get(..ID_BYTES), rest.get(ID_BYTES..2 * ID_BYTES)];

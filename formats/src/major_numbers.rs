@@ -3,7 +3,6 @@
 use procfs_core::{Devices, FromRead as _};
 
 /// The major number of the character devices that are called `name`; `None` if there are none.
-#[must_use]
 pub fn of_character_devices(text: &str, name: &str) -> Option<u32> {
     let devices = Devices::from_read(text.as_bytes()).ok()?;
     devices.char_devices.iter().find(|device| device.name == name).map(|device| device.major)

@@ -27,14 +27,12 @@ pub struct Entry {
 
 impl Entry {
     /// True if it only holds the logical partitions.
-    #[must_use]
     pub fn is_extended(&self) -> bool {
         matches!(self.kind, 0x05 | 0x0f | 0x85)
     }
 }
 
 /// The four entries of the boot record at the start of `block`; `None` if it is not a boot record.
-#[must_use]
 pub fn entries(block: &[u8]) -> Option<[Entry; 4]> {
     if block.get(510..RECORD_BYTES) != Some(&[0x55, 0xaa]) {
         return None;
@@ -52,26 +50,22 @@ pub fn entries(block: &[u8]) -> Option<[Entry; 4]> {
 }
 
 /// True if the boot record only announces a GPT.
-#[must_use]
 pub fn is_protective(block: &[u8]) -> bool {
     entries(block).is_some_and(|entries| entries.iter().any(|entry| entry.kind == PROTECTIVE))
 }
 
 /// True if a FAT, exFAT or NTFS volume begins here: such a volume has the mark of a boot record too.
-#[must_use]
 pub fn is_volume(block: &[u8]) -> bool {
     let has = |at: usize, name: &[u8]| block.get(at..).is_some_and(|rest| rest.starts_with(name));
     has(3, b"NTFS") || has(3, b"EXFAT") || has(54, b"FAT") || has(82, b"FAT")
 }
 
 /// The number that identifies the disk; 0 if it was never set.
-#[must_use]
 pub fn disk_number(block: &[u8]) -> u32 {
     le32(block, 440)
 }
 
 /// Lists the places in a boot record that reveal something.
-#[must_use]
 pub fn fields(block: &[u8]) -> Vec<Field> {
     let is_set = entries(block).is_some() && !is_volume(block) && disk_number(block) != 0;
     let number = Field { span: 440..444, kind: Kind::Serial, encoding: Encoding::LittleEndian };

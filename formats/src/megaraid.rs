@@ -83,7 +83,6 @@ pub struct ListedVolume {
 }
 
 /// What `info` says about a controller.
-#[must_use]
 pub fn controller(info: &[u8]) -> RaidController {
     let number = |at: usize| array(info, at).map(u16::from_le_bytes);
     let memory_mib = number(1488).filter(|mib| *mib > 0);
@@ -102,7 +101,6 @@ pub fn controller(info: &[u8]) -> RaidController {
 
 /// The disks in the list of devices, with their numbers and places; `None` if the list ends before the entries that it
 /// announces.
-#[must_use]
 pub fn drives(answer: &[u8]) -> Option<Vec<RaidDrive>> {
     let n_entries = array(answer, 4).map(u32::from_le_bytes)?;
     let n_entries = usize::try_from(n_entries).ok().filter(|n| *n <= LIMIT_DRIVES)?;
@@ -129,7 +127,6 @@ fn slot(number: u8) -> Option<u8> {
 
 /// The device that `info` describes, with its SCSI device type, 0 for a disk, and the code of its state; `None` if the
 /// structure is cut.
-#[must_use]
 pub fn drive(info: &[u8]) -> Option<(RaidDrive, u8, u16)> {
     let info = info.get(..DRIVE_BYTES)?;
     let (state, kind) = (le16(info, 184), le16(info, 188));
@@ -163,13 +160,11 @@ pub fn drive(info: &[u8]) -> Option<(RaidDrive, u8, u16)> {
 }
 
 /// The name of a drive's state.
-#[must_use]
 pub fn drive_state(code: u16) -> Option<&'static str> {
     DRIVE_STATES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
 
 /// Vendor, model, revision and serial number in standard INQUIRY data (SPC-5 §6.7.2).
-#[must_use]
 pub fn inquiry(data: &[u8]) -> RaidDrive {
     // 7Fh: there is no such unit, so there are no data.
     if data.first().is_none_or(|kind| kind & 0x1f != 0) {
@@ -192,19 +187,16 @@ fn rebuild_percent(info: &[u8]) -> Option<u8> {
 }
 
 /// The NAA name in VPD page 83h, unless it is blank.
-#[must_use]
 pub fn naa(page: &[u8]) -> Option<String> {
     vpd::naa(page).filter(|name| !wwn::is_blank(name))
 }
 
 /// Number of volumes that the list of volumes announces.
-#[must_use]
 pub fn n_volumes(answer: &[u8]) -> Option<usize> {
     usize::try_from(array(answer, 0).map(u32::from_le_bytes)?).ok()
 }
 
 /// The volumes in the answer to `MR_DCMD_LD_GET_LIST`, at most 64.
-#[must_use]
 pub fn volumes(answer: &[u8]) -> Option<Vec<ListedVolume>> {
     let entry = |at: usize| {
         let entry = answer.get(8 + at * 16..)?.first_chunk::<16>()?;
@@ -215,7 +207,6 @@ pub fn volumes(answer: &[u8]) -> Option<Vec<ListedVolume>> {
 
 /// The volume that `info`, a `struct mfi_ld_info`, describes, with the code of its state and the numbers of its arrays;
 /// `None` if the structure is cut.
-#[must_use]
 pub fn volume(info: &[u8]) -> Option<(RaidVolume, u8, Vec<u16>)> {
     let info = info.get(..VOLUME_BYTES)?;
     let n_spans = info[37].clamp(1, LIMIT_SPANS);
@@ -232,7 +223,6 @@ pub fn volume(info: &[u8]) -> Option<(RaidVolume, u8, Vec<u16>)> {
 }
 
 /// The name of a volume's state.
-#[must_use]
 pub fn volume_state(code: u8) -> Option<&'static str> {
     VOLUME_STATES.get(usize::from(code)).copied()
 }
@@ -266,7 +256,6 @@ fn page_83(at: usize) -> Range<usize> {
 
 /// Lists the places that name a drive, enclosure or volume in the answer to `question`: `controller`, `drives`,
 /// `drive-<id>`, `drive-<id>-page-<code>`, `volume-<id>`.
-#[must_use]
 pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {
     let serial = |data: usize| {
         let (start, end) = (data + INQUIRY_SERIAL.start, data + INQUIRY_SERIAL.end);

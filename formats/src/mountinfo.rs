@@ -35,7 +35,6 @@ pub struct MountTable {
 }
 
 /// Parses a `mountinfo` file. A bad line costs only itself.
-#[must_use]
 pub fn parse(text: &str) -> MountTable {
     parse_lines(text, parse_line)
 }
@@ -68,7 +67,6 @@ fn path(path: &Path) -> &str {
 }
 
 /// Parses a `mounts` file. A bad line costs only itself.
-#[must_use]
 pub fn parse_mounts(text: &str) -> MountTable {
     parse_lines(text, parse_mounts_line)
 }
@@ -83,7 +81,6 @@ fn parse_mounts_line(line: &str) -> Option<Mount> {
 
 /// Lists the places in a `mountinfo` or `mounts` file that reveal something: the servers of network file systems, in
 /// the source (`filer:/export`, `//filer/share`) and in the options (`addr=`), and who mounted them.
-#[must_use]
 pub fn fields(text: &str) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut start = 0;

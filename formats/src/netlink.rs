@@ -36,13 +36,11 @@ pub struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// The bytes after a further header of `header_bytes`, which are attributes; empty if there are none.
-    #[must_use]
     pub fn body(&self, header_bytes: usize) -> &'a [u8] {
         self.payload.get(header_bytes..).unwrap_or_default()
     }
 
     /// The `errno` in an error or in the end of a dump; 0 is success.
-    #[must_use]
     pub fn errno(&self) -> i32 {
         array(self.payload, 0).map_or(0, i32::from_ne_bytes).saturating_neg()
     }
@@ -85,25 +83,21 @@ pub struct Attribute<'a> {
 
 impl Attribute<'_> {
     /// The value as `u8`.
-    #[must_use]
     pub fn u8(&self) -> Option<u8> {
         self.value.first().copied()
     }
 
     /// The value as `u16` in the machine's byte order.
-    #[must_use]
     pub fn u16(&self) -> Option<u16> {
         u16_at(self.value, 0)
     }
 
     /// The value as `u32` in the machine's byte order.
-    #[must_use]
     pub fn u32(&self) -> Option<u32> {
         u32_at(self.value, 0)
     }
 
     /// The value as text up to its first NUL; bytes that are not UTF-8 are escaped. `None` if empty.
-    #[must_use]
     pub fn text(&self) -> Option<String> {
         crate::text::to_nul(self.value)
     }
@@ -122,13 +116,11 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
 }
 
 /// The first attribute `kind` in `bytes`.
-#[must_use]
 pub fn find(bytes: &[u8], kind: u16) -> Option<Attribute<'_>> {
     attributes(bytes).find(|attribute| attribute.kind == kind)
 }
 
 /// Places of the values that attributes `kind` have in the messages of `bytes`, after a header of `header_bytes`.
-#[must_use]
 pub fn spans(bytes: &[u8], header_bytes: usize, kind: u16) -> Vec<Range<usize>> {
     let in_message = |message: Message<'_>| -> Vec<Range<usize>> {
         let body = message.body(header_bytes);
@@ -150,7 +142,6 @@ pub enum List {
 
 impl List {
     /// Length of `struct ifaddrmsg` or `struct rtmsg`.
-    #[must_use]
     pub fn header_bytes(self) -> usize {
         match self {
             List::Addresses => 8,
@@ -197,7 +188,6 @@ pub fn next_hops(bytes: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
 }
 
 /// The addresses in a list.
-#[must_use]
 pub fn fields(list: List, bytes: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     for message in messages(bytes) {
@@ -232,7 +222,6 @@ fn in_attributes(list: List, bytes: &[u8], at: usize, fields: &mut Vec<Field>) {
 }
 
 /// The IPv4 networks in a list: an address in each, and the length of its prefix in bits.
-#[must_use]
 pub fn networks(list: List, bytes: &[u8]) -> Vec<([u8; 4], u8)> {
     let mut found = Vec::new();
     for message in messages(bytes) {
@@ -248,13 +237,11 @@ pub fn networks(list: List, bytes: &[u8]) -> Vec<([u8; 4], u8)> {
 }
 
 /// The `u16` at `offset` in the machine's byte order.
-#[must_use]
 pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     array(bytes, offset).map(u16::from_ne_bytes)
 }
 
 /// The `u32` at `offset` in the machine's byte order.
-#[must_use]
 pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     array(bytes, offset).map(u32::from_ne_bytes)
 }

@@ -2,7 +2,6 @@
 //! number signs as `\040` and the like (`mangle_path` in `fs/seq_file.c`, `string_escape_mem`).
 
 /// Decodes `\NNN`. Anything else after a backslash stays as it is.
-#[must_use]
 pub fn decode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -15,7 +15,6 @@ macro_rules! part_kinds {
 
         impl PartKind {
             /// The kind with this name in expectations and comparisons.
-            #[must_use]
             pub fn of_name(name: &str) -> Option<PartKind> {
                 match name { $($name => Some(PartKind::$kind),)* _ => None }
             }
@@ -61,21 +60,18 @@ part_kinds! {
 
 impl PartKind {
     /// The name in expectations and comparisons, e.g. `dimm`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         let [name, ..] = self.row();
         name
     }
 
     /// The name for people, e.g. `DIMM`.
-    #[must_use]
     pub fn title(self) -> &'static str {
         let [_, title, _] = self.row();
         title
     }
 
     /// The component of findings about such parts, e.g. `memory`.
-    #[must_use]
     pub fn component(self) -> &'static str {
         let [.., component] = self.row();
         component
@@ -141,31 +137,26 @@ impl PartId {
     }
 
     /// The part with another name for people.
-    #[must_use]
     pub fn named(self, name: impl Into<String>) -> PartId {
         PartId { name: name.into(), ..self }
     }
 
     /// The part with these details.
-    #[must_use]
     pub fn with(self, details: impl IntoIterator<Item = Detail>) -> PartId {
         PartId { details: details.into_iter().collect(), ..self }
     }
 
     /// True if both are the same part, even if different details of its place are known.
-    #[must_use]
     pub fn is(&self, other: &PartId) -> bool {
         (self.kind, &self.key) == (other.kind, &other.key)
     }
 
     /// The bay; `None` if it is in none.
-    #[must_use]
     pub fn bay(&self) -> Option<&Detail> {
         self.details.iter().find(|detail| matches!(detail, Detail::Bay(_)))
     }
 
     /// The address of the PCI device that it is, or that controls it.
-    #[must_use]
     pub fn pci_address(&self) -> Option<&str> {
         let address = self.details.iter().find_map(|detail| match detail {
             Detail::Address(address) => Some(address.as_str()),
@@ -176,7 +167,6 @@ impl PartId {
     }
 
     /// The part without its serial number, for lists that are published.
-    #[must_use]
     pub fn without_serial(mut self) -> PartId {
         for detail in &mut self.details {
             if let Detail::Serial(serial) = detail {

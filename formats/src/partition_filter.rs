@@ -36,7 +36,6 @@ impl Filter {
     }
 
     /// True if the partition with this number and label is kept.
-    #[must_use]
     pub fn matches(&self, number: u32, label: &str) -> bool {
         match self {
             Self::Index(range) => range.contains(&number),

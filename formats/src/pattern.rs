@@ -6,13 +6,11 @@ use crate::text::is_visible;
 const LITERAL_BYTES: usize = 1000;
 
 /// True if `text` fits `pattern`. Every `*` stands for any number of characters; nothing else is special.
-#[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     fits(pattern.split('*'), text, |piece, text| text.strip_prefix(piece))
 }
 
 /// The same with `?` for any character and `\` before a plain one. ASCII letters match in either case.
-#[must_use]
 pub fn matches_any_case(pattern: &str, text: &str) -> bool {
     let mut is_escaped = false;
     let pieces = pattern.split(move |c| {
@@ -59,7 +57,6 @@ fn after_any_case<'b>(piece: &str, text: &'b str) -> Option<&'b str> {
 
 /// A pattern for [`matches_any_case`] that `text` fits, and no other text unless `text` has hidden characters or is very
 /// long.
-#[must_use]
 pub fn literal(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {

@@ -8,7 +8,6 @@ pub use procfs_core::net::RouteEntry;
 ///
 /// The addresses are decoded in this program's byte order, which is little-endian as that of every supported
 /// architecture.
-#[must_use]
 pub fn parse_line(line: &str) -> Option<RouteEntry> {
     // It skips the first line as the heading.
     let entries = RouteEntries::from_buf_read(format!("\n{line}").as_bytes()).ok()?;

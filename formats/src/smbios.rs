@@ -39,13 +39,11 @@ impl Smbios {
     }
 
     /// The first structure of the type `T`.
-    #[must_use]
     pub fn first<'a, T: SMBiosStruct<'a>>(&'a self) -> Option<T> {
         self.all().next()
     }
 
     /// The structure with the handle `handle`.
-    #[must_use]
     pub fn by_handle(&self, handle: u16) -> Option<&Structure> {
         self.structures.iter().find(|structure| structure.handle() == handle)
     }
@@ -61,19 +59,16 @@ pub struct Structure {
 
 impl Structure {
     /// Its type, e.g. 17 for a memory device.
-    #[must_use]
     pub fn kind(&self) -> u8 {
         self.inner.header.struct_type()
     }
 
     /// Its handle, by which others refer to it.
-    #[must_use]
     pub fn handle(&self) -> u16 {
         *self.inner.header.handle()
     }
 
     /// The structure as smbios-lib's type `T`; `None` if it is of another type.
-    #[must_use]
     pub fn as_type<'a, T: SMBiosStruct<'a>>(&'a self) -> Option<T> {
         self.inner.as_type()
     }
@@ -103,7 +98,6 @@ impl Structure {
 
 /// A string without surrounding blanks. Placeholders stay; `None` if there is none or it is blank. Many vendors write
 /// other encodings than UTF-8: such bytes become `\xNN`.
-#[must_use]
 pub fn text(string: &SMBiosString) -> Option<String> {
     match string.as_ref() {
         Ok(text) => clean(text.as_bytes()),
@@ -124,7 +118,6 @@ fn clean(string: &[u8]) -> Option<String> {
 }
 
 /// Parses a table, with its entry point if there is one.
-#[must_use]
 pub fn parse(entry: Option<&[u8]>, table: &[u8]) -> Smbios {
     let mut structures = structures(table);
     let expected = entry.and_then(n_structures).map(usize::from);

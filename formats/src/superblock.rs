@@ -54,7 +54,6 @@ pub struct Superblock {
 }
 
 /// XFS, by the first 2 KiB of a volume.
-#[must_use]
 pub fn xfs(first: &[u8]) -> Option<Superblock> {
     if !first.starts_with(b"XFSB") {
         return None;
@@ -76,7 +75,6 @@ pub fn xfs(first: &[u8]) -> Option<Superblock> {
 }
 
 /// ext2, ext3, ext4 and their external journals, by the first 2 KiB of a volume.
-#[must_use]
 pub fn ext(first: &[u8]) -> Option<Superblock> {
     let sb = first.get(0x400..0x800).filter(|sb| le16(sb, 0x38) == 0xef53)?;
     let (compatible, incompatible) = (le32(sb, 0x5c), le32(sb, 0x60));
@@ -127,7 +125,6 @@ fn ext_groups(sb: &[u8], n_groups: u64) -> Vec<u64> {
 }
 
 /// Btrfs, by its superblock at [`BTRFS_AT`].
-#[must_use]
 pub fn btrfs(sb: &[u8]) -> Option<Superblock> {
     let magic = sb.get(0x40..0x48).filter(|magic| magic == b"_BHRfS_M")?;
     let size_bytes = le64(sb, 0x70);
@@ -144,7 +141,6 @@ pub fn btrfs(sb: &[u8]) -> Option<Superblock> {
 }
 
 /// The header of an encrypted volume, by the first 2 KiB of a volume.
-#[must_use]
 pub fn luks(first: &[u8]) -> Option<Superblock> {
     let version = first.strip_prefix(b"LUKS\xba\xbe")?.get(1)?;
     let label = if *version == 2 { to_nul(first.get(24..72)?) } else { None };
@@ -153,7 +149,6 @@ pub fn luks(first: &[u8]) -> Option<Superblock> {
 }
 
 /// FAT of any width, by the first 2 KiB of a volume: a jump, a likely geometry and the name of the type.
-#[must_use]
 pub fn fat(first: &[u8]) -> Option<Superblock> {
     let (sector_bytes, n_fats) = (le16(first, 11), *first.get(16)?);
     let is_likely = matches!(first.first()?, 0xeb | 0xe9)
@@ -179,7 +174,6 @@ pub fn fat(first: &[u8]) -> Option<Superblock> {
 }
 
 /// The serial number of a FAT or exFAT volume at this place, as udev writes it; `None` if it is 0.
-#[must_use]
 pub fn volume_serial(first: &[u8], at: usize) -> Option<String> {
     let serial = le32(first, at);
     (serial != 0).then(|| format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff))

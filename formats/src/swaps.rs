@@ -14,7 +14,6 @@ pub struct SwapArea {
 }
 
 /// The swap areas of a `/proc/swaps` file.
-#[must_use]
 pub fn parse(text: &str) -> Vec<SwapArea> {
     let area = |line: &str| {
         let mut columns = line.split_ascii_whitespace();

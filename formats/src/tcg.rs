@@ -29,7 +29,6 @@ pub struct DiskTcg {
 
 impl DiskTcg {
     /// Reason that prevents writing to the disk; `None` if there is none.
-    #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let by = match self.standards.join(", ") {
             names if names.is_empty() => "TCG".to_owned(),
@@ -47,7 +46,6 @@ impl DiskTcg {
 const HEADER_BYTES: usize = 48;
 
 /// True if the answer to protocol 00h lists protocol 01h, of TCG (SPC-5, protocol 00h).
-#[must_use]
 pub fn is_listed(protocols: &[u8]) -> bool {
     let list = protocols.split_at_checked(8).map(|(header, rest)| {
         let n_bytes = usize::from(u16::from_be_bytes([header[6], header[7]]));

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 /// Quotes text from a file, cut to a length that a console line can hold.
-#[must_use]
 pub fn quote(text: &str) -> String {
     let cut: String = text.chars().take(80).collect();
     let dots = if cut.len() < text.len() { "…" } else { "" };
@@ -26,7 +25,6 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// True if a reader sees the character, and a YAML file can have it as it is.
-#[must_use]
 pub fn is_visible(character: char) -> bool {
     // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.
     let is_hidden = matches!(
@@ -39,7 +37,6 @@ pub fn is_visible(character: char) -> bool {
 }
 
 /// True if `word` is in `text` with no letter or digit next to it.
-#[must_use]
 pub fn contains_word(text: &str, word: &str) -> bool {
     !word.is_empty()
         && text.match_indices(word).any(|(at, _)| {
@@ -53,7 +50,6 @@ pub fn contains_word(text: &str, word: &str) -> bool {
 /// stopped.
 ///
 /// Only keys are quoted: a value, or a line without a key, may be a secret.
-#[must_use]
 pub fn wrong_line(text: &str, at: Option<usize>) -> Option<(usize, String)> {
     // The parser reports an unclosed bracket on the empty line after the last one.
     let lines = text.lines().zip(1..).take(at.unwrap_or(usize::MAX));
@@ -127,7 +123,6 @@ fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
 
 /// The key that a YAML parser found twice, quoted, with the path of its mapping where the parser names it; from its
 /// message, as `dimm[0]: duplicate entry with key "size" at line 1 column 2`. `None` for another message.
-#[must_use]
 pub fn repeated_key(message: &str) -> Option<String> {
     let (path, rest) = message.split_once("duplicate entry")?;
     let place = path.trim_end().trim_end_matches(':');
@@ -139,7 +134,6 @@ pub fn repeated_key(message: &str) -> Option<String> {
 }
 
 /// Makes text from bytes: those that are not UTF-8 become `\xNN`.
-#[must_use]
 pub fn escape_non_utf8(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.to_owned();
@@ -158,7 +152,6 @@ pub fn escape_non_utf8(bytes: &[u8]) -> String {
 }
 
 /// Text up to the first NUL, without surrounding blanks; `None` if it is empty.
-#[must_use]
 pub fn to_nul(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = escape_non_utf8(&bytes[..end]).trim().to_owned();
@@ -166,7 +159,6 @@ pub fn to_nul(bytes: &[u8]) -> Option<String> {
 }
 
 /// Text without the blanks and NULs around it; `None` if nothing is left.
-#[must_use]
 pub fn padded(bytes: &[u8]) -> Option<String> {
     let text = escape_non_utf8(bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -174,7 +166,6 @@ pub fn padded(bytes: &[u8]) -> Option<String> {
 }
 
 /// Place of `part` in `whole`, from which it was cut; an empty range if it was not.
-#[must_use]
 pub fn span_in(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
     let is_within = start.checked_add(part.len()).is_some_and(|end| end <= whole.len());
@@ -189,7 +180,6 @@ pub fn span_in(whole: &str, part: &str) -> Range<usize> {
 /// could be arranged to hide the real depth.
 ///
 /// libyaml needs time in the square of the depth, before any limit of its caller applies.
-#[must_use]
 pub fn nesting(text: &str) -> usize {
     let n_opening = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
     let mut deepest = if n_opening > MAX_OPENING { n_opening } else { 0 };

@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// A time as RFC 3339 in UTC with whole seconds, e.g. `2026-11-20T10:00:00Z`.
-#[must_use]
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     format!("{}Z", date_time(seconds))
@@ -13,14 +12,12 @@ pub fn rfc3339(time: SystemTime) -> String {
 
 /// A time as RFC 3339 in UTC to the millisecond, e.g. `2026-11-20T10:00:00.123Z`; such texts sort as the
 /// times do.
-#[must_use]
 pub fn rfc3339_ms(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:03}Z", date_time(since.as_secs()), since.subsec_millis())
 }
 
 /// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`, of a clock whose time zone is not known.
-#[must_use]
 pub fn date_time(seconds: u64) -> String {
     let (year, month, day) = civil_from_days(seconds / SECONDS_PER_DAY);
     let rest = seconds % SECONDS_PER_DAY;
@@ -30,7 +27,6 @@ pub fn date_time(seconds: u64) -> String {
 
 /// Parses an HTTP date, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`; `None` if it is anything else, or if the
 /// weekday is not that of the date.
-#[must_use]
 pub fn parse_http_date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text.trim()).ok()
 }

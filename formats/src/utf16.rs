@@ -7,20 +7,17 @@ pub fn units(bytes: &[u8]) -> impl Iterator<Item = u16> {
 }
 
 /// The text in `bytes` with its NULs; `None` if half a unit or half a pair of surrogates is missing.
-#[must_use]
 pub fn decode(bytes: &[u8]) -> Option<String> {
     let units: Vec<u16> = units(bytes).collect();
     String::from_utf16(&units).ok().filter(|_| bytes.len().is_multiple_of(2))
 }
 
 /// The text in `bytes` with its NULs; invalid characters become U+FFFD.
-#[must_use]
 pub fn decode_lossy(bytes: &[u8]) -> String {
     characters(units(bytes)).collect()
 }
 
 /// The text in `bytes` up to the first NUL; invalid characters become U+FFFD.
-#[must_use]
 pub fn decode_to_nul(bytes: &[u8]) -> String {
     characters(units(bytes).take_while(|unit| *unit != 0)).collect()
 }
@@ -30,7 +27,6 @@ fn characters(units: impl Iterator<Item = u16>) -> impl Iterator<Item = char> {
 }
 
 /// The bytes of `text`, without a NUL at its end.
-#[must_use]
 pub fn encode(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }

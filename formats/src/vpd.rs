@@ -14,20 +14,17 @@ pub const HEADER_BYTES: usize = 4;
 const T10_VENDOR_BYTES: usize = 8;
 
 /// The serial number of page 80h, without surrounding blanks and NULs.
-#[must_use]
 pub fn unit_serial(page: &[u8]) -> Option<String> {
     padded(body(page, 0x80)?)
 }
 
 /// The NAA identifier of the logical unit in page 83h, e.g. `0x5000c500a1b2c3d4`.
-#[must_use]
 pub fn naa(page: &[u8]) -> Option<String> {
     let is_naa = |d: &Descriptor| d.kind == 3 && matches!(d.bytes.len(), 8 | 16);
     descriptors(page).find(|d| d.is_of_unit && is_naa(d)).map(|d| format!("0x{}", hex(d.bytes)))
 }
 
 /// The EUI-64 of the logical unit in page 83h, e.g. `eui.002538e00000001a`.
-#[must_use]
 pub fn eui(page: &[u8]) -> Option<String> {
     let is_eui = |d: &Descriptor| d.kind == 2 && matches!(d.bytes.len(), 8 | 12 | 16);
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
@@ -35,7 +32,6 @@ pub fn eui(page: &[u8]) -> Option<String> {
 
 /// The serial number in the T10 designator of page 83h: vendor (8 characters), model (16; 40 of an ATA
 /// disk), serial number. Only of a disk of this model.
-#[must_use]
 pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
     let is_t10 = |d: &Descriptor| d.kind == 1 && d.code_set == 2 && d.is_of_unit;
     let bytes = descriptors(page).find(is_t10)?.bytes;
@@ -47,7 +43,6 @@ pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
 
 /// The vendor-specific designator of page 83h, which udev uses as the serial number of a unit without page
 /// 80h. It may hold any text, so only one word that does not repeat the vendor or the model counts.
-#[must_use]
 pub fn vendor_specific_serial(page: &[u8], vendor: &str, model: &str) -> Option<String> {
     let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2 && d.is_of_unit;
     let name = descriptors(page).find(is_ascii).and_then(|d| padded(d.bytes))?;
@@ -61,33 +56,28 @@ pub fn vendor_specific_serial(page: &[u8], vendor: &str, model: &str) -> Option<
 }
 
 /// Rotation rate in rpm, from page B1h.
-#[must_use]
 pub fn rotation_rpm(page: &[u8]) -> Option<u32> {
     let rate = body(page, 0xb1)?.first_chunk()?;
     rpm(u16::from_be_bytes(*rate))
 }
 
 /// True if the medium rotates, from page B1h: 1 means that it does not.
-#[must_use]
 pub fn is_rotational(page: &[u8]) -> Option<bool> {
     let rate = u16::from_be_bytes(*body(page, 0xb1)?.first_chunk()?);
     if rate == 1 { Some(false) } else { rpm(rate).map(|_| true) }
 }
 
 /// 0 means unknown, 1 a medium that does not rotate; rates begin at 401h (SBC-4 table 232).
-#[must_use]
 pub fn rpm(rate: u16) -> Option<u32> {
     (0x401..=0xfffe).contains(&rate).then(|| u32::from(rate))
 }
 
 /// The nominal form factor in page B1h.
-#[must_use]
 pub fn form_factor(page: &[u8]) -> Option<&'static str> {
     form_factor_name(u16::from(*body(page, 0xb1)?.get(3)?))
 }
 
 /// SBC-4 table 235; word 168 of IDENTIFY DEVICE has the same numbers.
-#[must_use]
 pub fn form_factor_name(number: u16) -> Option<&'static str> {
     const NAMES: [&str; 5] =
         ["5.25 inch", "3.5 inch", "2.5 inch", "1.8 inch", "less than 1.8 inch"];
@@ -132,7 +122,6 @@ fn walk(body: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
 
 /// The serial number in page 80h. Neither code nor length of the page is checked: errors there must not keep a serial
 /// number in a capture.
-#[must_use]
 pub fn serial_fields(page: &[u8]) -> Vec<Field> {
     if page.len() <= HEADER_BYTES {
         return Vec::new();
@@ -142,7 +131,6 @@ pub fn serial_fields(page: &[u8]) -> Vec<Field> {
 
 /// The names in page 83h of the unit, its ports and target. Neither code nor length of the page is
 /// checked, as in [`serial_fields`].
-#[must_use]
 pub fn designator_fields(page: &[u8]) -> Vec<Field> {
     let body = page.get(HEADER_BYTES..).unwrap_or_default();
     walk(body).filter_map(|found| designator(&found)).map(|f| f.moved(HEADER_BYTES)).collect()

@@ -23,14 +23,12 @@ pub struct WwnForms {
 
 impl WwnForms {
     /// The WWN with and without its extension.
-    #[must_use]
     pub fn all(self) -> Vec<String> {
         std::iter::once(self.full).chain(self.base).collect()
     }
 }
 
 /// The text after the prefixes of a WWN, which are in lower case.
-#[must_use]
 pub fn bare(text: &str) -> &str {
     PREFIXES.iter().fold(text, |text, prefix| {
         text.strip_prefix(prefix).map_or(text, |rest| rest.trim_start_matches(SEPARATORS))
@@ -43,7 +41,6 @@ fn without_prefixes(text: &str) -> String {
 }
 
 /// A WWN without prefix and separators; `None` if it is not hexadecimal.
-#[must_use]
 pub fn forms(text: &str) -> Option<WwnForms> {
     let digits = without_prefixes(text);
     let full: String = digits.chars().filter(|c| !matches!(c, '-' | ':' | ' ')).collect();
@@ -69,7 +66,6 @@ pub fn naa_in_text(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True if two spellings have the same digits, all of them: the volumes of an array may share the first 16.
-#[must_use]
 pub fn is_equal(one: &str, other: &str) -> bool {
     let full = |text: &str| forms(text).map(|forms| forms.full);
     match (full(one), full(other)) {
@@ -79,7 +75,6 @@ pub fn is_equal(one: &str, other: &str) -> bool {
 }
 
 /// True if two spellings mean the same WWN. A WWN of 32 digits and its first 16 are the same.
-#[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {
     match (forms(one), forms(other)) {
         (Some(one), Some(other)) => {
@@ -92,7 +87,6 @@ pub fn is_same(one: &str, other: &str) -> bool {
 }
 
 /// True if an identifier consists of zeros or of `f` only, in any spelling, and so identifies nothing.
-#[must_use]
 pub fn is_blank(text: &str) -> bool {
     let digits = without_prefixes(text);
     let only = |digit: char| digits.chars().all(|c| c == digit || "- :".contains(c));
@@ -101,7 +95,6 @@ pub fn is_blank(text: &str) -> bool {
 
 /// The WWN in the device mapper's UUID of a multipath device: `mpath-`, and then what `scsi_id(8)`
 /// prints, which is a 3 before a WWN.
-#[must_use]
 pub fn of_multipath(uuid: &str) -> Option<String> {
     let wwn = uuid.strip_prefix(MULTIPATH)?.strip_prefix('3')?;
     (matches!(wwn.len(), 16 | 32) && forms(wwn).is_some()).then(|| wwn.to_owned())
@@ -109,28 +102,24 @@ pub fn of_multipath(uuid: &str) -> Option<String> {
 
 /// True if the device mapper's UUID belongs to a multipath device; its partitions are separate mappings
 /// (`part1-mpath-…`).
-#[must_use]
 pub fn is_multipath(uuid: &str) -> bool {
     uuid.starts_with(MULTIPATH)
 }
 
 /// The number of the partition with the device mapper's UUID `part`, if it is one of the multipath device with the UUID
 /// `whole`.
-#[must_use]
 pub fn multipath_partition(part: &str, whole: &str) -> Option<u32> {
     let (maker, of) = part.split_once('-')?;
     maker.strip_prefix("part")?.parse().ok().filter(|_| of == whole && is_multipath(whole))
 }
 
 /// The output of `scsi_id(8)`, in the device mapper's UUID of a multipath device or a partition of one.
-#[must_use]
 pub fn multipath_id(uuid: &str) -> Option<&str> {
     Some(uuid.split_once(MULTIPATH)?.1)
 }
 
 /// The world-wide name in the kernel's `wwid`, in udev's form: `naa.5000…` becomes `0x5000…`; those of
 /// NVMe stay as they are. The kernel's `t10.…` is not a world-wide name.
-#[must_use]
 pub fn of_wwid(wwid: &str) -> Option<String> {
     if let Some(naa) = wwid.strip_prefix("naa.") {
         return Some(format!("0x{}", naa.to_ascii_lowercase()));
@@ -140,7 +129,6 @@ pub fn of_wwid(wwid: &str) -> Option<String> {
 
 /// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 for the model, 20 for
 /// the serial number (SAT-4, ATA Information of page 83h).
-#[must_use]
 pub fn ata_serial(wwid: &str) -> Option<String> {
     let serial = wwid.strip_prefix("t10.ATA     ")?.get(40..)?.trim();
     (!serial.is_empty()).then(|| serial.to_owned())
@@ -149,7 +137,6 @@ pub fn ata_serial(wwid: &str) -> Option<String> {
 /// End of a `wwid` without a WWN, which is all or the end of a serial number: `t10.` of any vendor, where the columns
 /// are not known, or NVMe's `nvme.<vendor>-<serial>-…` in hexadecimal (`nvme_get_unique_id`,
 /// `drivers/nvme/host/sysfs.c`).
-#[must_use]
 pub fn serial_of_wwid(wwid: &str) -> Option<String> {
     let serial = match wwid.strip_prefix("nvme.") {
         Some(rest) => bytes_lossy(rest.split('-').nth(1)?).map(char::from).collect(),

@@ -19,13 +19,11 @@ pub struct Block {
 }
 
 /// Size of the block header that begins with `first`; `None` if the index begins there, after the last block.
-#[must_use]
 pub fn block_header_bytes(first: u8) -> Option<usize> {
     (first != 0).then(|| (usize::from(first) + 1) * 4)
 }
 
 /// Reads the header of a block; `None` if it does not name both sizes.
-#[must_use]
 pub fn block(stream_header: &[u8], header: &[u8]) -> Option<Block> {
     // Each method of checking has a length of its own; those that are not used have one too.
     let check_bytes = match stream_header.get(7)? & 0xf {
@@ -47,7 +45,6 @@ pub fn block(stream_header: &[u8], header: &[u8]) -> Option<Block> {
 }
 
 /// Parses a number with seven bits in each byte, the lowest first; returns it and the rest.
-#[must_use]
 pub fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(9) {

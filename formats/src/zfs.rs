@@ -30,7 +30,6 @@ pub struct Label {
 
 impl Label {
     /// Least number of devices in the pool; `None` if the label does not contain it, as that of a spare.
-    #[must_use]
     pub fn least_devices(&self) -> Option<u64> {
         let n_here = match self.kind.as_deref()? {
             "disk" | "file" => 1,
@@ -41,7 +40,6 @@ impl Label {
 }
 
 /// Reads a label from its first bytes; those after them are not needed.
-#[must_use]
 pub fn label(bytes: &[u8]) -> Option<Label> {
     let is_xdr = bytes.get(..4)? == [1, 1, 0, 0] || bytes.get(..4)? == [1, 0, 0, 0];
     if !is_xdr || bytes.get(20..31)? != b"\x00\x00\x00\x07version" {

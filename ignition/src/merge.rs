@@ -37,7 +37,6 @@ const SHARED: [(&str, &[&str]); 2] = [
 const APPENDED: [&str; 3] = [".options", ".mountOptions", ".openOptions"];
 
 /// The parent with the child merged into it, and the higher of their spec versions.
-#[must_use]
 pub fn merge(parent: &Value, child: &Value) -> Value {
     let version = |config: &Value| -> Option<(Vec<u64>, Value)> {
         let text = config.get("ignition")?.get("version")?;

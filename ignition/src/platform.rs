@@ -10,7 +10,6 @@ const PLATFORMS: &str = "akamai aliyun applehv aws azure azurestack brightbox cl
      proxmoxve qemu scaleway upcloud virtualbox vmware vultr zvm";
 
 /// A warning for an id that Ignition does not know. A newer Ignition may know more, so it is not an error.
-#[must_use]
 pub fn warning(platform: &str) -> Option<String> {
     (!PLATFORMS.split(' ').any(|known| known == platform)).then(|| {
         format!(
@@ -26,7 +25,6 @@ pub fn warning(platform: &str) -> Option<String> {
 /// On Packet alone Ignition posts the end of each stage to the metadata server (`PostStatus` in
 /// `internal/providers/packet/packet.go`), and repeats this without limit. It asks for a network only if its config
 /// needs one. `arguments` are the kernel arguments of the first boot.
-#[must_use]
 pub fn network_warning<'a>(
     platform: Option<&str>,
     may_fetch: bool,

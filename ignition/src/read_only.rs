@@ -16,7 +16,6 @@ const OTHERS: [&str; 13] = [
 ];
 
 /// A warning for the absolute path of a file, directory or link that Ignition cannot create on CoreOS.
-#[must_use]
 pub fn warning(path: &str) -> Option<&'static str> {
     let mut parts = path.trim_start_matches('/').split('/');
     let (first, second) = (parts.next()?, parts.next());

@@ -50,7 +50,6 @@ pub enum Code {
 
 impl Code {
     /// The code as in events and results, e.g. `IGNITION_VERSION`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Version => "IGNITION_VERSION",

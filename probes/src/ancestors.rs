@@ -6,7 +6,6 @@ use crate::pci_address::is_pci_address;
 /// The NUMA node of the device at `device_path` (resolved, below `sys/devices`): the `numa_node` of
 /// the first device at or above it that has one. `None` if the kernel reports -1 or nothing
 /// (`Documentation/ABI/testing/sysfs-bus-pci`).
-#[must_use]
 pub fn numa_node(machine: &Machine, device_path: &str) -> Option<u32> {
     above(device_path)
         .find_map(|path| machine.number::<i64>(&format!("{path}/numa_node")))
@@ -15,7 +14,6 @@ pub fn numa_node(machine: &Machine, device_path: &str) -> Option<u32> {
 
 /// The PCI address nearest above the device at `device_path`, e.g. `0000:3b:00.0`; `None` for a
 /// device that is attached to no PCI device.
-#[must_use]
 pub fn pci_address(device_path: &str) -> Option<String> {
     device_path.rsplit('/').find(|part| is_pci_address(part)).map(str::to_owned)
 }

@@ -20,7 +20,6 @@ pub struct Clock {
 }
 
 /// Reads the clocks; `None` if the kernel's state is unknown.
-#[must_use]
 pub fn clock(machine: &Machine) -> Option<Clock> {
     let answer = machine.ask(&CLOCK)?;
     let text = String::from_utf8_lossy(&answer);

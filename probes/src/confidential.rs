@@ -37,7 +37,6 @@ pub struct ConfidentialComputing {
 }
 
 /// Reads what there is; `None` where nothing says anything.
-#[must_use]
 pub fn confidential_computing(machine: &Machine) -> Option<ConfidentialComputing> {
     let devices = machine.names("sys/class/misc");
     let has = |name: &str| devices.iter().any(|device| device == name);

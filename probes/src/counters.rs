@@ -52,7 +52,6 @@ pub struct Counters {
 }
 
 /// Reads the counters of the parts in `inventory`.
-#[must_use]
 pub fn read(source: &Arc<Source>, inventory: &Inventory) -> Vec<Counters> {
     let machine = Machine::new(Arc::clone(source), "counters");
     let mut all = Vec::new();
@@ -129,7 +128,6 @@ fn count(text: &str) -> Option<u64> {
 }
 
 /// A finding for each part with a counter that is higher in `after` than in `before`, which was read `seconds` earlier.
-#[must_use]
 pub fn risen(before: &[Counters], after: &[Counters], seconds: u64) -> Vec<Finding> {
     let compare = |now: &Counters| {
         let is_same = |old: &&Counters| old.code == now.code && old.part == now.part;

@@ -73,37 +73,31 @@ impl CpuSet {
     }
 
     /// Number of members.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// True if the set does not have any members.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
     /// True if `number` is in the set.
-    #[must_use]
     pub fn contains(&self, number: u32) -> bool {
         self.words.get(number as usize / 64).is_some_and(|word| word & bit(number) != 0)
     }
 
     /// True if every number of `other` is in the set.
-    #[must_use]
     pub fn contains_all(&self, other: &CpuSet) -> bool {
         other.difference(self).is_empty()
     }
 
     /// The lowest number.
-    #[must_use]
     pub fn first(&self) -> Option<u32> {
         self.iter().next()
     }
 
     /// The highest number.
-    #[must_use]
     pub fn last(&self) -> Option<u32> {
         let highest = self.words.last()?.checked_ilog2()?;
         Some(u32::try_from(self.words.len() - 1).ok()? * 64 + highest)
@@ -140,13 +134,11 @@ impl CpuSet {
     }
 
     /// The numbers in both sets.
-    #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
         CpuSet::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
     /// The numbers in this set but not in `other`.
-    #[must_use]
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
         let others = other.words.iter().chain(std::iter::repeat(&0));
         CpuSet::of_words(self.words.iter().zip(others).map(|(a, b)| a & !b).collect())

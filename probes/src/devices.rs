@@ -40,7 +40,6 @@ impl Devices {
 }
 
 /// Reads serial ports, watchdogs, TPM, sensors and power supplies.
-#[must_use]
 pub fn devices(machine: &Machine) -> Devices {
     Devices {
         usb: Vec::new(),

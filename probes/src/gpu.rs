@@ -101,7 +101,6 @@ pub struct Card {
 }
 
 /// Finds graphics cards and accelerators among the PCI devices.
-#[must_use]
 pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
     let compute_nodes = kfd::compute_nodes(machine);
     let drivers = driver::Drivers::read(machine);

@@ -101,7 +101,6 @@ fn install() {
 }
 
 /// The message of a panic, and its location if that is known: the static binary has none of libraries.
-#[must_use]
 pub fn message(panic: &PanicHookInfo<'_>) -> Panic {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);

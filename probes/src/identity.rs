@@ -22,7 +22,6 @@ pub struct Identifier {
 
 /// The identifiers in `inventory`: the UUID, the serial numbers of product, baseboard and chassis, the permanent MACs
 /// of the ports, lowest first, and the management controller's MAC.
-#[must_use]
 pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
     let product = inventory.product.as_ref();
     let uuid = product.and_then(|product| product.uuid.clone().or_else(|| unset_uuid(product)));

@@ -34,7 +34,6 @@ pub struct Iommu {
 }
 
 /// Reads the IOMMU's state; `None` without a sign of one.
-#[must_use]
 pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     let has_class = machine.names("sys/class").iter().any(|name| name == "iommu");
     let units = if has_class { machine.list(CLASS) } else { Vec::new() };

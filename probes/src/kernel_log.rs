@@ -31,7 +31,6 @@ pub struct KernelMessages {
 
 /// Reads the messages, in the order in which the first of each group was logged; those that the firmware reported
 /// come last.
-#[must_use]
 pub fn kernel_log(machine: &Machine) -> Vec<KernelMessages> {
     let log = machine.ask(&KERNEL_LOG).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);

@@ -42,7 +42,6 @@ pub struct ComputeNode {
 }
 
 /// Reads the GPU nodes, by id; empty without the driver.
-#[must_use]
 pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
     for topology in TOPOLOGIES {
         let ids = machine.list(topology);

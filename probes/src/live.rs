@@ -40,7 +40,6 @@ pub struct Load {
 }
 
 /// Reads the running machine.
-#[must_use]
 pub fn live() -> Live {
     let load = System::load_average().ok().map(|load| Load {
         one_minute: load.one,
@@ -57,7 +56,6 @@ pub fn live() -> Live {
 }
 
 /// Memory in bytes that programs can get without swapping; `None` if the kernel does not report it.
-#[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     let mut system = System::new().ok()?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());

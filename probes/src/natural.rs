@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 /// Compares two kernel names in natural order: runs of digits by value, runs of lower-case letters after
 /// a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
-#[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut a_rest, mut b_rest) = from_first_difference(a, b);
     while let (Some(a_first), Some(b_first)) =

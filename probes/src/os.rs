@@ -94,7 +94,6 @@ pub struct LiveImage {
 }
 
 /// Reads the running system.
-#[must_use]
 pub fn os(machine: &Machine) -> Os {
     let release = ["etc/os-release", "usr/lib/os-release", "etc/initrd-release"]
         .iter()
@@ -180,7 +179,6 @@ fn unescape(text: &str) -> String {
 
 /// Machine type as `uname -m` prints it: from the kernel (Linux 6.1 and later), else from its release
 /// or `/proc/cpuinfo`.
-#[must_use]
 pub fn architecture(machine: &Machine) -> Option<String> {
     let own = machine.text("proc/sys/kernel/arch");
     own.or_else(|| architecture_of_release(&kernel(machine)?))

@@ -12,7 +12,6 @@ use crate::network::Interface;
 use crate::pci::PciDevice;
 
 /// A disk with its serial number and bay: the text on the label, and the place of the disk.
-#[must_use]
 pub fn disk(disk: &Disk) -> PartId {
     let serial = disk.serial.clone().map(Detail::Serial);
     let bay = disk.bay.as_ref().and_then(DiskBay::name).map(Detail::Bay);
@@ -20,7 +19,6 @@ pub fn disk(disk: &Disk) -> PartId {
 }
 
 /// A drive of a RAID controller, by slot and enclosure as they are printed.
-#[must_use]
 pub fn drive(controller: &RaidController, drive: &RaidDrive) -> PartId {
     let place = match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
@@ -38,7 +36,6 @@ pub fn drive(controller: &RaidController, drive: &RaidDrive) -> PartId {
 }
 
 /// A volume of a RAID controller, with the disk that it is.
-#[must_use]
 pub fn volume(controller: &RaidController, volume: &RaidVolume) -> PartId {
     let address = controller.pci_address.clone();
     let disk = volume.disk.clone().map(Detail::Other);
@@ -48,14 +45,12 @@ pub fn volume(controller: &RaidController, volume: &RaidVolume) -> PartId {
 }
 
 /// A RAID controller.
-#[must_use]
 pub fn raid_controller(controller: &RaidController) -> PartId {
     let address = &controller.pci_address;
     PartId::new(PartKind::RaidController, address).named(format!("RAID controller {address}"))
 }
 
 /// The slot of each DIMM as it is printed, with its bank where several slots share the name.
-#[must_use]
 pub fn dimms(dimms: &[Dimm]) -> Vec<Option<PartId>> {
     let mut n_slots: BTreeMap<&str, usize> = BTreeMap::new();
     for locator in dimms.iter().filter_map(|dimm| dimm.locator.as_deref()) {
@@ -76,21 +71,18 @@ pub fn dimms(dimms: &[Dimm]) -> Vec<Option<PartId>> {
 }
 
 /// A module of persistent memory.
-#[must_use]
 pub fn nvdimm(module: &Nvdimm) -> PartId {
     let serial = module.serial.clone().map(Detail::Serial);
     PartId::new(PartKind::Nvdimm, &module.name).with(serial)
 }
 
 /// A network port with its PCI address.
-#[must_use]
 pub fn port(nic: &Interface) -> PartId {
     let address = nic.pci_address.clone().map(Detail::Address);
     PartId::new(PartKind::Interface, &nic.name).with(address)
 }
 
 /// A PCI device by its slot, if that is known.
-#[must_use]
 pub fn device(device: &PciDevice) -> PartId {
     let part = PartId::new(PartKind::Pci, &device.address);
     match &device.slot {
@@ -102,19 +94,16 @@ pub fn device(device: &PciDevice) -> PartId {
 }
 
 /// A logical CPU by its number. The text keeps it apart from sockets that are named `CPU 1`.
-#[must_use]
 pub fn logical_cpu(number: &str) -> PartId {
     PartId::new(PartKind::LogicalCpu, number).named(format!("logical CPU {number}"))
 }
 
 /// A package by the kernel's order.
-#[must_use]
 pub fn package(index: usize) -> PartId {
     PartId::new(PartKind::Package, index.to_string()).named(format!("package {index}"))
 }
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else its package, or the CPU itself.
-#[must_use]
 pub fn socket_of(inventory: &Inventory, number: &str) -> PartId {
     let (Some(cpu), Ok(one)) = (inventory.cpu.as_ref(), number.parse::<u32>()) else {
         return logical_cpu(number);

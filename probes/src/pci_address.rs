@@ -18,7 +18,6 @@ pub struct Address {
 
 impl Address {
     /// Reads `DDDD:BB:DD.F`; `None` if `text` is something else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Address> {
         let (place, function) = text.rsplit_once('.')?;
         let (domain, rest) = place.split_once(':')?;
@@ -38,7 +37,6 @@ impl Address {
     }
 
     /// The address without its function, as slots are named: `0000:3b:00`.
-    #[must_use]
     pub fn without_function(self) -> String {
         format!("{:04x}:{:02x}:{:02x}", self.domain, self.bus, self.device)
     }
@@ -51,7 +49,6 @@ impl fmt::Display for Address {
 }
 
 /// True if `text` is a PCI address `DDDD:BB:DD.F`; the domain may be longer than four digits.
-#[must_use]
 pub fn is_pci_address(text: &str) -> bool {
     Address::parse(text).is_some()
 }

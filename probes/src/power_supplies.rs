@@ -35,7 +35,6 @@ pub struct KernelPowerSupply {
 }
 
 /// Reads the power supplies, by name.
-#[must_use]
 pub fn power_supplies(machine: &Machine) -> Vec<KernelPowerSupply> {
     let names = machine.list(CLASS).into_iter().take(LIMIT);
     names.map(|name| power_supply(machine, name)).collect()

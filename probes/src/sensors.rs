@@ -62,7 +62,6 @@ pub struct Sensor {
 }
 
 /// Reads the sensors that respond quickly, by chip, device and name.
-#[must_use]
 pub fn sensors(machine: &Machine) -> Vec<Sensor> {
     let mut sensors = Vec::new();
     for hwmon in machine.list(CLASS) {

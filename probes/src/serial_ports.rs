@@ -34,7 +34,6 @@ pub struct SerialPort {
 }
 
 /// Reads the serial ports, by name.
-#[must_use]
 pub fn serial_ports(machine: &Machine) -> Vec<SerialPort> {
     let names = machine.list(CLASS);
     names.iter().filter(|name| may_be_serial(name)).filter_map(|name| port(machine, name)).collect()

@@ -42,7 +42,6 @@ pub struct Tpm {
 }
 
 /// Reads the first TPM; `None` if neither kernel nor firmware shows one.
-#[must_use]
 pub fn tpm(machine: &Machine) -> Option<Tpm> {
     let tables = machine.names(TABLES);
     let acpi_table = ["TPM2", "TCPA"].into_iter().find(|table| tables.iter().any(|t| t == table));

@@ -16,7 +16,6 @@ pub struct UdevEntry {
 
 impl UdevEntry {
     /// The value of the property `name`, if it is there and not empty.
-    #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -24,7 +23,6 @@ impl UdevEntry {
 
 /// Reads udev's entry for the device with the id `id`: `b8:0` for a block device, `c…` for a
 /// character device, `n2` for a network interface by its index, `+pci:0000:00:1f.2` for others.
-#[must_use]
 pub fn entry(machine: &Machine, id: &str) -> Option<UdevEntry> {
     machine.text(&format!("run/udev/data/{id}")).map(|text| parse(&text))
 }

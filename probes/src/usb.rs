@@ -51,7 +51,6 @@ pub struct UsbDevice {
 }
 
 /// Reads the USB devices, by name.
-#[must_use]
 pub fn usb(machine: &Machine) -> Vec<UsbDevice> {
     let names = machine.list(BUS);
     let (interfaces, devices): (Vec<&String>, Vec<&String>) =

@@ -19,7 +19,6 @@ const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/availabl
 
 /// The hypervisor's name, `none` for bare metal, `vm-other` for an unknown hypervisor; `None` without
 /// evidence.
-#[must_use]
 pub fn hypervisor(machine: &Machine) -> Option<String> {
     let cpuinfo = machine.text("proc/cpuinfo").unwrap_or_default();
     let dmi = of_dmi(machine);
@@ -199,7 +198,6 @@ fn is_described(machine: &Machine) -> bool {
 }
 
 /// Name of the container manager if the system runs in a container; otherwise `None`.
-#[must_use]
 pub fn container(machine: &Machine) -> Option<String> {
     // systemd writes it if it is the first process of the container.
     let named = machine.text("run/systemd/container");

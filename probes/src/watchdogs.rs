@@ -33,7 +33,6 @@ pub struct Watchdog {
 }
 
 /// Reads the watchdogs, by name.
-#[must_use]
 pub fn watchdogs(machine: &Machine) -> Vec<Watchdog> {
     machine.list(CLASS).into_iter().map(|name| watchdog(machine, name)).collect()
 }

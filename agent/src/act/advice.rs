@@ -3,7 +3,6 @@
 use super::{Code, Say, Term, say};
 
 /// Returns the advice on a failure.
-#[must_use]
 pub fn advice(code: Code) -> Say {
     let text = match code {
         Code::DiskBusy => {

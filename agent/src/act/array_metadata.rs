@@ -19,7 +19,6 @@ pub type Found = (u64, &'static str);
 pub type Read<'a> = dyn FnMut(u64, usize) -> Result<Vec<u8>, String> + 'a;
 
 /// Returns the parts of a disk's last 2 MiB that lie outside these.
-#[must_use]
 pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
     let end = disk_bytes.saturating_sub(REMAINS_BYTES)..disk_bytes;
     covered.iter().fold(vec![end], |gaps, part| {
@@ -31,7 +30,6 @@ pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// Returns the areas that the table of a disk covers: its partitions and its backup.
-#[must_use]
 pub fn covered(header: &Header, partitions: &[Partition], sector_bytes: u64) -> Vec<Range<u64>> {
     let span = |start: u64, n_bytes: u64| start..start.saturating_add(n_bytes);
     let backup = header.alternate_lba.saturating_mul(sector_bytes);
@@ -59,7 +57,6 @@ pub fn find(
 }
 
 /// Describes a finding as text.
-#[must_use]
 pub fn describe((at, kind): &Found) -> String {
     format!("{kind} at byte {at}")
 }

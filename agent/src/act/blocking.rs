@@ -21,7 +21,6 @@ pub struct Policy {
 impl Policy {
     /// This policy of the node's configuration, combined with the order's: its severity replaces that of the
     /// configuration, its lists are added.
-    #[must_use]
     pub fn with(&self, order: &Order) -> Self {
         Self {
             block_on: order.block_on.or(self.block_on),
@@ -31,7 +30,6 @@ impl Policy {
     }
 
     /// The findings that prevent an install.
-    #[must_use]
     pub fn blocking<'a>(&self, findings: &'a [Finding]) -> Vec<&'a Finding> {
         let least = match self.block_on.unwrap_or_default() {
             BlockOn::Critical => Some(Severity::Critical),
@@ -86,13 +84,11 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
 }
 
 /// Returns a key that identifies a finding while its figures change.
-#[must_use]
 pub fn key(finding: &Finding) -> String {
     format!("{}@{}", finding.code, finding.part())
 }
 
 /// The part that a finding names, or its kind.
-#[must_use]
 pub fn part(finding: &Finding) -> String {
     finding.locator.as_ref().map_or_else(|| finding.component.clone(), PartId::to_string)
 }

@@ -34,7 +34,6 @@ pub struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     /// Returns the request of an order, with the disks that the configuration protects.
-    #[must_use]
     pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
         let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
         Self {
@@ -118,7 +117,6 @@ pub fn decide<'d>(
 }
 
 /// True if some order can write the disk, so that there is no need to wait for another one.
-#[must_use]
 pub fn can_be_written(disk: &Disk) -> bool {
     check_obstacles(disk).is_ok()
 }

@@ -54,7 +54,6 @@ pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description
 }
 
 /// Everything that was found on a disk, for the result. Empty if the disk is blank.
-#[must_use]
 pub fn found(disk: &Disk) -> Vec<ExistingData> {
     let entry = |name: &str, what: String| ExistingData { name: name.to_owned(), what };
     let systems = disk.existing_os.iter().map(|system| entry(&disk.name, system.clone()));

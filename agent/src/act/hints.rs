@@ -109,7 +109,6 @@ impl Hints {
     /// True if they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
     /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32
     /// digits.
-    #[must_use]
     pub fn identify(&self, disk: &Disk) -> bool {
         self.0.iter().any(|hint| match hint.attribute {
             Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
@@ -122,7 +121,6 @@ impl Hints {
     }
 
     /// True if a disk matches.
-    #[must_use]
     pub fn matches(&self, disk: &Disk) -> bool {
         self.0.iter().all(|hint| hint.matches(disk))
     }

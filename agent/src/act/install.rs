@@ -97,7 +97,6 @@ struct Passed {
 
 impl Act<'_> {
     /// Carries out an order. The outcome of a dry run that would write has no failure and an untouched disk.
-    #[must_use]
     pub fn carry_out(&self, order: &Order) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.failure = self.write_and_prove(order, &mut outcome).err();

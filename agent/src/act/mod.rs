@@ -76,7 +76,6 @@ pub use system::System;
 use system::device_number;
 
 /// The disk as results name it.
-#[must_use]
 pub fn identity_of(disk: &Disk) -> DiskIdentity {
     DiskIdentity {
         device: disk.device.clone(),
@@ -87,7 +86,6 @@ pub fn identity_of(disk: &Disk) -> DiskIdentity {
 }
 
 /// Describes the disk: `/dev/sda (serial S1, 512110190592 bytes)`.
-#[must_use]
 pub fn describe(disk: &Disk) -> String {
     let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}, "));
     let size = disk.size_bytes.map(|size_bytes| format!("{size_bytes} bytes"));
@@ -133,26 +131,22 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without advice.
-    #[must_use]
     pub fn new(code: Code, message: impl Into<Say>) -> Self {
         Self { code, message: message.into(), advice: None }
     }
 
     /// A failure with the advice that belongs to its code.
-    #[must_use]
     pub fn advised(code: Code, message: impl Into<Say>) -> Self {
         Self::new(code, message).advise(advice(code))
     }
 
     /// The same with other advice.
-    #[must_use]
     pub fn advise(mut self, advice: impl Into<Say>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
     /// Code, message and advice in one line, in the words of an engine.
-    #[must_use]
     pub fn in_words(&self, words: Words) -> String {
         let advice = self.advice.as_ref().map(|advice| advice.in_words(words));
         let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();

@@ -62,7 +62,6 @@ pub enum ExistingDataPolicy {
 
 impl ExistingDataPolicy {
     /// The policy's name.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",

@@ -51,7 +51,6 @@ enum Unread {
 }
 
 /// The size of the smallest image, which any disk must have room for; `None` if one is unknown.
-#[must_use]
 pub fn least_bytes(dir: &Path) -> Option<u64> {
     let sizes = files(dir).ok()?.into_iter().map(|file| Some(open(&file).ok()?.size_bytes));
     sizes.collect::<Option<Vec<u64>>>()?.into_iter().min()

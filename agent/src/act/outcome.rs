@@ -14,6 +14,7 @@ use crate::exit_status::ExitStatus;
 
 /// The outcome of an install.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[must_use]
 pub struct Outcome {
     /// The stage in which it ended.
     pub stage: Stage,
@@ -49,7 +50,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The exit status of a program that only installs.
-    #[must_use]
     pub fn exit_status(&self) -> ExitStatus {
         match self.state {
             _ if self.failure.is_none() => ExitStatus::Done,
@@ -191,7 +191,6 @@ pub enum CheckName {
 
 impl CheckName {
     /// The name as the API spells it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PartitionTable => "partition_table",

@@ -185,7 +185,6 @@ fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
 }
 
 /// True if there is enough memory for an install, or if its amount is unknown.
-#[must_use]
 pub fn has_memory(available_bytes: Option<u64>) -> bool {
     available_bytes.is_none_or(|bytes| bytes >= MIN_AVAILABLE_BYTES)
 }

@@ -45,7 +45,6 @@ impl Lines {
 }
 
 /// The percentage in a line: `… (71%)`.
-#[must_use]
 pub fn percent(line: &str) -> Option<u8> {
     let end = line.rfind("%)")?;
     let start = line[..end].rfind('(')? + 1;
@@ -74,7 +73,6 @@ impl Tail {
     }
 
     /// The lines, oldest first.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.iter().cloned().collect()
     }

@@ -71,7 +71,6 @@ fn never_protects(entry: &str) -> Option<&'static str> {
 }
 
 /// True if a text is a disk name that the kernel assigns anew at each boot.
-#[must_use]
 pub fn is_kernel_name(text: &str) -> bool {
     let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
     let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {

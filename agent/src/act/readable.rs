@@ -33,7 +33,6 @@ pub struct Unreadable {
 
 impl Unreadable {
     /// Reads the disk again, unless an earlier read still waits for it. `None` once it can be read.
-    #[must_use]
     pub fn again(self, system: &System) -> Option<Self> {
         if self.is_late {
             return Some(self);
@@ -47,7 +46,6 @@ impl Unreadable {
 }
 
 /// Returns the fault of the held disk if it cannot be read.
-#[must_use]
 pub fn check(target: &Target) -> Option<Unreadable> {
     let disk = target.disk();
     let (size_bytes, file) = (disk.size_bytes?, target.file().ok()?);

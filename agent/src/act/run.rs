@@ -172,7 +172,6 @@ fn after_failure(
 }
 
 /// The failure of a job that a signal ended, by what is left of the disk.
-#[must_use]
 pub fn interrupted(disk_state: DiskState) -> Failure {
     let (what, advice) = match disk_state {
         DiskState::Untouched => {

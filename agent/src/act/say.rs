@@ -71,7 +71,6 @@ pub enum Term {
 pub type Words = fn(Term) -> &'static str;
 
 /// The words of the log, which are those of no engine.
-#[must_use]
 pub fn plain(term: Term) -> &'static str {
     match term {
         Term::Order => "the order",
@@ -117,14 +116,12 @@ pub struct Say(Vec<Piece>);
 
 impl Say {
     /// The message with more at its end.
-    #[must_use]
     pub fn and(mut self, more: impl Into<Self>) -> Self {
         self.0.extend(more.into().0);
         self
     }
 
     /// The message in the words of an engine.
-    #[must_use]
     pub fn in_words(&self, words: Words) -> String {
         let text = |piece| match piece {
             &Piece::Text(text) => text,

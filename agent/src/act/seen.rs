@@ -22,7 +22,6 @@ pub struct Seen {
 
 impl Seen {
     /// The node with these disks, without findings.
-    #[must_use]
     pub fn of(disks: &[Disk], site: &Site) -> Self {
         Self {
             disks: digest_of(disks),
@@ -35,7 +34,6 @@ impl Seen {
 
 /// Digest of the facts of disks that decide whether they may be written. Facts that change by themselves (health,
 /// temperature, link speed, states of paths) are left out; where they prevent an install, an obstacle says so.
-#[must_use]
 pub fn digest_of(disks: &[Disk]) -> String {
     let lasting: Vec<Disk> = disks
         .iter()

@@ -141,19 +141,16 @@ impl Default for System {
 
 impl System {
     /// A system whose `sys` and `proc` lie below `root`.
-    #[must_use]
     pub fn below(root: PathBuf) -> Self {
         Self::of(Arc::new(Files { root: root.clone() }), root)
     }
 
     /// A system with another kernel, and with its other files below `root`.
-    #[must_use]
     pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
         Self { kernel, root, stop: Stop::default() }
     }
 
     /// The same system; after a signal its answers are not waited for any longer.
-    #[must_use]
     pub fn until(&self, stop: &Stop) -> Self {
         Self { stop: stop.clone(), ..self.clone() }
     }
@@ -169,13 +166,11 @@ impl System {
     }
 
     /// Returns the mount point of efivarfs.
-    #[must_use]
     pub fn efivars(&self) -> PathBuf {
         self.root.join("sys/firmware/efi/efivars")
     }
 
     /// True if this machine was booted by UEFI.
-    #[must_use]
     pub fn is_uefi(&self) -> bool {
         // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
         // the stricter check.

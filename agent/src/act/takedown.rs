@@ -55,7 +55,6 @@ const MAX_TRIES: u32 = 15;
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
 /// True if anything has to be taken down, by the facts at the choice. The choice itself allowed it.
-#[must_use]
 pub fn is_needed(disk: &Disk) -> bool {
     disk.obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Active)
 }

@@ -38,7 +38,6 @@ impl Target {
     }
 
     /// The facts of the disk at its choice.
-    #[must_use]
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -83,7 +82,6 @@ impl Target {
 
     /// The path that coreos-installer gets: the one by sequence number, which never leads to another disk, or
     /// the disk's device file.
-    #[must_use]
     pub fn path(&self) -> String {
         // On s390x, coreos-installer passes the path on to tools that expect the kernel's name.
         let is_dasd = self.disk.name.starts_with("dasd");

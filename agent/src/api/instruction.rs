@@ -75,7 +75,6 @@ impl Action {
     ];
 
     /// The action as the API spells it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Install => "install",

@@ -37,7 +37,6 @@ pub const API_VERSION: &str = "1";
 pub const NODE_ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,128}$";
 
 /// Whether `id` is a valid node id: see [`NODE_ID_PATTERN`].
-#[must_use]
 pub fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len())
         // In the path of an address these would lead elsewhere.

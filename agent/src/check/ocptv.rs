@@ -31,7 +31,6 @@ pub const FAULT: &str = "run-coreos-installer.fault";
 type Hardware = (PartId, Value);
 
 /// Returns the findings of `report` as the output of a run with this `command_line`.
-#[must_use]
 pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
     let parts = hardware(report);
     let mut lines = Lines { text: String::new(), n: 0, time: rfc3339_ms(time) };

@@ -16,7 +16,6 @@ use crate::report::Report;
 const PREFIX: &str = "run_coreos_installer_";
 
 /// Returns the findings in `report`, which was finished at `time`.
-#[must_use]
 pub fn metrics(report: &Report, time: SystemTime) -> String {
     let mut text = Text::default();
     let agent = [("version", report.agent.version.as_str()), ("node_id", &report.node_id)];

@@ -22,14 +22,12 @@ pub struct Earlier {
 
 impl Earlier {
     /// Remembers `report` and its parts' counters.
-    #[must_use]
     pub fn new(source: &Arc<Source>, report: Report) -> Earlier {
         let counters = counters::read(source, &report.inventory);
         Earlier { report, counters }
     }
 
     /// The parts whose counters have risen since then, `seconds` ago.
-    #[must_use]
     pub fn risen(&self, source: &Arc<Source>, seconds: u64) -> Vec<Finding> {
         risen(&self.counters, &counters::read(source, &self.report.inventory), seconds)
     }

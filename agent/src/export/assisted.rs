@@ -16,7 +16,6 @@ use super::select::{architecture, boot_mode, max_mhz, n_cpus};
 const FAMILIES: [(&str, u32); 2] = [("ipv4", 2), ("ipv6", 10)];
 
 /// The inventory.
-#[must_use]
 pub fn inventory(inventory: &Inventory) -> Value {
     let ports = ports(inventory);
     let booted = boot_port(&ports).and_then(|port| port.mac.as_deref());

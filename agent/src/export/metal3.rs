@@ -12,7 +12,6 @@ use super::select::{architecture, disks, extended_wwn, max_mhz, n_cpus};
 const MIB: u64 = 1 << 20;
 
 /// The details, as the annotation `inspect.metal3.io/hardwaredetails` holds them.
-#[must_use]
 pub fn details(inventory: &Inventory) -> Value {
     let product = inventory.product.clone().unwrap_or_default();
     let bios = inventory.bios.clone().unwrap_or_default();
@@ -31,7 +30,6 @@ pub fn details(inventory: &Inventory) -> Value {
 }
 
 /// A `HardwareData` resource. Its name must be that of the `BareMetalHost`; `name` is made fit for Kubernetes.
-#[must_use]
 pub fn resource(inventory: &Inventory, name: &str) -> Value {
     known(json!({
         "apiVersion": "metal3.io/v1alpha1",

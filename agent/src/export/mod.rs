@@ -24,7 +24,6 @@ pub(crate) use object::known;
 /// `root_disk` is the disk that an install without hints would use, absent if that is not clear. `error`, which makes
 /// Ironic fail the inspection, is present only if a collector failed whose facts Ironic would otherwise misunderstand:
 /// without disks it concludes that the machine has none.
-#[must_use]
 pub fn ironic(report: &Report) -> Value {
     let nothing_asked = Order::default();
     let disks = report.inventory.block.as_ref().map(|block| block.disks.as_slice());

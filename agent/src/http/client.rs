@@ -94,26 +94,22 @@ impl Client {
 
     /// Returns the time left of `--give-up-after`; `None` without a limit. One clock runs over the whole job, so that a
     /// server that answers now and then does not restart it.
-    #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let spent = self.clock.now().saturating_duration_since(self.started);
         self.deadline.map(|deadline| deadline.saturating_sub(spent))
     }
 
     /// The finding of a clock that differs from the server's, by its last response.
-    #[must_use]
     pub fn clock_skew(&self) -> Option<Finding> {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the flag that ends its waits.
-    #[must_use]
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
     /// Returns the time for which an image may send nothing until that is reported.
-    #[must_use]
     pub fn stall_notice(&self) -> Duration {
         self.timeouts.stall_notice
     }

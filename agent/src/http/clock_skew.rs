@@ -9,7 +9,6 @@ use probes::findings::{Finding, row};
 const NOTABLE: Duration = Duration::from_mins(5);
 
 /// The finding of clocks that differ.
-#[must_use]
 pub fn clock_skew(ours: SystemTime, theirs: SystemTime) -> Option<Finding> {
     let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
     let row = row("os.clock_skew").filter(|_| difference >= NOTABLE)?;

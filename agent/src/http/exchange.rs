@@ -47,7 +47,6 @@ enum Broken {
 
 impl Client {
     /// The address of the server; `None` if there is none.
-    #[must_use]
     pub fn base(&self) -> Option<&Url> {
         self.base.as_ref()
     }
@@ -64,7 +63,6 @@ impl Client {
     }
 
     /// The same as text, for messages and downloads.
-    #[must_use]
     pub fn address_of(&self, path: &str) -> Option<String> {
         self.url_of(path).ok().map(|url| url.to_string())
     }

@@ -27,19 +27,16 @@ impl Request {
     }
 
     /// GET of an API. Redirects are not followed, since only the server itself is obeyed.
-    #[must_use]
     pub fn get() -> Self {
         Self::new(Method::GET, None)
     }
 
     /// POST of JSON. Redirects are not followed.
-    #[must_use]
     pub fn post(body: impl Into<Arc<Vec<u8>>>) -> Self {
         Self::new(Method::POST, Some(body.into()))
     }
 
     /// PUT of JSON. Redirects are not followed.
-    #[must_use]
     pub fn put(body: impl Into<Arc<Vec<u8>>>) -> Self {
         Self::new(Method::PUT, Some(body.into()))
     }
@@ -56,7 +53,6 @@ impl Request {
     }
 
     /// The same with a header, which replaces another of this name.
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.into()));
@@ -64,7 +60,6 @@ impl Request {
     }
 
     /// The same as the last message of a job: after a signal its response is waited for a little longer, if it has a body.
-    #[must_use]
     pub fn farewell(self) -> Self {
         Self { is_farewell: self.body.is_some(), ..self }
     }

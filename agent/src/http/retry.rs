@@ -40,7 +40,6 @@ impl Why {
 
 /// True if a status says that the server cannot respond now, and may respond later. 501 and 505 do not pass: the server
 /// does not know the method, or the version of HTTP.
-#[must_use]
 pub fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505)
 }
@@ -62,13 +61,11 @@ pub struct Failed {
 
 impl Failed {
     /// A server that wants to be asked again later.
-    #[must_use]
     pub fn unavailable(message: String) -> Self {
         Self { why: Why::Unavailable, ..Self::network(message) }
     }
 
     /// A failure below HTTP.
-    #[must_use]
     pub fn network(message: String) -> Self {
         Self { message, ..Self::default() }
     }
@@ -98,7 +95,6 @@ impl Backoff {
     }
 
     /// The number of consecutive failures.
-    #[must_use]
     pub fn n_failed(&self) -> u32 {
         self.n_failed
     }
@@ -125,13 +121,11 @@ pub struct RetryAfter {
 
 impl RetryAfter {
     /// A wait in seconds, of at most an hour.
-    #[must_use]
     pub fn seconds(seconds: u64) -> Self {
         Self { wait: Duration::from_secs(seconds).min(MAX_RETRY_AFTER), is_date: false }
     }
 
     /// Parses the header `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
-    #[must_use]
     pub fn parse(text: &str, now: SystemTime) -> Option<Self> {
         let text = text.trim();
         if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -145,7 +139,6 @@ impl RetryAfter {
 
     /// The wait, plus up to a tenth of it so that a fleet does not return all at once. A fleet that got a date would
     /// return even if its requests were spread, so a date is spread over at least `DATE_SPREAD`.
-    #[must_use]
     pub fn spread(self, clock: &dyn Clock) -> Duration {
         let tenth = self.wait / 10;
         let spread = if self.is_date { tenth.max(DATE_SPREAD) } else { tenth };
@@ -153,7 +146,6 @@ impl RetryAfter {
     }
 
     /// Returns the wait before the next request for the instruction: "now" becomes `DEFAULT_POLL`.
-    #[must_use]
     pub fn poll(asked: Option<Self>, clock: &dyn Clock) -> Duration {
         match asked.filter(|asked| !asked.wait.is_zero()) {
             Some(asked) => asked.spread(clock),

@@ -60,7 +60,6 @@ pub struct ServerSettings {
 
 impl ServerSettings {
     /// Settings with only an address.
-    #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: Some(url.into()), ..Self::default() }
     }
@@ -77,7 +76,6 @@ pub struct ProxySettings {
 
 impl ProxySettings {
     /// The proxy that the environment names, as curl reads it: `https_proxy`, `all_proxy`, `http_proxy`, and `no_proxy`.
-    #[must_use]
     pub fn from_env() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -95,13 +93,11 @@ impl ProxySettings {
     }
 
     /// The same with another address of the proxy.
-    #[must_use]
     pub fn with_url(self, url: &str) -> Self {
         Self { url: Secret::new(url.trim()), ..self }
     }
 
     /// The same with other hosts that are reached without the proxy.
-    #[must_use]
     pub fn with_no_proxy(self, hosts: &[String]) -> Self {
         let hosts = hosts.iter().map(|host| host.trim().to_owned());
         Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }

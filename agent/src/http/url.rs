@@ -38,7 +38,6 @@ pub struct Zones(Arc<Mutex<BTreeMap<Ipv6Addr, String>>>);
 
 impl Zones {
     /// The zone that an address was given with.
-    #[must_use]
     pub fn zone_of(&self, address: &Ipv6Addr) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned()
     }
@@ -110,26 +109,22 @@ impl Url {
     }
 
     /// True if it is `https`.
-    #[must_use]
     pub fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 
     /// The host, without the brackets of an IPv6 literal and without the port.
-    #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host().trim_matches(['[', ']'])
     }
 
     /// This address with `path` appended.
-    #[must_use]
     pub fn join(&self, path: &str) -> Self {
         let base = self.path.split('?').next().unwrap_or_default().trim_end_matches('/');
         Self { path: format!("{base}{path}"), ..self.clone() }
     }
 
     /// The address in a `Location` header, if it is on the same server. A zone in it changes nothing.
-    #[must_use]
     pub fn at_location(&self, location: &str) -> Option<Self> {
         if location.starts_with('/') && !location.starts_with("//") {
             let url = Self { path: location.into(), ..self.clone() };
@@ -140,13 +135,11 @@ impl Url {
     }
 
     /// True if scheme, host and port are the same.
-    #[must_use]
     pub fn is_same_origin(&self, other: &Self) -> bool {
         self.scheme == other.scheme && self.authority == other.authority
     }
 
     /// The address without user and query, for messages.
-    #[must_use]
     pub fn shown(&self) -> String {
         crate::secret::redact(&self.to_string())
     }
@@ -165,7 +158,6 @@ impl std::fmt::Debug for Url {
 }
 
 /// True if the port of an address can exist. An address without a port, or of another form, passes.
-#[must_use]
 pub fn has_possible_port(address: &str) -> bool {
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -68,7 +68,6 @@ impl Listener {
     }
 
     /// True while it listens.
-    #[must_use]
     pub fn is_listening(&self) -> bool {
         matches!(*self.lock(), State::Listening)
     }
@@ -79,7 +78,6 @@ impl Listener {
     }
 
     /// True if a report must contain the neighbours, so that it listens for them itself.
-    #[must_use]
     pub fn is_required(&self) -> bool {
         self.shared.is_required.load(Ordering::SeqCst)
     }

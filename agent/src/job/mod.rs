@@ -47,7 +47,6 @@ const STACK_BYTES: usize = 8 << 20;
 const TICK: Duration = Duration::from_millis(250);
 
 /// Catches SIGTERM, SIGINT and SIGHUP, so that the job can end in a clear state.
-#[must_use]
 pub fn stop_on_signals() -> Stop {
     Stop::on_signals().unwrap_or_else(|error| {
         error!(%error, "no signal handler could be set: SIGTERM will end the agent at once");

@@ -136,7 +136,6 @@ pub struct Node {
 
 impl Node {
     /// A machine that was not read yet.
-    #[must_use]
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, stop: Stop) -> Self {
         // After a signal no answer of the kernel is waited for any longer.
         let system = settings.site.system.until(&stop);

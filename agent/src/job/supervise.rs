@@ -38,7 +38,6 @@ const RESTART_PAUSE: Duration = Duration::from_secs(5);
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
 /// True in the child.
-#[must_use]
 pub fn is_child() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }

@@ -50,7 +50,6 @@ pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
 }
 
 /// The width that prose is wrapped at: the terminal's, or that of `COLUMNS`, or 80.
-#[must_use]
 pub fn width() -> usize {
     let terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
     let variable = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -59,7 +58,6 @@ pub fn width() -> usize {
 }
 
 /// Whether standard output is coloured: as requested, by default if it may be.
-#[must_use]
 pub fn is_colored(color: Color) -> bool {
     match color {
         Color::Always => true,

@@ -24,7 +24,6 @@ const BLACK_BACKGROUND: &str = "\x1b[40m";
 const PLAIN: &str = "\x1b[0m";
 
 /// Encodes as many lines of `summary` as fit `screen` in a QR code; `None` if not even the shortest text fits.
-#[must_use]
 pub fn draw(summary: &Summary, screen: &Screen) -> Option<String> {
     let largest = Version::new(u8::try_from(largest_version(screen)?).ok()?);
     summary.texts().find_map(|text| {

@@ -22,7 +22,6 @@ pub struct Screen {
 
 impl Screen {
     /// Measures the screen of `stream`. `COLUMNS` and `LINES` apply without a terminal. One row is left to the prompt.
-    #[must_use]
     pub fn of(stream: &(impl AsFd + IsTerminal), is_colored: bool) -> Self {
         let variable = |name: &str| std::env::var_os(name);
         let terminal = terminal_size::terminal_size_of(stream.as_fd());

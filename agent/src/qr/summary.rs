@@ -38,7 +38,6 @@ pub struct Summary {
 
 impl Summary {
     /// Summarises the faults of the machine in `report`.
-    #[must_use]
     pub fn of(report: &Report) -> Self {
         let machine = machine_name(report.machine.as_ref(), &report.node_id);
         let findings: Vec<&Finding> = report.findings.iter().filter(|f| is_fault(f)).collect();
@@ -48,7 +47,6 @@ impl Summary {
     /// Lists the worst of the sorted `findings` first, after the `machine` and `what` happened to it.
     ///
     /// A finding that is a sign of one of the `faults` names that fault's part. Each fault is named once.
-    #[must_use]
     pub fn new(
         machine: &str,
         what: Option<&str>,
@@ -81,7 +79,6 @@ impl Summary {
     }
 
     /// Adds details of the event before the faults. The line that reports a sound machine is dropped.
-    #[must_use]
     pub fn because(mut self, reason: &[String]) -> Self {
         if !reason.is_empty() {
             self.head.retain(|line| line != SOUND);
@@ -140,7 +137,6 @@ impl Summary {
 }
 
 /// Returns true if a finding is worth a line in a small code.
-#[must_use]
 pub fn is_fault(finding: &Finding) -> bool {
     finding.severity != Severity::Info
 }

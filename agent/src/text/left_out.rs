@@ -8,7 +8,6 @@ const COMPONENTS: [&str; 10] =
     ["os", "bmc", "memory", "disk", "cpu", "nic", "pci", "power", "firmware", "identity"];
 
 /// Describes the sections with findings that `only` leaves out; `None` if there are none.
-#[must_use]
 pub fn left_out(only: &[String]) -> Option<String> {
     if only.is_empty() {
         return None;

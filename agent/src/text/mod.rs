@@ -28,13 +28,11 @@ pub use left_out::left_out;
 use page::{Page, Tone, counted, with};
 
 /// Formats a disk size as on its label, e.g. `960GB`.
-#[must_use]
 pub fn disk_size(bytes: u64) -> String {
     unit::disk(bytes)
 }
 
 /// The whole report as text.
-#[must_use]
 pub fn text(report: &Report, is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
     let inventory = &report.inventory;
@@ -59,7 +57,6 @@ pub fn text(report: &Report, is_colored: bool) -> String {
 
 /// Prints the machine's name, then only faults, findings and problems. `only` are the requested sections; all if
 /// empty.
-#[must_use]
 pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
     let name = machine_name(report.machine.as_ref(), &report.node_id).replace('\n', ", ");

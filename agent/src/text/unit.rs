@@ -1,32 +1,27 @@
 //! Sizes for people: memory in binary units, disks in decimal ones, at most one decimal.
 
 /// A memory size in binary units: `48GiB`, `1.5TiB`, `640KiB`.
-#[must_use]
 pub(super) fn memory(bytes: u64) -> String {
     scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
 /// A disk size in decimal units, as on the disk's label: `960GB`, `1.9TB`.
-#[must_use]
 pub(super) fn disk(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "KB", "MB", "GB", "TB", "PB"])
 }
 
 /// ` (960GB)` if the size of a disk is known.
-#[must_use]
 pub(super) fn disk_size(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!(" ({})", disk(bytes))).unwrap_or_default()
 }
 
 /// A cache size in KiB. The VIM document prints `32 KB`, which is a different unit.
-#[must_use]
 pub(super) fn cache(bytes: u64) -> String {
     format!("{} KiB", bytes / 1024)
 }
 
 /// A measured value, given in thousandths of `unit`: volts and amperes keep three decimals, since a
 /// 1.2 V rail fails at 1.14 V; the rest is rounded to one.
-#[must_use]
 pub(super) fn measured(thousandths: i64, unit: &str) -> String {
     let (n_decimals, step) = if matches!(unit, "V" | "A") { (3, 1) } else { (1, 100) };
     let rounded = (thousandths.unsigned_abs() + step / 2) / step;
@@ -37,7 +32,6 @@ pub(super) fn measured(thousandths: i64, unit: &str) -> String {
 }
 
 /// A USB speed in the standard's unit: `1.5Mbit/s`, `480Mbit/s`, `5000Mbit/s`.
-#[must_use]
 pub(super) fn usb_speed(kbit_s: u64) -> String {
     match (kbit_s / 1000, kbit_s % 1000) {
         (mbit_s, 0) => format!("{mbit_s}Mbit/s"),

@@ -8,7 +8,6 @@ use crate::lvm::Volume;
 const FOLDERS: [&str; 6] = ["block", "cciss", "disk", "mapper", "md", "zvol"];
 
 /// LVM's volumes in the line, and groups as volumes without a name.
-#[must_use]
 pub fn volumes(line: &str) -> Vec<Volume> {
     values(line).filter_map(|(name, value)| volume(name, value)).collect()
 }

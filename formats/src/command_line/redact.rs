@@ -15,7 +15,6 @@ const REDACTED: &str = "<redacted>";
 const LIMIT_WORD_BYTES: usize = 8 << 10;
 
 /// Removes values of secret names, users of URLs and their queries; the rest stays as given.
-#[must_use]
 pub fn without_secrets(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -62,7 +61,6 @@ pub(super) fn secret_value(word: &str) -> Option<usize> {
 }
 
 /// True if the value of the argument `name` is not for others, by the name alone.
-#[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 4] = ["auth", "cred", "bearer", "jwt"];
     const ENDS: [&str; 9] =
@@ -77,7 +75,6 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 /// True if the value of anything that is called `name`, not only of an argument, is a password or the like.
-#[must_use]
 pub fn is_password_name(name: &str) -> bool {
     const PARTS: [&str; 5] = ["passw", "passphrase", "token", "secret", "pwhash"];
     let name = name.to_ascii_lowercase();

@@ -48,7 +48,6 @@ const PROTOCOLS: [&str; 6] = ["iscsi", "nfs", "nfs4", "nbd", "cifs", "aoe"];
 /// Everything in the line that is secret or names a host, in order and without overlaps: passwords
 /// ([`Kind::Secret`]), hosts, and short values of a URL's query, which may as well be the name of an
 /// architecture ([`Kind::FreeText`]); the MAC of `ip=<interface>:dhcp:<mtu>:<MAC>`.
-#[must_use]
 pub fn fields(line: &str) -> Vec<Field> {
     let mut fields = Vec::new();
     for argument in arguments(line) {

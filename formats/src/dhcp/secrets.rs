@@ -16,7 +16,6 @@ const CLIENT_IDS: [&str; 3] = ["CLIENTID", "dhcp-client-identifier", "client-id"
 const DUIDS: [&str; 3] = ["dhcp6.client-id", "dhcp6.server-id", "default-duid"];
 
 /// The names of hosts and domains, the identifiers of client and server, and the addresses in a lease.
-#[must_use]
 pub fn fields(text: &str) -> Vec<Field> {
     let mut fields = addresses(text);
     for line in text.lines().map(str::trim) {

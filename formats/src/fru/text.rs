@@ -7,7 +7,6 @@ use crate::text::escape_non_utf8;
 use crate::utf16;
 
 /// The text of the type in the two highest bits of `kind`. `None` where it is empty or blank.
-#[must_use]
 pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
     // A memory that nobody wrote to.
     if bytes.iter().all(|byte| *byte == 0xff) || bytes.iter().all(|byte| *byte == 0) {
@@ -26,7 +25,6 @@ pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
 }
 
 /// True if bytes of type 3 are text: many makers write UTF-8, the specifications have Latin-1.
-#[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
 }
@@ -39,7 +37,6 @@ fn is_latin_1(bytes: &[u8]) -> bool {
 }
 
 /// The characters of [`six_bits`] packed again.
-#[must_use]
 pub fn pack_six_bits(text: &str) -> Vec<u8> {
     let mut packed = vec![0; (text.len() * 6).div_ceil(8)];
     for (number, character) in text.bytes().enumerate() {
@@ -52,14 +49,12 @@ pub fn pack_six_bits(text: &str) -> Vec<u8> {
 }
 
 /// Two digits a byte; each value that is not a digit gets a distinct sign.
-#[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
     nibbles.map(|nibble| char::from(b"0123456789:;<=>?"[usize::from(nibble)])).collect()
 }
 
 /// The digits and signs of [`digits`] packed again.
-#[must_use]
 pub fn pack_digits(text: &str) -> Vec<u8> {
     let pairs = text.as_bytes().chunks(2);
     pairs.map(|pair| pair.iter().fold(0, |byte, c| byte << 4 | (c & 0x0f))).collect()
@@ -76,7 +71,6 @@ fn bcd_plus(nibble: u8) -> Option<char> {
 }
 
 /// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.
-#[must_use]
 pub fn six_bits(bytes: &[u8]) -> String {
     let of_chunk = |chunk: &[u8]| {
         let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());

@@ -21,7 +21,6 @@ pub struct Built {
 
 /// Makes a table with these partitions and no boot code. `None` if a partition has a number beyond 128, or the disk
 /// has too few blocks for the table or one of the partitions.
-#[must_use]
 pub fn build(
     partitions: &[Partition],
     disk_guid: Guid,

@@ -34,7 +34,6 @@ pub struct Group {
 }
 
 /// Offsets of a physical volume's metadata areas, from its first bytes.
-#[must_use]
 pub fn areas(first: &[u8]) -> Vec<u64> {
     let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS);
     let header = sectors.find_map(|sector| {
@@ -49,7 +48,6 @@ pub fn areas(first: &[u8]) -> Vec<u64> {
 
 /// Places of the text within a metadata area, by the area's header: one or two ranges, since the area is a ring. Empty
 /// for a physical volume that does not belong to a group; `None` if the header is damaged or its text out of date.
-#[must_use]
 pub fn text_ranges(header: &[u8]) -> Option<Vec<Range<u64>>> {
     let is_area = header.get(4..4 + MAGIC.len())? == MAGIC && le32(header, 60) & IGNORED == 0;
     let (area_bytes, at, n_bytes) = (le64(header, 32), le64(header, 40), le64(header, 48));
@@ -67,7 +65,6 @@ pub fn text_ranges(header: &[u8]) -> Option<Vec<Range<u64>>> {
 }
 
 /// Reads the text of a group. `None` if it is not one.
-#[must_use]
 pub fn parse(text: &[u8]) -> Option<Group> {
     let mut group = Group::default();
     let mut sections: Vec<&str> = Vec::new();

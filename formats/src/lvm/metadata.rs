@@ -18,7 +18,6 @@ const PLAIN_KEYS: [&str; 7] =
     ["contents", "format", "status", "flags", "type", "allocation_policy", "device"];
 
 /// Lists the places that reveal something in metadata anywhere in `bytes`, whole or in part.
-#[must_use]
 pub fn fields(bytes: &[u8]) -> Vec<Field> {
     let mut found = Vec::new();
     let mut at = 0;

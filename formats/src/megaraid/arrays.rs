@@ -17,13 +17,11 @@ const MISSING: u16 = 0xffff;
 pub type Members = Vec<Option<u16>>;
 
 /// Length of the whole configuration.
-#[must_use]
 pub fn n_bytes(answer: &[u8]) -> Option<usize> {
     usize::try_from(array(answer, 0).map(u32::from_le_bytes)?).ok()
 }
 
 /// The members of each array by its number; `None` if the answer does not have the expected form.
-#[must_use]
 pub fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
     let header = answer.get(..HEADER_BYTES)?;
     let n_arrays = usize::from(le16(header, 4));

@@ -59,13 +59,11 @@ const TYPES: [(&str, &str); 13] = [
 ];
 
 /// True if the volume is part of something that other disks or hosts may need.
-#[must_use]
 pub fn is_foreign(filesystem: &Filesystem) -> bool {
     role(filesystem).is_some()
 }
 
 /// Describes the unit to which the volume called `name` belongs; `None` if nothing else needs it.
-#[must_use]
 pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
     let role = role(filesystem)?;
     let kind = &filesystem.kind;
@@ -77,7 +75,6 @@ pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
 }
 
 /// Describes the unit to which the partition called `name` belongs by its type alone.
-#[must_use]
 pub fn of_type(name: &str, type_uuid: &str) -> Option<String> {
     let (_, role) = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(type_uuid))?;
     Some(format!("{name} {role}"))

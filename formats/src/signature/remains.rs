@@ -32,7 +32,6 @@ const MARKS: [(usize, &[u8], &str); 12] = [
 ///
 /// Each sector is searched, and not only those at a known distance from the end: a partition that grows later ends
 /// elsewhere than the disk, and then the metadata at its end counts.
-#[must_use]
 pub fn remains(part: &[u8], is_end: bool) -> Vec<(usize, &'static str)> {
     let mut found: Vec<(usize, &'static str)> = Vec::new();
     for (number, sector) in part.chunks_exact(SECTOR_BYTES).enumerate() {

@@ -26,7 +26,6 @@ const FIRST_VENDOR_TYPE: u8 = 128;
 const REDFISH: u8 = 4;
 
 /// Everything in `table` that names the machine, its network or its owner.
-#[must_use]
 pub fn fields(table: &[u8]) -> Vec<Field> {
     let structures = structures(table);
     let oem = |structure: &&Structure| structure.kind() == OEM_STRINGS;

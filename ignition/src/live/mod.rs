@@ -102,7 +102,6 @@ pub fn butane_yaml(settings: &Settings) -> Result<String, LiveError> {
 }
 
 /// Compresses `bytes` with gzip, as the VIM serves the agent. The same input always gives the same output.
-#[must_use]
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let encoder = flate2::GzBuilder::new().mtime(0);
     let mut encoder = encoder.write(Vec::new(), flate2::Compression::best());

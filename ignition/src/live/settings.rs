@@ -13,7 +13,6 @@ pub struct Secret(String);
 
 impl Secret {
     /// Wraps a text.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -51,7 +50,6 @@ pub enum AgentBinary {
 
 impl AgentBinary {
     /// An agent fetched from `url`, with the digest computed from the uncompressed file's `bytes`.
-    #[must_use]
     pub fn fetched(url: impl Into<String>, bytes: &[u8]) -> Self {
         Self::Fetched { url: url.into(), hash: digest::sha512(bytes) }
     }
@@ -99,13 +97,11 @@ pub struct Spec(u8);
 
 impl Spec {
     /// Spec 3.`minor`; `None` for a version that this program does not write.
-    #[must_use]
     pub const fn new(minor: u8) -> Option<Self> {
         if minor <= 5 { Some(Self(minor)) } else { None }
     }
 
     /// True if the spec has `ignition.proxy`: since 3.1.0.
-    #[must_use]
     pub const fn has_proxy(self) -> bool {
         self.0 >= 1
     }

@@ -31,7 +31,6 @@ pub struct CurrentIo {
 }
 
 /// Reads the counters of the disk with this number; `None` if that disk does not exist or its counters are unreadable.
-#[must_use]
 pub fn current_io(machine: &Machine, device_number: &str) -> Option<CurrentIo> {
     let path = by_number(machine, device_number)?;
     let counted = machine.parse(&format!("{path}/stat"), parse_stat)?;

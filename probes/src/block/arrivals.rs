@@ -36,7 +36,6 @@ pub struct Arrival {
 }
 
 /// Reads which disks there are now.
-#[must_use]
 pub fn arrivals(machine: &Machine) -> Arrivals {
     let uptime = machine.text("proc/uptime").as_deref().and_then(parse_uptime);
     let disk = |name: String| {

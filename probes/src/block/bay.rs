@@ -39,7 +39,6 @@ pub struct DiskBay {
 
 impl DiskBay {
     /// Name of the bay: the enclosure's name for the slot, or else its number.
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         self.label.clone().or_else(|| self.slot.map(|slot| slot.to_string()))
     }

@@ -162,7 +162,6 @@ pub(super) fn is_fault(why: &Unanswered) -> bool {
 
 /// True if a disk that cannot be read with this `errno` is broken itself: not if a right is missing, another host has
 /// reserved it, or the path to it is lost.
-#[must_use]
 pub fn is_read_fault(errno: i32) -> bool {
     READ_ERRORS.contains(&Errno::from_raw(errno))
 }

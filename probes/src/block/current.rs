@@ -45,7 +45,6 @@ pub struct CurrentUse {
 }
 
 /// Reads the kernel's current facts about the disk of this number; `None` if it does not exist.
-#[must_use]
 pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
     let path = by_number(machine, device_number)?;
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));

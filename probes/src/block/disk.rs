@@ -255,7 +255,6 @@ pub(super) const SHARED_IDENTITY: &str = "the same identity as";
 
 impl Disk {
     /// True if it is a disk or LUN, not a drive for removable media.
-    #[must_use]
     pub fn is_storage(&self) -> bool {
         let is_drive = is_optical(&self.name) || is_floppy(&self.name);
         !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
@@ -263,7 +262,6 @@ impl Disk {
 
     /// The device that has the content of this disk and is to be used instead of it: the multipath device, or a
     /// firmware RAID volume.
-    #[must_use]
     pub fn unit(&self) -> Option<&str> {
         self.multipath.as_deref().or(self.raid_member_of.as_deref())
     }
@@ -284,13 +282,11 @@ impl Disk {
     }
 
     /// True if an ATA password keeps it from being read.
-    #[must_use]
     pub fn is_locked_by_password(&self) -> bool {
         self.security.as_ref().is_some_and(|security| security.is_locked == Some(true))
     }
 
     /// True if an ATA password or a TCG lock keeps it from being read or written.
-    #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked_by_password()
             || self.tcg.as_ref().is_some_and(|tcg| tcg.obstacle().is_some())

@@ -115,7 +115,6 @@ pub struct Block {
 }
 
 /// Reads the disks.
-#[must_use]
 pub fn block(machine: &Machine) -> Block {
     let mut listing = listing::list(machine);
     listing.volumes = imsm::volumes(machine, &listing.virtuals);

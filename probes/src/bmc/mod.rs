@@ -94,7 +94,6 @@ impl Telemetry {
 
 /// Reads sensors, event log and parts, each within its time limit. It is separate from [`bmc`] so that
 /// a slow controller does not lose its address as well.
-#[must_use]
 pub fn telemetry(machine: &Machine) -> Telemetry {
     let (sensors, repository) = sensors::sensors(machine);
     let (event_log_info, event_log) = event_log::event_log(machine, &repository.records);
@@ -103,7 +102,6 @@ pub fn telemetry(machine: &Machine) -> Telemetry {
 }
 
 /// Reads the management controller; `None` if no source shows that the machine has one.
-#[must_use]
 pub fn bmc(machine: &Machine) -> Option<Bmc> {
     let mut bmc = Bmc::default();
     if let Some(table) = smbios::read(machine) {

@@ -156,7 +156,6 @@ pub const COLLECTORS: &[Collector] = &[
 ];
 
 /// The sections of the report, each once; some have several collectors.
-#[must_use]
 pub fn sections() -> Vec<&'static str> {
     let mut sections: Vec<&str> = Vec::new();
     for section in COLLECTORS.iter().flat_map(|collector| collector.sections) {
@@ -211,7 +210,6 @@ pub struct Collected {
 
 /// Runs the collectors of the wanted sections, and waits for each no longer than its deadline and the
 /// budget allow.
-#[must_use]
 pub fn collect(source: &Arc<Source>, options: &Options) -> Collected {
     collect_with(COLLECTORS, source, options)
 }

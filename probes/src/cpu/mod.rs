@@ -151,7 +151,6 @@ pub struct Core {
 }
 
 /// Reads the processors.
-#[must_use]
 pub fn cpu(machine: &Machine) -> Cpu {
     let cpuinfo = machine.text_with_end(cpuinfo::PATH);
     if cpuinfo.as_ref().is_some_and(|(text, _)| text.is_empty()) {

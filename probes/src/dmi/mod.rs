@@ -131,7 +131,6 @@ pub struct Dmi {
 }
 
 /// Reads the firmware's facts about the machine.
-#[must_use]
 pub fn dmi(machine: &Machine) -> Dmi {
     let table = smbios::read(machine).unwrap_or_default();
     let dir = ID.into_iter().find(|dir| machine.is_dir(dir)).unwrap_or(ID[0]);

@@ -6,7 +6,6 @@ const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
 const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
 
 /// True if `text` is a placeholder that firmware leaves where a value was not filled in, e.g. `To Be Filled By O.E.M.`.
-#[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let text = text.trim().to_lowercase();
     let mut letters = text.bytes().filter(|byte| !b" .-_:/".contains(byte));
@@ -23,7 +22,6 @@ pub fn is_placeholder(text: &str) -> bool {
 }
 
 /// True if `text` is a UUID or serial number that many machines are known to share.
-#[must_use]
 pub fn is_known_duplicate(text: &str) -> bool {
     data::rows(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))
 }

@@ -40,7 +40,6 @@ pub struct Fault {
 
 impl Fault {
     /// True if `finding` is among its evidence.
-    #[must_use]
     pub fn is_shown_by(&self, finding: &Finding) -> bool {
         self.evidence.iter().any(|evidence| evidence.is_of(finding))
     }
@@ -48,7 +47,6 @@ impl Fault {
 
 impl Evidence {
     /// True if `finding` reports it.
-    #[must_use]
     pub fn is_of(&self, finding: &Finding) -> bool {
         self.finding == finding.code
             && self.locator == finding.locator
@@ -124,7 +122,6 @@ struct Case<'a> {
 
 /// Joins the findings of `inventory` into faults, worst first. Findings that are not a sign of a fault, such as an
 /// identifier that was never set, are left out.
-#[must_use]
 pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
     let mut parts = Parts::new(inventory);
     let sign = |finding| {

@@ -40,7 +40,6 @@ pub(super) fn unreadable(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// The finding about a disk that could not be read; `None` for a disk that is expected to refuse.
-#[must_use]
 pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
     let is_ignored = disk.is_removable == Some(true)
         || disk.is_locked()

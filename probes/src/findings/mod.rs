@@ -45,7 +45,6 @@ pub enum Severity {
 
 impl Severity {
     /// The word for it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -89,7 +88,6 @@ pub struct Finding {
 
 impl Finding {
     /// The part as text, empty if the finding is about the machine.
-    #[must_use]
     pub fn part(&self) -> String {
         self.locator.as_ref().map(PartId::to_string).unwrap_or_default()
     }
@@ -114,7 +112,6 @@ fn of_each<'a, T: 'a>(
 
 /// The collectors that read the facts of findings about a component. `os` reads the kernel log, and `bmc` the event log
 /// that names modules.
-#[must_use]
 pub fn collectors(component: &str) -> &'static [&'static str] {
     match component {
         "identity" => &["dmi", "smbios", "network", "bmc"],
@@ -189,7 +186,6 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Runs every check. Findings are sorted by severity, worst first, then in the order of the checks.
-#[must_use]
 pub fn findings(inventory: &Inventory) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(inventory)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

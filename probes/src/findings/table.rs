@@ -58,7 +58,6 @@ impl Row {
     }
 
     /// The code, e.g. `memory.ecc.uncorrectable`.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         self.code
     }
@@ -69,19 +68,16 @@ impl Row {
     }
 
     /// The kind of part: see [`Finding::component`].
-    #[must_use]
     pub fn component(&self) -> &'static str {
         self.component
     }
 
     /// Meaning of the finding, in a few sentences.
-    #[must_use]
     pub fn meaning(&self) -> &'static str {
         self.meaning
     }
 
     /// The explanation as headed paragraphs, in the order in which a reader needs them.
-    #[must_use]
     pub fn paragraphs(&self) -> [(&'static str, &'static str); 4] {
         [
             ("What it means", self.meaning),
@@ -92,7 +88,6 @@ impl Row {
     }
 
     /// A finding of this row, of its usual severity and with its advice.
-    #[must_use]
     pub fn finding(&self, locator: Option<PartId>, evidence: impl Into<String>) -> Finding {
         Finding {
             code: FindingCode(Cow::Borrowed(self.code)),
@@ -123,13 +118,11 @@ pub(super) fn raise(
 }
 
 /// The row of `code`; `None` for a code that this version does not know.
-#[must_use]
 pub fn row(code: &str) -> Option<&'static Row> {
     rows().find(|row| row.code == code)
 }
 
 /// The known code that differs from `code` in the fewest letters.
-#[must_use]
 pub fn nearest_code(code: &str) -> &'static str {
     let code = code.trim().to_ascii_lowercase();
     // A part of a code, such as `ecc`, is nearer than any code of the same length.
@@ -144,7 +137,6 @@ pub struct FindingCode(Cow<'static, str>);
 
 impl FindingCode {
     /// The code as it is printed.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -67,7 +67,6 @@ pub enum BootMode {
 }
 
 /// Reads how the firmware booted the machine.
-#[must_use]
 pub fn firmware(machine: &Machine) -> Firmware {
     Firmware {
         boot_errors: boot_error::boot_errors(machine),

@@ -113,7 +113,6 @@ impl Archive {
     }
 
     /// The file or link at `path`; links on the way are not followed.
-    #[must_use]
     pub fn get(&self, path: &str) -> Option<&Node> {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let mut parts = folders.split('/').filter(|part| !part.is_empty());

@@ -66,38 +66,32 @@ pub struct Machine {
 
 impl Machine {
     /// Makes the view of `source` that the collector called `collector` reads through.
-    #[must_use]
     pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
         let problems = Problems::new(collector);
         Machine { source, problems, extras: Extras::default(), last: Arc::default() }
     }
 
     /// The same view, with extras.
-    #[must_use]
     pub fn with_extras(self, extras: Extras) -> Machine {
         Machine { extras, ..self }
     }
 
     /// The facts requested in addition to the quick ones.
-    #[must_use]
     pub fn extras(&self) -> Extras {
         self.extras
     }
 
     /// True if this is the running machine, not a capture.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.source.is_live()
     }
 
     /// The problems so far, in the order in which they occurred.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.problems.all()
     }
 
     /// The last path that was requested; shows where a collector hangs.
-    #[must_use]
     pub fn last_path(&self) -> String {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -109,7 +103,6 @@ impl Machine {
 
     /// Reads the file at `path` (relative to the root, as `sys/class/net/eno1/speed`) as bytes.
     /// `None` if it is absent, or if it could not be read, which is a problem.
-    #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         self.read(path, BINARY_LIMIT_BYTES)
     }
@@ -118,14 +111,12 @@ impl Machine {
     ///
     /// Bytes that are not UTF-8 become `\xNN`, so that nothing is lost and all output stays valid.
     /// `None` if the file is absent or empty.
-    #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         self.text_with_end(path).map(|(text, _)| text).filter(|text| !text.is_empty())
     }
 
     /// As [`Machine::text`], if a part would mislead: a text without the end of its last line is truncated,
     /// which is a problem, and is not returned. The kernel ends every line in `/proc` and in sysfs tables.
-    #[must_use]
     pub fn whole_text(&self, path: &str) -> Option<String> {
         let (text, is_whole) = self.text_with_end(path)?;
         if !is_whole && !text.is_empty() {
@@ -137,7 +128,6 @@ impl Machine {
     }
 
     /// As [`Machine::text`], and whether the last line is complete; the text of an empty file is empty.
-    #[must_use]
     pub fn text_with_end(&self, path: &str) -> Option<(String, bool)> {
         let is_sysfs = path.starts_with("sys/");
         let limit_bytes = if is_sysfs { SYSFS_TEXT_LIMIT_BYTES } else { TEXT_LIMIT_BYTES };
@@ -190,13 +180,11 @@ impl Machine {
     }
 
     /// Reads a whole decimal number at `path`, of the type that the caller needs.
-    #[must_use]
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
         self.parse(path, |text| text.parse().map_err(|_| "a whole decimal number in range"))
     }
 
     /// As [`Machine::number`], for a file that the kernel never leaves empty: an empty one is a problem.
-    #[must_use]
     pub fn count<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
         self.parse_or_empty(path, |text| {
             text.parse().map_err(|_| "a whole decimal number in range")
@@ -204,7 +192,6 @@ impl Machine {
     }
 
     /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
-    #[must_use]
     pub fn flag(&self, path: &str) -> Option<bool> {
         // One letter is a complete flag, with or without the end of its line.
         let text = self.text(path)?;
@@ -220,7 +207,6 @@ impl Machine {
 
     /// Lists the names in the directory at `path`, in natural order (`sda` before `sdaa`, `cpu2`
     /// before `cpu10`). Empty if the directory is absent.
-    #[must_use]
     pub fn list(&self, path: &str) -> Vec<String> {
         let mut names = self.names(path);
         names.sort_by(|a, b| crate::natural::compare(a, b));
@@ -228,14 +214,12 @@ impl Machine {
     }
 
     /// The names in the directory at `path`, in no order: for a caller that only searches them.
-    #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
         self.note(path);
         self.settle(path, self.source.list(path)).unwrap_or_default()
     }
 
     /// True if `path` is a directory.
-    #[must_use]
     pub fn is_dir(&self, path: &str) -> bool {
         self.note(path);
         self.settle(path, self.source.list(path)).is_some()
@@ -245,7 +229,6 @@ impl Machine {
     ///
     /// Only `ENOENT` means that there is none. Other errors that elsewhere mean that there is nothing to read
     /// (`ENOTDIR`, `EINVAL`, `ENODEV`) are a problem here, and the answer is `None`.
-    #[must_use]
     pub fn has_directory(&self, path: &str) -> Option<bool> {
         self.note(path);
         match self.source.list(path) {
@@ -259,7 +242,6 @@ impl Machine {
     }
 
     /// The target of the symbolic link at `path`, unresolved; `None` if there is none.
-    #[must_use]
     pub fn link(&self, path: &str) -> Option<String> {
         self.note(path);
         self.settle(path, self.source.link(path))
@@ -267,7 +249,6 @@ impl Machine {
 
     /// The last component of the target of the link at `path`: the driver's name for `…/driver`,
     /// the group's number for `…/iommu_group`.
-    #[must_use]
     pub fn link_name(&self, path: &str) -> Option<String> {
         let target = self.link(path)?;
         let name = target.trim_end_matches('/').rsplit('/').next()?;
@@ -277,7 +258,6 @@ impl Machine {
     /// The target of the class or bus link at `path`, as a path relative to the root:
     /// `sys/class/net/eno1` gives `sys/devices/pci0000:00/…/net/eno1`. A path that is not a link is
     /// returned unchanged.
-    #[must_use]
     pub fn device_path(&self, path: &str) -> String {
         match self.link(path) {
             Some(target) => join_link(path, &target),
@@ -286,7 +266,6 @@ impl Machine {
     }
 
     /// Asks the kernel a question that no file answers (ioctl, netlink, a read of a disk).
-    #[must_use]
     pub fn ask(&self, question: &dyn Question) -> Option<Vec<u8>> {
         let name = question.name();
         self.note(&name);
@@ -311,7 +290,6 @@ impl Machine {
     }
 
     /// True if the file at `path` exists but cannot be read.
-    #[must_use]
     pub fn is_refused(&self, path: &str) -> bool {
         self.note(path);
         let result = self.source.read(path, TEXT_LIMIT_BYTES);

@@ -41,13 +41,11 @@ pub struct Problems {
 
 impl Problems {
     /// No problems yet, for the collector called `collector`.
-    #[must_use]
     pub fn new(collector: &'static str) -> Problems {
         Problems { collector, list: Arc::default() }
     }
 
     /// All problems so far.
-    #[must_use]
     pub fn all(&self) -> Vec<Problem> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

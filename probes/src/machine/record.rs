@@ -53,7 +53,6 @@ impl Failure {
     }
 
     /// The original error.
-    #[must_use]
     pub fn error(&self) -> io::Error {
         match self {
             Failure::Code(code) => io::Error::from_raw_os_error(*code),
@@ -147,7 +146,6 @@ fn keep<T: Clone>(
 
 /// The text of `kernel/errors`: a line per failed read, `ERRNO:OPERATION path`, or `:OPERATION path`
 /// followed by a tab and the error's text. Backslashes, tabs and line ends in a path are escaped.
-#[must_use]
 pub fn format_failures(failures: &Failures) -> String {
     let line = |((operation, path), failure): (&(Operation, String), &Failure)| {
         let (name, path) = (operation.name(), escape(path));

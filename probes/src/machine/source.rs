@@ -84,7 +84,6 @@ impl From {
 
 impl Source {
     /// The running machine.
-    #[must_use]
     pub fn live() -> Source {
         Source::of(From::Live)
     }
@@ -104,7 +103,6 @@ impl Source {
     }
 
     /// A captured tree that is already in memory.
-    #[must_use]
     pub fn unpacked(archive: Archive) -> Source {
         Source::replay(From::Archive(archive))
     }
@@ -123,20 +121,17 @@ impl Source {
     }
 
     /// The same source, which records everything that is read from now on.
-    #[must_use]
     pub fn recording(mut self) -> Source {
         self.recorded = Some(Mutex::default());
         self
     }
 
     /// True if this is the running machine.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.from, From::Live)
     }
 
     /// The recorded reads so far; empty unless the source is [`Source::recording`].
-    #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.record().map(|recorded| recorded.clone()).unwrap_or_default()
     }

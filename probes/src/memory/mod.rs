@@ -200,7 +200,6 @@ pub struct HugePages {
 }
 
 /// Reads the memory.
-#[must_use]
 pub fn memory(machine: &Machine) -> Memory {
     let meminfo = machine.text("proc/meminfo").unwrap_or_default();
     let by_node = totals::kernel_present_bytes_by_node(machine).unwrap_or_default();

@@ -39,7 +39,6 @@ pub struct LocalAddresses {
 
 /// Reads addresses and routes over netlink, or from `/proc/net` if netlink gives no answer, and the
 /// name servers from the resolver's files.
-#[must_use]
 pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let names: BTreeMap<u32, String> =

@@ -62,7 +62,6 @@ pub struct Network {
 }
 
 /// Reads all interfaces and RDMA devices.
-#[must_use]
 pub fn network(machine: &Machine) -> Network {
     Network { interfaces: interface::interfaces(machine), infiniband: infiniband::devices(machine) }
 }

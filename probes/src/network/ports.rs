@@ -23,7 +23,6 @@ pub struct PhysicalPort {
 }
 
 /// Lists the physical Ethernet ports, in the kernel's order.
-#[must_use]
 pub fn physical_ports(machine: &Machine) -> Vec<PhysicalPort> {
     let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let ports = link::parse(&answer).into_iter().filter(|link| is_port(machine, link));
@@ -59,7 +58,6 @@ fn is_usb(machine: &Machine, link: &Link) -> bool {
 /// True if the interface called `name` is in use: it is a member of a bond or bridge, or has an address other than
 /// those that the kernel assigns to every port that is up (the link-local one and those from a router's prefix). If the
 /// kernel does not answer, the port counts as in use, so that the caller does not shut it down.
-#[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let (Some(links), Some(answer)) =
         (machine.ask(&RouteDump::Link), machine.ask(&RouteDump::Address))

@@ -106,7 +106,6 @@ pub struct PciDevice {
 }
 
 /// Reads the PCI devices.
-#[must_use]
 pub fn pci(machine: &Machine) -> Pci {
     let Some(places) = find::places(machine) else { return Pci::default() };
     let slots = slots::by_address(machine);

@@ -86,7 +86,6 @@ pub(crate) fn named<'a>(
 }
 
 /// Reads the raw table. `None` if the machine has none or it cannot be read.
-#[must_use]
 pub fn table(machine: &Machine) -> Option<SmbiosTable> {
     let entry = machine.bytes(ENTRY);
     if entry.is_some() && machine.bytes(TABLE).is_some_and(|bytes| bytes.is_empty()) {
@@ -121,7 +120,6 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
 
 /// Reads and parses the table. `None` if the machine has none or it cannot be read. That a
 /// table is damaged is a problem of [`table`] alone, so that it is said once.
-#[must_use]
 pub fn read(machine: &Machine) -> Option<Smbios> {
     let bytes = table_bytes(machine)?;
     let entry = machine.bytes(ENTRY);

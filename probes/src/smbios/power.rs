@@ -47,7 +47,6 @@ pub struct PowerSupply {
 }
 
 /// The power supplies, in table order.
-#[must_use]
 pub fn power_supplies(table: &Smbios) -> Vec<PowerSupply> {
     table.all().map(|entry| power_supply(&entry)).collect()
 }

@@ -42,7 +42,6 @@ pub struct Slot {
 }
 
 /// The slots, in table order.
-#[must_use]
 pub fn slots(table: &Smbios) -> Vec<Slot> {
     table.all().map(|entry| slot(&entry)).collect()
 }

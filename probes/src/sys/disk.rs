@@ -27,7 +27,6 @@ pub struct DiskHandle {
 
 impl DiskHandle {
     /// The device `/dev/<device>`, not opened yet.
-    #[must_use]
     pub fn new(device: &str) -> DiskHandle {
         DiskHandle { device: device.to_owned(), file: OnceLock::new() }
     }

@@ -7,7 +7,6 @@
 /// Limits lookups of host names to `/etc/hosts` and DNS. Call it once, before the first thread starts.
 ///
 /// Returns whether the C library accepted it; musl needs nothing, so the result is always `true`.
-#[must_use]
 pub fn use_files_and_dns_only() -> bool {
     imp::configure()
 }

@@ -99,7 +99,6 @@ pub struct Cache {
 }
 
 /// Reads NUMA nodes and caches.
-#[must_use]
 pub fn topology(machine: &Machine) -> Topology {
     let online = CpuSets::from_sysfs(machine).online;
     let nodes = nodes::nodes(machine, online.as_ref());

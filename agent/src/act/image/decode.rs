@@ -33,7 +33,6 @@ pub enum Format {
 
 impl Format {
     /// The format of an image that begins with `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         match bytes {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -44,7 +43,6 @@ impl Format {
     }
 
     /// The file name extension of this format.
-    #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Raw => "",
@@ -112,7 +110,6 @@ impl<R: Read> Read for XzReader<R> {
 }
 
 /// The first `max_bytes` of an image that begins with `packed`, or as many as can be decompressed.
-#[must_use]
 pub(in crate::act) fn first_bytes(packed: &[u8], max_bytes: usize) -> Vec<u8> {
     let mut unpacked = Vec::new();
     if let Ok(decoder) = decoder(packed) {

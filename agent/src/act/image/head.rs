@@ -31,7 +31,6 @@ pub struct Head {
 
 impl Head {
     /// Reads the beginning of an image.
-    #[must_use]
     pub fn new(packed: Vec<u8>, total_bytes: Option<u64>) -> Self {
         let format = Format::of(&packed);
         let unpacked = first_bytes(&packed, UNPACKED_BYTES);
@@ -53,19 +52,16 @@ impl Head {
     }
 
     /// Size in bytes that the image itself must have at least, if it is not compressed: its partition table ends there.
-    #[must_use]
     pub fn least_bytes(&self) -> Option<u64> {
         self.table_bytes.filter(|_| self.format == Format::Raw)
     }
 
     /// True if the agent can decompress it; coreos-installer may accept more than that, such as a larger dictionary.
-    #[must_use]
     pub fn is_readable(&self) -> bool {
         self.format == Format::Raw || !self.unpacked.is_empty()
     }
 
     /// The partitions of the image; none if its table cannot be read.
-    #[must_use]
     pub fn partitions(&self) -> Vec<Partition> {
         self.read_partitions().unwrap_or_default()
     }

@@ -34,7 +34,6 @@ pub enum Source {
 
 impl Source {
     /// Address or path, without user and query.
-    #[must_use]
     pub fn shown(&self) -> String {
         match self {
             Self::Url(url) => redact(url),
@@ -60,13 +59,11 @@ pub struct Image {
 
 impl Image {
     /// True if its content is verified at its end, by a digest or by its signature.
-    #[must_use]
     pub fn is_verified(&self) -> bool {
         !self.digests.is_empty() || (self.signature.is_some() && !self.is_insecure)
     }
 
     /// The image as the result reports it; `facts` are there if all of it was passed on.
-    #[must_use]
     pub fn written(&self, facts: Option<&StreamFacts>) -> WrittenImage {
         WrittenImage {
             source: self.source.shown(),

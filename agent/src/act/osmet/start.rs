@@ -23,7 +23,6 @@ const HEAD_BYTES: usize = 64 << 10;
 const SAMPLE_BYTES: usize = 64 << 10;
 
 /// Returns the known facts of the image that coreos-installer writes to this disk; `None` if that is not certain.
-#[must_use]
 pub fn known(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
     let sector_bytes = u64::from(disk.logical_block_bytes?);
     let files = files(dir).ok()?;

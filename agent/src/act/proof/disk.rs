@@ -76,7 +76,6 @@ impl Disk {
     }
 
     /// The disk that was written, whose pages are dropped from the page cache, so that reads come from the medium.
-    #[must_use]
     pub fn of(file: Arc<File>) -> Self {
         // Otherwise the page cache that coreos-installer filled could be read instead of the disk.
         file.sync_all().ok();
@@ -89,7 +88,6 @@ impl Disk {
     }
 
     /// The same disk with a budget of its own, for this many bytes more than usual.
-    #[must_use]
     pub fn with_budget(self, n_bytes: u64) -> Self {
         let bytes_left = Arc::new(AtomicU64::new(BUDGET_BYTES.saturating_add(n_bytes)));
         Self { bytes_left, ..self }

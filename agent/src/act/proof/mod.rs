@@ -82,7 +82,6 @@ pub struct Proved {
 ///
 /// A proof that does not finish or panics is a failed check, in addition to those that were made until then. One that
 /// a signal interrupts is none: nothing is known to be wrong with the disk.
-#[must_use]
 pub fn prove(mut expected: Expected) -> Proved {
     let (stop, others) = (expected.stop.clone(), std::mem::take(&mut expected.others));
     let samples = expected.image.iter().flat_map(|image| &image.samples);
@@ -102,13 +101,11 @@ pub fn prove(mut expected: Expected) -> Proved {
 }
 
 /// The first failed check that prevents the reboot.
-#[must_use]
 pub fn fatal(proof: &Proof) -> Option<&Check> {
     proof.checks.iter().find(|check| !check.ok && check.fatal)
 }
 
 /// A check for `expected`; the outcome is what was found.
-#[must_use]
 pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
     let ok = outcome.is_ok();
     Check {

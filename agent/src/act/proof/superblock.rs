@@ -45,7 +45,6 @@ pub fn check(
 }
 
 /// Describes the file system: `xfs "root", UUID 910678ff-…, 2147483648 bytes`.
-#[must_use]
 pub fn describe(found: &Superblock) -> String {
     let label = found.label.as_ref().map(|label| format!(" {label:?}")).unwrap_or_default();
     let uuid = found.uuid.as_ref().map(|uuid| format!(", UUID {uuid}")).unwrap_or_default();

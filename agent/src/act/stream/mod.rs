@@ -155,7 +155,6 @@ impl Stream {
     }
 
     /// The address of the image.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.shared.path)
     }
@@ -171,19 +170,16 @@ impl Stream {
     }
 
     /// Why the stream of this run broke; `None` if it did not.
-    #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.shared.lock().fault.clone()
     }
 
     /// True if the whole image was passed on, and was the right one.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.shared.lock().whole.is_some()
     }
 
     /// True if more bytes are expected from the source now.
-    #[must_use]
     pub fn waits_for_source(&self) -> bool {
         self.shared.meter.waits()
     }
@@ -195,7 +191,6 @@ impl Stream {
     }
 
     /// Returns the facts learned of the image; `None` unless the whole image was passed on.
-    #[must_use]
     pub fn facts(&self) -> Option<StreamFacts> {
         let (whole, tee) = {
             let mut state = self.shared.lock();

@@ -40,7 +40,6 @@ pub struct Task {
 
 impl Task {
     /// Returns the task of this process, if it is such a child.
-    #[must_use]
     pub fn of_environment() -> Option<Task> {
         Task::parse(&std::env::var(VARIABLE).ok()?)
     }

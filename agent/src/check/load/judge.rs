@@ -82,7 +82,6 @@ impl<'a> Lines<'a> {
 }
 
 /// Judges the processes of a load.
-#[must_use]
 pub fn judge(outcomes: &[Outcome]) -> Verdict {
     let all: Vec<(&Outcome, Lines)> =
         outcomes.iter().map(|outcome| (outcome, Lines::parse(&outcome.output))).collect();

@@ -48,7 +48,6 @@ pub struct Load {
 
 impl Load {
     /// Starts a process on each CPU. They end when [`Load::finish`] is called, or soon after `seconds`.
-    #[must_use]
     pub fn start(seconds: u64) -> Load {
         let mut load = Load { children: Vec::new(), outcomes: Vec::new() };
         let (cpus, offline) = cpus();
@@ -76,7 +75,6 @@ impl Load {
     }
 
     /// Ends the processes and returns their results.
-    #[must_use]
     pub fn finish(mut self) -> Verdict {
         for (_, child) in &mut self.children {
             drop(child.stdin.take());
@@ -180,7 +178,6 @@ fn machine() -> Machine {
 
 impl Verdict {
     /// Describes the tested CPUs and memory.
-    #[must_use]
     pub fn summary(&self) -> String {
         format!(
             "computed on {} CPUs and tested {} MiB of memory; what is not found may still be there",

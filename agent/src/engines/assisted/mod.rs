@@ -56,7 +56,6 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a live image.
-    #[must_use]
     pub fn new(infra_env_id: impl Into<String>) -> Self {
         let dirs = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
         Self { infra_env_id: infra_env_id.into(), unit_dirs: dirs.map(PathBuf::from).to_vec() }
@@ -82,7 +81,6 @@ pub struct Surveyed {
 
 impl Surveyed {
     /// Collects the data that the service needs from a report.
-    #[must_use]
     pub fn new(report: &Report, collected: Collected) -> Self {
         let host_id = host_id::host_id(&report.identity, &report.node_id);
         let mut inventory = crate::export::assisted::inventory(&report.inventory);

@@ -3,7 +3,6 @@
 use crate::act::say::{Term, plain};
 
 /// The word of assisted-service for a term.
-#[must_use]
 pub fn words(term: Term) -> &'static str {
     match term {
         Term::Order => "the service",

@@ -16,7 +16,6 @@ use crate::export;
 use crate::report::Report;
 
 /// The machine's facts as the inspector expects them.
-#[must_use]
 pub fn document(report: &Report) -> Value {
     let mut document = export::ironic(report);
     document["data"] = extra::items(&report.inventory, &document);

@@ -52,14 +52,12 @@ impl Api {
     }
 
     /// The client of the server that responded last.
-    #[must_use]
     pub fn client(&self) -> &Client {
         // A list without commas still has one part.
         &self.servers[self.current.load(Ordering::Relaxed) % self.servers.len()]
     }
 
     /// The address of that server.
-    #[must_use]
     pub fn address(&self) -> Option<&Url> {
         self.client().base()
     }

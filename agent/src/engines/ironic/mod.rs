@@ -93,7 +93,6 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a live image.
-    #[must_use]
     pub fn new(ironic: ServerSettings) -> Self {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         Self {

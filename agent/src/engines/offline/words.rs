@@ -3,7 +3,6 @@
 use crate::act::say::Term;
 
 /// The word of the command line for a term.
-#[must_use]
 pub fn words(term: Term) -> &'static str {
     match term {
         Term::Order | Term::Record => "the configuration",

@@ -188,7 +188,6 @@ impl<'a> Vim<'a> {
     }
 
     /// The result of the last instruction.
-    #[must_use]
     pub fn result(&self) -> Option<&JobResult> {
         self.last_result.as_ref()
     }

@@ -95,7 +95,6 @@ pub struct Events {
 
 impl Events {
     /// An empty queue; nothing is posted before [`Events::open`].
-    #[must_use]
     pub fn new(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
         Self { client, shared: Arc::default(), clock, is_posting: false }
     }

@@ -17,13 +17,11 @@ const MAX_MESSAGE_CHARS: usize = 4000;
 const MAX_WARNINGS: usize = 100;
 
 /// Describes the success.
-#[must_use]
 pub fn installed(disk: Option<&Disk>) -> String {
     format!("{} is installed and proved", disk.map(describe).unwrap_or_default())
 }
 
 /// The word of the API for how an install ended.
-#[must_use]
 pub fn kind(outcome: &Outcome) -> api::Outcome {
     match outcome.state {
         _ if outcome.failure.is_none() => api::Outcome::Installed,
@@ -52,7 +50,6 @@ pub fn result(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
 }
 
 /// The result of an order whose process has crashed.
-#[must_use]
 pub fn of_crash(crash: &Crash, words: Words) -> JobResult {
     let Checkpoint { node_id, request_id, request_digest, started_at, disk, .. } =
         crash.found.clone();

@@ -3,7 +3,6 @@
 use crate::act::say::{Term, plain};
 
 /// The word of a VIM for a term.
-#[must_use]
 pub fn words(term: Term) -> &'static str {
     match term {
         Term::Order => "the instruction",

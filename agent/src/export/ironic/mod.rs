@@ -23,7 +23,6 @@ const TRANSPORTS: [&str; 9] = ["ata", "fc", "iscsi", "mmc", "nvme", "sas", "sata
 
 /// The whole document. `root_disk` is the disk that an install without hints would use, if that is clear; `error` says
 /// why facts are missing that an inspection must have, and makes Ironic fail the inspection with this text.
-#[must_use]
 pub fn document(inventory: &Inventory, root_disk: Option<&Disk>, error: Option<&str>) -> Value {
     let ports = ports(inventory);
     // Without a MAC Ironic refuses the whole document.

@@ -16,7 +16,6 @@ use crate::machine::Machine;
 use super::disk::Disk;
 
 /// Reads the RAID controllers, by PCI address.
-#[must_use]
 pub fn controllers(machine: &Machine) -> Vec<RaidController> {
     let mut controllers = megaraid::controllers(machine, megaraid::PAGES_LIMIT);
     controllers.extend(hidden::controllers(machine));

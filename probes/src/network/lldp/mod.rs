@@ -155,7 +155,6 @@ pub struct LldpTlv {
 pub type Neighbours = BTreeMap<String, Vec<LldpNeighbour>>;
 
 /// Listens on every physical port for the configured time. A replay uses the frames of the capture.
-#[must_use]
 pub fn neighbours(machine: &Machine) -> Neighbours {
     let wait = machine.extras().lldp_wait;
     if wait.is_zero() && machine.is_live() {

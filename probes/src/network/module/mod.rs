@@ -76,7 +76,6 @@ pub struct Module {
 pub type Modules = BTreeMap<String, Module>;
 
 /// Reads the module in every physical port that has one.
-#[must_use]
 pub fn modules(machine: &Machine) -> Modules {
     let ports = physical_ports(machine).into_iter().filter(|port| !port.is_usb);
     let names: Vec<String> = ports.map(|port| port.name).collect();

@@ -16,7 +16,6 @@ pub enum Target {
 
 impl Target {
     /// Folder of its sensors in a capture, below `ipmi`.
-    #[must_use]
     pub fn folder(self) -> String {
         match self {
             Target::Bmc => "sensor".to_owned(),

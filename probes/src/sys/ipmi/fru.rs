@@ -37,13 +37,11 @@ pub enum FruPart {
 
 impl FruPart {
     /// Its name in a capture.
-    #[must_use]
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 
     /// Length of the part, as far as the bytes read so far show it.
-    #[must_use]
     pub fn wanted(self, bytes: &[u8]) -> usize {
         match self {
             FruPart::Header => 8,

@@ -158,7 +158,6 @@ fn push_errno(answer: &mut Vec<u8>, kind: u16, errno: i32, name: &str) -> io::Re
 
 /// Reasons that the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
 /// port that failed by itself.
-#[must_use]
 pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
     let failure = |message: wire::Message| {
         let name = match message.kind {
@@ -176,7 +175,6 @@ pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
 }
 
 /// The name of the interface in the header of an answer.
-#[must_use]
 pub fn port_name(message: wire::Message) -> Option<String> {
     let header = wire::find(message.body(GENERIC_HEADER_BYTES), HEADER & !NESTED)?;
     wire::find(header.value, HEADER_NAME)?.text()

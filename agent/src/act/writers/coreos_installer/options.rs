@@ -41,7 +41,6 @@ impl std::fmt::Display for Version {
 }
 
 /// The version in `coreos-installer 0.27.0`.
-#[must_use]
 pub fn parse_version(text: &str) -> Option<Version> {
     let word =
         text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
@@ -122,7 +121,6 @@ pub(super) struct Places<'a> {
 
 impl Options {
     /// Translates an order.
-    #[must_use]
     pub(super) fn new(order: &Order, digest: &str, places: Places<'_>) -> Self {
         let mut settings = Map::new();
         let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
@@ -159,20 +157,17 @@ impl Options {
     }
 
     /// True if this version takes the options from a file.
-    #[must_use]
     pub(super) fn fit_a_file(&self, version: Version) -> bool {
         version >= CONFIG_FILE_SINCE
             && (self.firstboot_args.is_none() || version >= FIRSTBOOT_ARGS_SINCE)
     }
 
     /// The config file: JSON, which is YAML too.
-    #[must_use]
     pub(super) fn to_file(&self) -> String {
         format!("{:#}\n", Value::Object(self.settings.clone()))
     }
 
     /// The arguments in addition to a config file.
-    #[must_use]
     pub(super) fn with_file(&self, file: &Path) -> Vec<String> {
         let mut args = vec!["install".into(), "--config-file".into(), file.display().to_string()];
         args.extend(self.firstboot_arg());
@@ -180,7 +175,6 @@ impl Options {
     }
 
     /// All options as arguments; values are joined to their option, so that none looks like another option.
-    #[must_use]
     pub(super) fn to_args(&self) -> Vec<String> {
         let mut args = vec!["install".to_owned()];
         args.extend(self.firstboot_arg());

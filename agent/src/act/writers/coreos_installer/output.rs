@@ -63,7 +63,6 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
 ];
 
 /// Determines the meaning of a failed run's last lines.
-#[must_use]
 pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
     if let Some(status) = http_status(&text) {
@@ -97,7 +96,6 @@ fn is_busy_list(line: &str) -> bool {
 }
 
 /// The error chain in one line: `syncing data to disk: Input/output error (os error 5)`.
-#[must_use]
 pub(super) fn summary(lines: &[String]) -> String {
     let is_error = |line: &str| line.to_ascii_lowercase().starts_with("error");
     let Some(first) = lines.iter().position(|line| is_error(line)) else {
