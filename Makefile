@@ -122,6 +122,7 @@ check: ## Check formatting, lints, docs, licences, scripts and units
 	$(CARGO) clippy -q --workspace --test '*' --features run-coreos-installer-fuzz/fuzzing --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
+	tests/advisories.sh
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x
 	tests/verify-units.sh
 
