@@ -355,7 +355,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
     let kernel = Simulated(Arc::new(Mutex::new(world)));
     let system = System::of(Arc::new(kernel.clone()), "/nonexistent".into());
     let clock = SimulatedClock(Mutex::new(Instant::now()));
-    let (stop, instruction) = (Stop::default(), order.install().into());
+    let (stop, instruction) = (Stop::default(), order.install());
     let selection = Selection {
         system: &system,
         reported: &[],

@@ -199,7 +199,7 @@ impl Act<'_> {
     /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
         check_verify(order)?;
-        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
+        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure == Some(true));
         if is_insecure && !self.site.is_insecure_image_allowed {
             let message = say![
                 Term::Order,
@@ -226,7 +226,8 @@ impl Act<'_> {
         // Also if the image cannot be served.
         outcome.image = checked.image.as_ref().map(|image| image.written(None));
         let stream = checked.image.clone();
-        let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
+        let stream =
+            stream.map(|image| Stream::start(image, self.client, order.verify.unwrap_or_default()));
         let stream = stream.transpose()?;
         let disk = target.disk();
         self.watch.note(Mark::Disk(identity_of(disk)));
@@ -271,7 +272,7 @@ impl Act<'_> {
 /// # Errors
 /// `KEY_UNSUPPORTED`.
 pub fn check_verify(order: &Order) -> Result<(), Failure> {
-    if order.verify != Verify::Full || order.image.is_some() {
+    if order.verify != Some(Verify::Full) || order.image.is_some() {
         return Ok(());
     }
     let message = say![

@@ -4,8 +4,7 @@ use probes::block::{ContentAbove, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::act::testing::{disk, filesystem, partition};
-use crate::engines::vim::order::tests::of as order_of;
+use crate::act::testing::{disk, filesystem, order as order_of, partition};
 
 fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
     disk.obstacles.push(kind.because(text));
@@ -50,7 +49,7 @@ fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
 }
 
 fn decided(disks: &[Disk], order: impl Into<Value>) -> Result<String, Failure> {
-    let order = order_of(&order.into());
+    let order = order_of(order.into());
     decide(disks, &Wanted::of(&order, &[], None), &|_| None)
         .map(|decision| decision.disk.name.clone())
         .map_err(|undecided| undecided.failure)
@@ -199,7 +198,7 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     let lvm = || lvm("sda", 9);
     let resolve = |_: &str| Some("/dev/sda".to_owned());
     let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
-        let order = order_of(&json!({"disk": choice, "existing_data": policy}));
+        let order = order_of(json!({"disk": choice, "existing_data": policy}));
         let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&order, &[], None), &resolve)
             .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)
