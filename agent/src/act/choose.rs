@@ -46,11 +46,12 @@ pub(super) fn pick<'d>(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Picked<'d>, Undecided<'d>> {
     let default = DiskChoice::default();
-    let choice = wanted.disk.unwrap_or(&default);
+    let choice = wanted.order.disk.as_ref().unwrap_or(&default);
+    let min_bytes = wanted.min_bytes();
     if let Some(device) = &choice.device {
         let disk = by_device(disks, device, resolve)?;
-        if structural(disk, wanted.min_bytes).is_some() {
-            let failure = impossible(&[disk], wanted.min_bytes);
+        if structural(disk, min_bytes).is_some() {
+            let failure = impossible(&[disk], min_bytes);
             return Err(Undecided { disk: Some(disk), failure });
         }
         let is_stable = is_stable_path(device);
@@ -61,12 +62,12 @@ pub(super) fn pick<'d>(
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
     let is_match = |disk: &&Disk| hints.as_ref().is_none_or(|hints| hints.matches(disk));
     let matching: Vec<&Disk> = disks.iter().filter(is_match).collect();
-    let is_plausible = |disk: &&Disk| structural(disk, wanted.min_bytes).is_none();
+    let is_plausible = |disk: &&Disk| structural(disk, min_bytes).is_none();
     let plausible: Vec<&Disk> = matching.iter().copied().filter(is_plausible).collect();
     if plausible.is_empty() {
         let failure = match matching[..] {
             [] => none(disks),
-            _ => impossible(&matching, wanted.min_bytes),
+            _ => impossible(&matching, min_bytes),
         };
         return Err(failure.into());
     }

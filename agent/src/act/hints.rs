@@ -11,7 +11,7 @@ mod option;
 
 pub use option::from_option;
 
-use operator::{Relation, relation, split_operator};
+use operator::{AT_LEAST, EQUAL, NOT_EQUAL, Relation, relation, split_operator};
 
 use formats::text::nearest;
 use formats::wwn;
@@ -189,7 +189,7 @@ impl Test {
                 [only] => Some(only),
                 _ => None,
             },
-            Self::Text(Relation::Equal, wanted) => Some(wanted),
+            Self::Text(relation, wanted) if *relation == EQUAL => Some(wanted),
             _ => None,
         }
     }
@@ -200,7 +200,9 @@ impl Test {
             return false;
         }
         match self {
-            Self::Text(Relation::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
+            Self::Text(relation, wanted) if *relation == NOT_EQUAL => {
+                texts.iter().all(|text| text != wanted)
+            }
             _ => texts.iter().any(|text| self.matches_text(text)),
         }
     }
@@ -209,7 +211,7 @@ impl Test {
         match self {
             Self::AnyOf(wanted) => wanted.iter().any(|wanted| wanted == text),
             Self::Contains(parts) => parts.iter().all(|part| text.contains(part.as_str())),
-            Self::Text(order, wanted) => order.is_met(text, wanted.as_str()),
+            Self::Text(order, wanted) => order.contains(&text.cmp(wanted)),
             _ => false,
         }
     }
@@ -217,7 +219,7 @@ impl Test {
     fn matches_number(&self, found: u128) -> bool {
         match self {
             Self::Numbers(bounds) => {
-                bounds.iter().all(|(relation, wanted)| relation.is_met(&found, wanted))
+                bounds.iter().all(|(relation, wanted)| relation.contains(&found.cmp(wanted)))
             }
             Self::NumberAnyOf(wanted) => wanted.contains(&found),
             _ => false,
@@ -263,7 +265,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
             parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
         }
         Attribute::Size if key == "minSizeGigabytes" => gib(&given)
-            .map(|bytes| Test::Numbers(vec![(Relation::AtLeast, bytes)]))
+            .map(|bytes| Test::Numbers(vec![(AT_LEAST, bytes)]))
             .ok_or_else(|| bad("a whole number of GiB"))?,
         Attribute::Size => number_test(&given)
             .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
@@ -315,9 +317,9 @@ fn number_test(text: &str) -> Option<Test> {
             texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)
         }
         "<range-in>" => range(rest),
-        "" => Some(Test::Numbers(vec![(Relation::Equal, gib(text)?)])),
+        "" => Some(Test::Numbers(vec![(EQUAL, gib(text)?)])),
         // A single `=` means "at least", as it always has in Ironic.
-        "=" => Some(Test::Numbers(vec![(Relation::AtLeast, gib(rest)?)])),
+        "=" => Some(Test::Numbers(vec![(AT_LEAST, gib(rest)?)])),
         _ => Some(Test::Numbers(vec![(relation(operator)?, gib(rest)?)])),
     }
 }
@@ -325,17 +327,9 @@ fn number_test(text: &str) -> Option<Test> {
 fn range(text: &str) -> Option<Test> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [open, low, high, close] = words[..] else { return None };
-    let above = match open {
-        "[" => Relation::AtLeast,
-        "(" => Relation::MoreThan,
-        _ => return None,
-    };
-    let below = match close {
-        "]" => Relation::AtMost,
-        ")" => Relation::LessThan,
-        _ => return None,
-    };
-    Some(Test::Numbers(vec![(above, gib(low)?), (below, gib(high)?)]))
+    let above = [("[", ">="), ("(", ">")].into_iter().find(|(known, _)| *known == open)?.1;
+    let below = [("]", "<="), (")", "<")].into_iter().find(|(known, _)| *known == close)?.1;
+    Some(Test::Numbers(vec![(relation(above)?, gib(low)?), (relation(below)?, gib(high)?)]))
 }
 
 /// The texts between `<or>` and `<or>`.

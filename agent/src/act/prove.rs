@@ -233,7 +233,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
 fn difference(check: &Check) -> String {
     format!(
         "{}: found {}, expected {}",
-        check.name.as_str(),
+        check.name,
         check.found.as_deref().unwrap_or("nothing"),
         check.expected.as_deref().unwrap_or("the requested value")
     )

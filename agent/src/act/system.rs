@@ -19,7 +19,7 @@ use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
 use super::takedown::{Step, disable_activation, perform};
-use crate::ask::{Unanswered, receive_within};
+use crate::ask::ask_within;
 use crate::signals::Stop;
 
 /// Time limit for the kernel to return its data on one disk; it does not ask the disk itself.
@@ -215,21 +215,19 @@ impl System {
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let answer = self.start(question)?;
-        in_words(self.receive(&answer, ANSWER_LIMIT))
+        in_words(self.on_a_thread("system", ANSWER_LIMIT, |kernel| asked(kernel, question)))
     }
 
     /// As [`System::ask`], without waiting for the answer.
     ///
     /// # Errors
-    /// A message if no thread can be started.
+    /// If no thread can be started.
     pub(super) fn start<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
-    ) -> Result<Pending<T>, String> {
-        self.spawn("system", |kernel| {
-            kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
-        })
+    ) -> io::Result<Pending<T>> {
+        let kernel = Arc::clone(&self.kernel);
+        guard::ask("system", STACK_BYTES, move || asked(kernel.as_ref(), question))
     }
 
     fn on_a_thread<T: Send + 'static>(
@@ -238,23 +236,14 @@ impl System {
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        self.receive(&self.spawn(name, work).map_err(io::Error::other)?, limit)
-    }
-
-    fn receive<T>(&self, answer: &Pending<T>, limit: Duration) -> io::Result<T> {
-        let other = |why: Unanswered| io::Error::other(why.to_string());
-        receive_within(answer, limit, &self.stop).map_err(other)?
-    }
-
-    fn spawn<T: Send + 'static>(
-        &self,
-        name: &str,
-        work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
-    ) -> Result<Pending<T>, String> {
         let kernel = Arc::clone(&self.kernel);
-        guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()))
-            .map_err(|error| format!("could not start a thread: {error}"))
+        ask_within(name, limit, &self.stop, move || work(kernel.as_ref()))
+            .map_err(|why| io::Error::other(why.to_string()))?
     }
+}
+
+fn asked<T>(kernel: &dyn Kernel, question: impl FnOnce(&Machine) -> T) -> io::Result<T> {
+    kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
 }
 
 fn in_words<T>(answer: io::Result<T>) -> Result<T, String> {

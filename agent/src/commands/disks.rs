@@ -93,7 +93,8 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
         let target = std::fs::canonicalize(path).ok().filter(|_| is_live)?;
         target.to_str().map(str::to_owned)
     };
-    let decision = decide(&block.disks, &Wanted::of(&install, &options.protect, None), &resolve);
+    let wanted = Wanted { order: &install, protect: &options.protect, min_bytes: None };
+    let decision = decide(&block.disks, &wanted, &resolve);
     let words: Words = if options.instruction.is_some() { vim::words } else { offline::words };
     if let Err(Undecided { failure, .. }) = &decision
         && failure.code == crate::api::Code::InstructionInvalid
