@@ -1,5 +1,7 @@
 //! Disks for the tests of this folder.
 
+use formats::gpt::Partition as Entry;
+use formats::guid::Guid;
 use probes::block::{Disk, Filesystem, Partition};
 use serde_json::{Value, json};
 
@@ -41,6 +43,21 @@ pub(super) fn partition(disk: &str, number: u32, label: &str, kind: &str) -> Par
         label: (!label.is_empty()).then(|| label.into()),
         filesystem: (!kind.is_empty()).then(|| filesystem(kind, None)),
         ..Partition::default()
+    }
+}
+
+/// An entry of a GUID partition table with blocks of 512 bytes.
+pub(super) fn gpt_partition(number: u32, name: &str, first_block: u64, n_blocks: u64) -> Entry {
+    Entry {
+        number,
+        type_guid: Guid([1; 16]),
+        guid: Guid([2; 16]),
+        attributes: 0,
+        name: name.into(),
+        first_block,
+        n_blocks,
+        start_bytes: first_block * 512,
+        size_bytes: n_blocks * 512,
     }
 }
 

@@ -309,7 +309,11 @@ mod tests {
             let info = json!({"image_source": url, "image_checksum": checksum});
             let found = image(&info, is_allowed).unwrap().unwrap();
             assert_eq!(found.url.as_deref(), Some(url));
-            assert_eq!((found.insecure, found.hash.is_some()), (Some(insecure), has_hash), "{info}");
+            assert_eq!(
+                (found.insecure, found.hash.is_some()),
+                (Some(insecure), has_hash),
+                "{info}"
+            );
         }
     }
 
