@@ -20,6 +20,7 @@ use probes::sys::diskseq::diskseq;
 
 use super::takedown::{Step, disable_activation, perform};
 use crate::ask::ask_within;
+use crate::clock::{Clock, RealClock};
 use crate::signals::Stop;
 
 /// Time limit for the kernel to return its data on one disk; it does not ask the disk itself.
@@ -131,6 +132,7 @@ pub struct System {
     root: PathBuf,
     /// Cuts short the wait for an answer.
     stop: Stop,
+    clock: Arc<dyn Clock>,
 }
 
 impl Default for System {
@@ -147,7 +149,7 @@ impl System {
 
     /// A system with another kernel, and with its other files below `root`.
     pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
-        Self { kernel, root, stop: Stop::default() }
+        Self { kernel, root, stop: Stop::default(), clock: Arc::new(RealClock) }
     }
 
     /// The same system; after a signal its answers are not waited for any longer.
@@ -155,9 +157,24 @@ impl System {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
+    /// The same system with another clock.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Returns the flag that is set if the agent is to end.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Returns the clock of everything that waits for it.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Waits, but returns early once the agent is to end.
+    pub(super) fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration, &self.stop);
     }
 
     /// Its kernel.
@@ -395,17 +412,17 @@ mod tests {
 
     #[test]
     fn handle_of_a_file_has_neither_number_nor_sequence() {
-        let path = std::env::temp_dir().join(format!("rci-handle-{}", std::process::id()));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (system, path) = (System::default(), file.path().to_str().unwrap().to_owned());
         fs::write(&path, "content").unwrap();
-        let system = System::default();
-        let handle = system.open(path.to_str().unwrap()).unwrap();
+        let handle = system.open(&path).unwrap();
         assert_eq!((handle.number().unwrap(), handle.diskseq().unwrap()), (None, None));
         // What was opened stays readable whatever its name leads to.
-        fs::remove_file(&path).unwrap();
+        drop(file);
         let text = io::read_to_string(handle.file().unwrap()).unwrap();
         assert_eq!(text, "content");
         handle.writable().unwrap().set_len(0).unwrap();
         assert_eq!(handle.file().unwrap().metadata().unwrap().len(), 0);
-        assert!(system.open(path.to_str().unwrap()).is_err());
+        assert!(system.open(&path).is_err());
     }
 }

@@ -7,15 +7,14 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::act::child::end;
-use crate::act::{Code, Failure, Order};
+use crate::act::{Code, Failure, Order, System};
 use crate::ask::ask_within;
-use crate::signals::Stop;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
 const OLDEST: Version = Version(0, 10, 1);
@@ -52,13 +51,13 @@ pub fn parse_version(text: &str) -> Option<Version> {
 ///
 /// # Errors
 /// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
-pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
+pub fn version(program: &Path, system: &System) -> Result<Version, Failure> {
     let missing = |what: String| {
         let what = format!("running {} --version: {what}", program.display());
         Failure::new(Code::InstallerMissing, what)
             .advise("use a live image that contains coreos-installer")
     };
-    let text = output_of_version(program, stop).map_err(missing)?;
+    let text = output_of_version(program, system).map_err(missing)?;
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
     if version < OLDEST {
@@ -70,7 +69,7 @@ pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
 
 /// Returns the output of `--version` up to the line with the version. The program may hang, print without end, or leave
 /// something running that keeps its output open; none of these blocks the agent.
-fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
+fn output_of_version(program: &Path, system: &System) -> Result<String, String> {
     let started = || {
         let (pipe, stdout) = std::io::pipe()?;
         let mut command = Command::new(program);
@@ -88,14 +87,10 @@ fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
             }
         }
     };
-    let text = ask_within("version", VERSION_LIMIT, stop, read);
+    let text = ask_within("version", VERSION_LIMIT, system.stop(), read);
     // What follows its version is not read, but it may end by itself.
-    let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-    let started = Instant::now();
-    while text.is_ok() && is_running(&mut child) && started.elapsed() < LEFT_OPEN_LIMIT {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    end(&mut child);
+    let grace = if text.is_ok() { LEFT_OPEN_LIMIT } else { Duration::ZERO };
+    end(&mut child, grace, system.clock().as_ref());
     text.map_err(|_| "it did not finish".to_owned())
 }
 
@@ -224,12 +219,12 @@ mod tests {
         // By another process, see tests/job/machine.rs.
         let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
         assert!(order.unwrap().success());
-        version(&program, &Stop::default()).map_err(|failure| failure.code)
+        version(&program, &System::default()).map_err(|failure| failure.code)
     }
 
     #[test]
     fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
-        let started = Instant::now();
+        let started = std::time::Instant::now();
         let good = "echo coreos-installer 0.27.0";
         // Longer than the limit below, and short enough not to outlive the tests for long.
         for rest in ["", "; sleep 30 &", "; exec yes"] {
