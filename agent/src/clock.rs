@@ -12,10 +12,19 @@ const SLICE: Duration = Duration::from_millis(100);
 pub trait Clock: fmt::Debug + Send + Sync {
     /// Monotonic time.
     fn now(&self) -> Instant;
+    /// Monotonic time for what happens by itself: a program that runs, a server that sends. A clock that moves only when it
+    /// sleeps gives another time here than [`Clock::now`], unless it drives these too.
+    fn now_outside(&self) -> Instant {
+        Instant::now()
+    }
     /// The time of day.
     fn time_of_day(&self) -> SystemTime;
     /// Waits, but returns early once `stop` is set.
     fn sleep(&self, duration: Duration, stop: &Stop);
+    /// Waits a moment for what happens by itself, whether a signal comes or not.
+    fn pause(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
     /// A uniformly distributed number from 0 to 2³²-1.
     fn random(&self) -> u32;
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use formats::digest;
-use run_coreos_installer::act::Order;
 use run_coreos_installer::act::proof::before::{Before, Unread};
 use run_coreos_installer::act::proof::{Expected, Proved, fatal, prove};
 use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
-use run_coreos_installer::api::{Check, CheckName, Install, Proof};
+use run_coreos_installer::act::{Order, System};
+use run_coreos_installer::api::{Check, CheckName, Proof};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -49,7 +49,7 @@ impl Drop for Disk {
 fn order(extra: &Value) -> Order {
     let mut value = json!({"ignition": {"inline": IGNITION}});
     value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    serde_json::from_value::<Install>(value).unwrap().into()
+    serde_json::from_value(value).unwrap()
 }
 
 fn proof_of(
@@ -64,7 +64,7 @@ fn proof_of(
 
 fn expected(disk: &Disk, asked: &Value) -> Expected {
     Expected {
-        stop: Stop::default(),
+        system: System::default(),
         disk: disk.open(),
         sector_bytes: 512,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
@@ -85,8 +85,6 @@ fn facts_of(image: &[u8]) -> StreamFacts {
     };
     StreamFacts {
         head: image[..1 << 20].to_vec(),
-        sector_bytes: Some(512),
-        image_bytes: Some(image.len() as u64),
         samples: image.chunks(1 << 16).enumerate().map(sample).collect(),
         has_all_samples: true,
         ..StreamFacts::default()
@@ -595,7 +593,8 @@ fn signal_during_the_proof_fails_no_check() {
         let stop = Stop::default();
         stop.stop();
         let started = Instant::now();
-        let expected = Expected { stop, image: Some(facts), ..expected(&disk, &json!({})) };
+        let system = System::default().until(&stop);
+        let expected = Expected { system, image: Some(facts), ..expected(&disk, &json!({})) };
         let Proved { proof, is_interrupted } = prove(expected);
         // Ends the comparison, which goes on without anybody who waits for it.
         fs::File::options().write(true).open(&disk.0).unwrap().set_len(0).unwrap();

@@ -353,9 +353,9 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
     let world = world(&mut random, keeps_held_names);
     let order = Order::new(&mut random, &world);
     let kernel = Simulated(Arc::new(Mutex::new(world)));
-    let system = System::of(Arc::new(kernel.clone()), "/nonexistent".into());
-    let clock = SimulatedClock(Mutex::new(Instant::now()));
-    let (stop, instruction) = (Stop::default(), order.install().into());
+    let system = System::of(Arc::new(kernel.clone()), "/nonexistent".into())
+        .with_clock(Arc::new(SimulatedClock(Mutex::new(Instant::now()))));
+    let instruction = order.install();
     let selection = Selection {
         system: &system,
         reported: &[],
@@ -364,7 +364,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
         min_bytes: None,
     };
     let mut counts = Counts { n_cases: 1, ..Counts::default() };
-    settle::wait(&system, &clock, &stop);
+    settle::wait(&system);
     let disks = selection.disks().unwrap();
     let outcome = selection.target(&disks).map(|target| {
         let mut world = kernel.lock();
@@ -381,7 +381,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
         };
         let task = Task { target: &target, selection };
         let mut outcome = Outcome::default();
-        let written = write(&task, &mut fake, &clock, &stop, &Nobody, &mut outcome);
+        let written = write(&task, &mut fake, &Nobody, &mut outcome);
         outcome.failure = written.err();
         if outcome.failure.is_none() && !fake.is_unchanged {
             fake.violations.push("the result names a disk that has changed".into());

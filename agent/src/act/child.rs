@@ -6,11 +6,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use probes::guard;
+
+use crate::clock::Clock;
 
 /// Of the thread that reads a pipe.
 const STACK_BYTES: usize = 64 << 10;
@@ -89,11 +91,17 @@ fn read_on(mut pipe: PipeReader) -> std::io::Result<Receiver<Vec<u8>>> {
     })
 }
 
-/// Ends a program and whatever it has started. One that hangs in the kernel is left to itself after a while.
-pub(super) fn end(child: &mut Child) {
+/// Ends a program and whatever it has started, unless it ends by itself within `grace`. One that hangs in the kernel is
+/// left to itself after a while.
+pub(super) fn end(child: &mut Child, grace: Duration, clock: &dyn Clock) {
+    reap(child, grace, clock);
     child.signal(Signal::SIGKILL);
-    let started = Instant::now();
-    while matches!(child.try_wait(), Ok(None)) && started.elapsed() < REAP_LIMIT {
-        std::thread::sleep(REAP_TICK);
+    reap(child, REAP_LIMIT, clock);
+}
+
+fn reap(child: &mut Child, limit: Duration, clock: &dyn Clock) {
+    let end = clock.now_outside() + limit;
+    while matches!(child.try_wait(), Ok(None)) && clock.now_outside() < end {
+        clock.pause(REAP_TICK);
     }
 }

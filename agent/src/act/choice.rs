@@ -9,42 +9,26 @@ use probes::block::{Disk, Obstacle, ObstacleKind};
 use super::choose::{has_wwn, pick};
 use super::saved::Saved;
 use super::{
-    Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Failure, Order, Say, Term,
-    describe, existing, labels, protect, say, spanning,
+    Code, ExistingDataPolicy, Expect, Failure, Order, Say, Term, describe, existing, labels,
+    protect, say, spanning,
 };
 
 /// The inputs of a decision, apart from the disks.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The disk that the order asks for.
-    pub disk: Option<&'a DiskChoice>,
-    /// The expected properties of the disk.
-    pub expect: Option<&'a Expect>,
-    /// The existing data that may be overwritten; `None` for the default.
-    pub existing_data: Option<ExistingDataPolicy>,
-    /// Disks that are never written: those of the configuration, and those of the order.
-    pub protect: [&'a [String]; 2],
-    /// Partitions to keep, by label.
-    pub save_partlabel: &'a [String],
-    /// Partitions to keep, by number.
-    pub save_partindex: &'a [String],
-    /// The size of the image, if it is known.
+    /// The order.
+    pub order: &'a Order,
+    /// Disks that are never written, by the configuration.
+    pub protect: &'a [String],
+    /// The size of the image, if it is known apart from the order.
     pub min_bytes: Option<u64>,
 }
 
-impl<'a> Wanted<'a> {
-    /// Returns the request of an order, with the disks that the configuration protects.
-    pub fn of(order: &'a Order, protect: &'a [String], min_bytes: Option<u64>) -> Self {
-        let said = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
-        Self {
-            disk: order.disk.as_ref(),
-            expect: order.expect.as_ref(),
-            existing_data: order.existing_data,
-            protect: [protect, &order.protect],
-            save_partlabel: &order.save_partlabel,
-            save_partindex: &order.save_partindex,
-            min_bytes: said.max(min_bytes),
-        }
+impl Wanted<'_> {
+    /// The size that the disk must have, if it is known.
+    pub(super) fn min_bytes(&self) -> Option<u64> {
+        let said = self.order.image.as_ref().and_then(|image| image.uncompressed_bytes);
+        said.max(self.min_bytes)
     }
 }
 
@@ -57,8 +41,6 @@ pub struct Decision<'d> {
     pub because: Vec<Say>,
     /// The existing data that may be overwritten.
     pub policy: ExistingDataPolicy,
-    /// The data found on it.
-    pub existing_data: Vec<ExistingData>,
 }
 
 /// Why no disk is written.
@@ -89,17 +71,17 @@ pub fn decide<'d>(
     wanted: &Wanted<'_>,
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Decision<'d>, Undecided<'d>> {
+    let order = wanted.order;
     let picked = pick(disks, wanted, resolve)?;
     let disk = picked.disk;
-    let policy = existing::policy(wanted.existing_data, picked.description);
     let judge = || -> Result<Vec<Say>, Failure> {
-        if let Some(expect) = wanted.expect {
+        if let Some(expect) = &order.expect {
             check_expected(disk, expect)?;
         }
-        protect::check(disk, disks, wanted.protect, resolve)?;
+        protect::check(disk, disks, [wanted.protect, &order.protect], resolve)?;
         check_obstacles(disk)?;
-        let saved = Saved::parse(wanted.save_partlabel, wanted.save_partindex)?;
-        let why = existing::check(disk, policy, &saved)?;
+        let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
+        let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
         spanning::check(disk, disks, &saved)?;
         labels::check(disk, disks, &saved)?;
         saved.check(disk)?;
@@ -109,8 +91,7 @@ pub fn decide<'d>(
         Ok(because) => Ok(Decision {
             disk,
             because,
-            policy: policy.name,
-            existing_data: existing::found(disk),
+            policy: existing::policy(order.existing_data, picked.description),
         }),
         Err(failure) => Err(Undecided { disk: Some(disk), failure }),
     }

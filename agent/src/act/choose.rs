@@ -46,11 +46,12 @@ pub(super) fn pick<'d>(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Picked<'d>, Undecided<'d>> {
     let default = DiskChoice::default();
-    let choice = wanted.disk.unwrap_or(&default);
+    let choice = wanted.order.disk.as_ref().unwrap_or(&default);
+    let min_bytes = wanted.min_bytes();
     if let Some(device) = &choice.device {
         let disk = by_device(disks, device, resolve)?;
-        if structural(disk, wanted.min_bytes).is_some() {
-            let failure = impossible(&[disk], wanted.min_bytes);
+        if structural(disk, min_bytes).is_some() {
+            let failure = impossible(&[disk], min_bytes);
             return Err(Undecided { disk: Some(disk), failure });
         }
         let is_stable = is_stable_path(device);
@@ -61,17 +62,18 @@ pub(super) fn pick<'d>(
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
     let is_match = |disk: &&Disk| hints.as_ref().is_none_or(|hints| hints.matches(disk));
     let matching: Vec<&Disk> = disks.iter().filter(is_match).collect();
-    let is_plausible = |disk: &&Disk| structural(disk, wanted.min_bytes).is_none();
+    let is_plausible = |disk: &&Disk| structural(disk, min_bytes).is_none();
     let plausible: Vec<&Disk> = matching.iter().copied().filter(is_plausible).collect();
     if plausible.is_empty() {
         let failure = match matching[..] {
             [] => none(disks),
-            _ => impossible(&matching, wanted.min_bytes),
+            _ => impossible(&matching, min_bytes),
         };
         return Err(failure.into());
     }
     let claim = if hints.is_some() { "match the hints" } else { "could be meant" };
-    let (disk, rule) = one_of(&plausible, choice.if_several, claim)?;
+    let if_several = choice.if_several.unwrap_or_default();
+    let (disk, rule) = one_of(&plausible, if_several, claim)?;
     let because = match (hints.is_some(), rule) {
         (true, None) => "it is the only disk that matches the hints".to_owned(),
         (true, Some(rule)) => format!("it is the {rule} of the disks that match the hints"),
@@ -84,7 +86,7 @@ pub(super) fn pick<'d>(
         let name = Some(disk.name.as_str());
         other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
     };
-    let description = match (&hints, rule, choice.if_several) {
+    let description = match (&hints, rule, if_several) {
         (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
             Description::Identity
         }

@@ -106,7 +106,7 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(f, "HTTP_{status}"),
-            Self::Proof(check) => write!(f, "PROOF_{}", check.as_str().to_ascii_uppercase()),
+            Self::Proof(check) => write!(f, "PROOF_{}", check.to_string().to_ascii_uppercase()),
             // serde writes the name of the variant.
             _ => self.serialize(f),
         }

@@ -16,14 +16,11 @@ use crate::ask::{Unanswered, ask_within};
 /// Time limit for the disk to write its data from the page cache.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
-/// Bytes written or discarded since the disk appeared, by its own counters.
-pub(super) type Reading = u64;
-
-/// Reads the counters before the first run; `None` if the disk has none.
+/// Reads the bytes written or discarded since the disk appeared, before the first run; `None` if the disk does not count.
 ///
 /// # Errors
 /// `TARGET_IO` if the disk does not respond.
-pub(super) fn before(target: &Target) -> Result<Option<Reading>, Failure> {
+pub(super) fn before(target: &Target) -> Result<Option<u64>, Failure> {
     flush(target).map_err(|why| {
         let disk = describe(target.disk());
         let what = format!("{disk} does not respond, so nothing was written: {why}");
@@ -34,7 +31,7 @@ pub(super) fn before(target: &Target) -> Result<Option<Reading>, Failure> {
 }
 
 /// Reads the counters after a run; `None` if that is impossible, or if not all may have reached the disk yet.
-pub(super) fn after(target: &Target, end: End) -> Option<Reading> {
+pub(super) fn after(target: &Target, end: End) -> Option<u64> {
     let is_flushed = match end {
         End::NotStarted => true,
         End::Ended | End::Stopped => flush(target).is_ok(),
@@ -54,7 +51,7 @@ fn flush(target: &Target) -> Result<(), Unanswered> {
     ask_within("flush", FLUSH_LIMIT, target.system().stop(), move || drop(handle.flush()))
 }
 
-fn read(target: &Target) -> Option<Reading> {
+fn read(target: &Target) -> Option<u64> {
     let number = target.disk().device_number.clone()?;
     let io = target.system().ask(move |machine| current_io(machine, &number)).ok()??;
     // A disk whose requests are not counted has zeros. The agent has read every disk by now.

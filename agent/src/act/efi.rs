@@ -152,25 +152,16 @@ fn best_loader(loaders: &[String]) -> Option<&String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::testing::{gpt_partition, texts};
 
     fn esp() -> Partition {
-        Partition {
-            number: 2,
-            type_guid: formats::gpt::ESP_TYPE,
-            guid: formats::guid::Guid([0xab; 16]),
-            attributes: 0,
-            name: "EFI-SYSTEM".into(),
-            first_block: 4096,
-            n_blocks: 260_096,
-            start_bytes: 4096 * 512,
-            size_bytes: 260_096 * 512,
-        }
+        let guid = formats::guid::Guid([0xab; 16]);
+        let part = gpt_partition(2, "EFI-SYSTEM", 4096, 260_096);
+        Partition { type_guid: formats::gpt::ESP_TYPE, guid, ..part }
     }
 
     fn loaders() -> Vec<String> {
-        ["/EFI/BOOT/BOOTX64.EFI", "/EFI/fedora/grubx64.efi", "/EFI/fedora/shimx64.efi"]
-            .map(str::to_owned)
-            .to_vec()
+        texts(&["/EFI/BOOT/BOOTX64.EFI", "/EFI/fedora/grubx64.efi", "/EFI/fedora/shimx64.efi"])
     }
 
     /// The bytes that `efibootmgr --create --disk … --part 2 --label CoreOS --loader '\EFI\a.efi'` writes,

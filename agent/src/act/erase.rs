@@ -40,7 +40,10 @@ impl Erasure<'_> {
         let (built, what) = if self.keep.is_empty() {
             (self.zeros()?, "its partition tables were erased".to_owned())
         } else {
-            let table = self.table_of_kept(disk_guid)?;
+            let block_bytes = usize::try_from(self.sector_bytes).unwrap_or_default();
+            let n_blocks = self.size_bytes.checked_div(self.sector_bytes).unwrap_or_default();
+            let table = build(self.keep, disk_guid, n_blocks, block_bytes)
+                .ok_or("the partitions to keep do not fit into a table")?;
             let kept = match self.keep.len() {
                 1 => "the partition to keep".to_owned(),
                 n_kept => format!("the {n_kept} partitions to keep"),
@@ -67,13 +70,6 @@ impl Erasure<'_> {
             }
         };
         Ok(format!("{what}, so that it does not boot, {kernel}"))
-    }
-
-    fn table_of_kept(&self, disk_guid: Guid) -> Result<Built, String> {
-        let sector_bytes = usize::try_from(self.sector_bytes).unwrap_or_default();
-        let n_blocks = self.size_bytes.checked_div(self.sector_bytes).unwrap_or_default();
-        build(self.keep, disk_guid, n_blocks, sector_bytes)
-            .ok_or_else(|| "the partitions to keep do not fit into a table".to_owned())
     }
 
     fn zeros(&self) -> Result<Built, String> {
@@ -122,6 +118,7 @@ impl Erasure<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::testing::gpt_partition;
 
     const SIZE: u64 = 8 << 20;
 
@@ -146,17 +143,7 @@ mod tests {
     }
 
     fn kept() -> Partition {
-        Partition {
-            number: 4,
-            type_guid: Guid([1; 16]),
-            guid: Guid([2; 16]),
-            attributes: 0,
-            name: "data".into(),
-            first_block: 12_000,
-            n_blocks: 1_000,
-            start_bytes: 12_000 * 512,
-            size_bytes: 1_000 * 512,
-        }
+        gpt_partition(4, "data", 12_000, 1_000)
     }
 
     #[test]

@@ -28,29 +28,15 @@ const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-"
 /// Maximum number of things that a result lists.
 const MAX_LISTED: usize = 64;
 
-/// The data that may be overwritten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Policy {
-    /// As in the order, or the default.
-    pub name: ExistingDataPolicy,
-    /// True if the order does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
-    /// overwritten, whatever the policy is.
-    pub is_undescribed: bool,
-    /// True if the order has no policy.
-    pub is_default: bool,
-}
-
 /// The policy: the order's; otherwise a disk that it identifies may contain anything.
-pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description) -> Policy {
-    let default = match description {
+pub(super) fn policy(
+    given: Option<ExistingDataPolicy>,
+    description: Description,
+) -> ExistingDataPolicy {
+    given.unwrap_or(match description {
         Description::Identity => ExistingDataPolicy::Wipe,
         Description::Attributes | Description::Absent => ExistingDataPolicy::Coreos,
-    };
-    Policy {
-        name: given.unwrap_or(default),
-        is_undescribed: description == Description::Absent,
-        is_default: given.is_none(),
-    }
+    })
 }
 
 /// Everything that was found on a disk, for the result. Empty if the disk is blank.
@@ -95,36 +81,53 @@ fn labelled(label: Option<&String>) -> String {
     label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
 }
 
-/// Checks that the policy allows overwriting the data on the disk. Returns the reason.
+/// Checks that the policy, `given` by the order or the default, allows overwriting the data on the disk. Returns the reason.
+///
+/// If the order does not describe the disk at all, only an earlier `CoreOS` is overwritten, whatever the policy is.
 ///
 /// # Errors
 /// `EXISTING_DATA` with what was found.
-pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<Say, Failure> {
+pub(super) fn check(
+    disk: &Disk,
+    given: Option<ExistingDataPolicy>,
+    description: Description,
+    saved: &Saved,
+) -> Result<Say, Failure> {
     let found = found(disk);
     if found.is_empty() {
         return Ok("it is blank".into());
     }
+    let is_described = description != Description::Absent;
     let is_coreos = disk.existing_os.iter().any(|system| system == COREOS);
     let kept = || beyond_coreos(disk, saved);
-    match policy.name {
-        ExistingDataPolicy::Wipe if !policy.is_undescribed => {
-            Ok(say![Term::ExistingData, " is wipe: whatever it contains is overwritten"])
+    let (found, rule): (String, Say) = match policy(given, description) {
+        ExistingDataPolicy::Wipe if is_described => {
+            return Ok(say![Term::ExistingData, " is wipe: whatever it contains is overwritten"]);
         }
         ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
-            Ok("it contains an earlier CoreOS".into())
+            return Ok("it contains an earlier CoreOS".into());
         }
-        ExistingDataPolicy::Refuse => {
-            Err(refuse(disk, policy, &named(&found), say![Term::ExistingData, " is refuse"]))
-        }
+        ExistingDataPolicy::Refuse => (named(&found), say![Term::ExistingData, " is refuse"]),
         _ if is_coreos => {
             let rule = "only an earlier CoreOS may be overwritten, and this is more";
-            Err(refuse(disk, policy, &kept().join("; "), rule.into()))
+            (kept().join("; "), rule.into())
         }
         _ => {
             let rule = "only a blank disk or an earlier CoreOS may be overwritten";
-            Err(refuse(disk, policy, &named(&found), rule.into()))
+            (named(&found), rule.into())
         }
-    }
+    };
+    let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
+    let how = match (is_described, given) {
+        (false, None) => identify.into(),
+        (false, Some(_)) => say![identify, ", and ", Term::SetWipe],
+        (true, None) => say![identify, ", or ", Term::SetWipe],
+        (true, Some(_)) => Term::SetWipe.into(),
+    };
+    let what = say![format!("{} contains data ({found}), and ", describe(disk)), rule];
+    let keep = "; to keep partitions, list them in ";
+    let advice = say!["to overwrite it, ", how, keep, Term::SavePartlabel];
+    Err(Failure::new(Code::ExistingData, what).advise(advice))
 }
 
 /// Lists the content of a disk with an earlier `CoreOS` that does not belong to it: parts of arrays and pools, active
@@ -185,22 +188,4 @@ fn has_number(label: &str, prefixes: &[&str]) -> bool {
 
 fn named(found: &[ExistingData]) -> String {
     list(found.iter().map(|data| format!("{}: {}", data.name, data.what)), "; ")
-}
-
-fn refuse(disk: &Disk, policy: Policy, found: &str, rule: Say) -> Failure {
-    let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
-    let how = match (policy.is_undescribed, policy.is_default) {
-        (true, true) => identify.into(),
-        (true, false) => say![identify, ", and ", Term::SetWipe],
-        (false, true) => say![identify, ", or ", Term::SetWipe],
-        (false, false) => Term::SetWipe.into(),
-    };
-    let what = say![format!("{} contains data ({found}), and ", describe(disk)), rule];
-    let keep = "; to keep partitions, list them in ";
-    Failure::new(Code::ExistingData, what).advise(say![
-        "to overwrite it, ",
-        how,
-        keep,
-        Term::SavePartlabel
-    ])
 }

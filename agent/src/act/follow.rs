@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tracing::{info, warn};
+use tracing::warn;
 
+use super::Site;
 use super::child::Process;
 use super::progress::{Lines, Tail, percent};
-use super::stream::{Stream, Update};
-use super::watchdog::{DiskClock, Patience, Sample, Sampler};
-use crate::signals::Stop;
+use super::stream::Stream;
+use super::watchdog::{DiskClock, Sample, Sampler};
 
 /// Time limit for the installer to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(15);
@@ -58,17 +58,14 @@ pub(super) struct Follower<'a> {
     pub(super) sampler: Sampler,
     /// The disk as messages name it.
     pub(super) device: &'a str,
-    /// Its time limit.
-    pub(super) limit: Duration,
-    /// Time limits for the steps of a stall.
-    pub(super) patience: Patience,
-    /// Set if the agent is to end.
-    pub(super) stop: &'a Stop,
+    /// The live system, with the time limits.
+    pub(super) site: &'a Site,
 }
 
 /// The state of a run.
 #[derive(Debug)]
 struct Run {
+    now: Instant,
     started: Instant,
     progress_at: Instant,
     reported_at: Option<Instant>,
@@ -93,9 +90,12 @@ impl Follower<'_> {
         progress: Progress<'_>,
     ) -> std::io::Result<Ended> {
         let mut lines = Lines::default();
-        let mut run = Run::new();
+        let clock = self.site.system.clock().as_ref();
+        let mut run = Run::new(clock.now_outside());
         loop {
-            match self.output.recv_timeout(TICK) {
+            let received = self.output.recv_timeout(TICK);
+            run.now = clock.now_outside();
+            match received {
                 Ok(bytes) => {
                     run.has_progressed();
                     for line in lines.feed(&bytes) {
@@ -103,20 +103,20 @@ impl Follower<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) if run.ended.is_some() => break,
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+                Err(RecvTimeoutError::Disconnected) => clock.pause(TICK),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.follow_stream(&mut run, progress);
             if run.ended.is_none() {
-                run.ended = process.try_wait()?.map(|status| (status, Instant::now()));
+                run.ended = process.try_wait()?.map(|status| (status, run.now));
             }
-            if run.ended.is_some_and(|(_, at)| at.elapsed() > LEFT_OPEN_LIMIT) {
+            if run.ended.is_some_and(|(_, at)| run.since(at) > LEFT_OPEN_LIMIT) {
                 break;
             }
             if run.ended.is_none() {
                 self.watch(&mut run, progress);
                 self.cut(&mut run, process);
-                if run.killed_at.is_some_and(|at| at.elapsed() > self.kill_limit()) {
+                if run.killed_at.is_some_and(|at| run.since(at) > self.kill_limit()) {
                     break;
                 }
             }
@@ -144,41 +144,31 @@ impl Follower<'_> {
         if stream.waits_for_source() {
             run.has_progressed();
         }
-        match stream.update() {
-            None => {}
-            Some(Update::Progress { percent, message }) => {
-                run.has_progressed();
-                progress(percent, &message);
-            }
-            Some(Update::Stalled(message)) => {
-                warn!("{message}");
-                progress(None, &message);
-            }
-            Some(Update::Resumed(message)) => {
-                info!("{message}");
-                progress(None, &message);
-            }
+        if let Some((percent, message)) = stream.update() {
+            run.has_progressed();
+            progress(percent, &message);
         }
     }
 
     /// Reports a run that makes no progress, or whose disk makes none.
     fn watch(&mut self, run: &mut Run, progress: Progress<'_>) {
-        let with_processes = run.idle_for() >= self.patience.stall / 3;
-        if let Some(sample) = self.sampler.poll(self.patience.stall / 15, with_processes) {
-            if run.disk.update(&sample, Instant::now()) {
+        let patience = self.site.patience;
+        let with_processes = run.idle_for() >= patience.stall / 3;
+        if let Some(sample) = self.sampler.poll(patience.stall / 15, with_processes) {
+            if run.disk.update(&sample, run.now) {
                 run.has_progressed();
             } else if sample.has_processes() {
                 run.first.get_or_insert_with(|| sample.clone());
             }
             run.latest = Some(sample);
         }
-        if run.idle_for() < self.patience.stall {
+        if run.idle_for() < patience.stall {
             run.reported_at = None;
-        } else if run.reported_at.is_none_or(|at| at.elapsed() >= self.patience.repeat) {
+        } else if run.reported_at.is_none_or(|at| run.since(at) >= patience.repeat) {
             let text = self.describe(run);
             warn!("{text}");
             progress(None, &text);
-            run.reported_at = Some(Instant::now());
+            run.reported_at = Some(run.now);
         }
     }
 
@@ -187,7 +177,7 @@ impl Follower<'_> {
             Some(latest) => latest.describe(self.device),
             None => "the kernel does not say why".into(),
         };
-        let (all, disk) = (run.progress_at.elapsed(), run.disk.stuck_for(Instant::now()));
+        let (all, disk) = (run.since(run.progress_at), run.disk.stuck_for(run.now));
         let what = if disk > all { "no progress of the disk" } else { "no progress" };
         format!("{what} for {} s: {found}", all.max(disk).as_secs())
     }
@@ -199,14 +189,14 @@ impl Follower<'_> {
                 let Some(why) = self.reason(run) else { return };
                 let is_hung = matches!(why, Cut::Hung(_));
                 process.signal(if is_hung { Signal::SIGKILL } else { Signal::SIGTERM });
-                run.killed_at = is_hung.then(Instant::now);
-                run.cut = Some((why, Instant::now()));
+                run.killed_at = is_hung.then_some(run.now);
+                run.cut = Some((why, run.now));
             }
             Some((_, at)) if run.killed_at.is_none() => {
-                let grace = if self.stop.is_stopped() { STOPPED_GRACE } else { GRACE };
-                if at.elapsed() > grace {
+                let grace = if self.is_stopped() { STOPPED_GRACE } else { GRACE };
+                if run.since(*at) > grace {
                     process.signal(Signal::SIGKILL);
-                    run.killed_at = Some(Instant::now());
+                    run.killed_at = Some(run.now);
                 }
             }
             Some(_) => {}
@@ -214,14 +204,15 @@ impl Follower<'_> {
     }
 
     fn reason(&self, run: &Run) -> Option<Cut> {
+        let hang = self.site.patience.hang;
         let is_hung = match (&run.first, &run.latest) {
             (Some(first), Some(latest)) => latest.is_hung_since(first),
             _ => false,
-        } && run.progress_at.elapsed() >= self.patience.hang;
-        let is_stuck = run.disk.stuck_for(Instant::now()) >= self.patience.hang;
-        if self.stop.is_stopped() {
+        } && run.since(run.progress_at) >= hang;
+        let is_stuck = run.disk.stuck_for(run.now) >= hang;
+        if self.is_stopped() {
             Some(Cut::Stopped)
-        } else if run.started.elapsed() > self.limit {
+        } else if run.since(run.started) > self.site.installer_limit {
             Some(Cut::TooLong)
         } else if is_hung || is_stuck {
             Some(Cut::Hung(self.describe(run)))
@@ -232,18 +223,20 @@ impl Follower<'_> {
 
     /// Returns the time limit for a killed run to end.
     fn kill_limit(&self) -> Duration {
-        if self.stop.is_stopped() {
-            STOPPED_KILL.min(self.patience.kill)
-        } else {
-            self.patience.kill
-        }
+        let kill = self.site.patience.kill;
+        if self.is_stopped() { STOPPED_KILL.min(kill) } else { kill }
+    }
+
+    /// True if the agent is to end.
+    fn is_stopped(&self) -> bool {
+        self.site.system.stop().is_stopped()
     }
 }
 
 impl Run {
-    fn new() -> Self {
-        let now = Instant::now();
+    fn new(now: Instant) -> Self {
         Self {
+            now,
             started: now,
             progress_at: now,
             reported_at: None,
@@ -257,13 +250,17 @@ impl Run {
     }
 
     fn has_progressed(&mut self) {
-        self.progress_at = Instant::now();
+        self.progress_at = self.now;
         self.first = None;
+    }
+
+    fn since(&self, at: Instant) -> Duration {
+        self.now.saturating_duration_since(at)
     }
 
     /// For how long nothing has made progress, or the disk has made none.
     fn idle_for(&self) -> Duration {
-        self.progress_at.elapsed().max(self.disk.stuck_for(Instant::now()))
+        self.since(self.progress_at).max(self.disk.stuck_for(self.now))
     }
 }
 
@@ -276,8 +273,10 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::System;
     use super::*;
+    use crate::act::System;
+    use crate::act::watchdog::Patience;
+    use crate::signals::Stop;
 
     /// A process that only SIGKILL ends, if anything does.
     struct Stuck {
@@ -339,16 +338,11 @@ mod tests {
         stop: &Stop,
         output: &Receiver<Vec<u8>>,
     ) -> (Vec<String>, Ended) {
-        let system = System::below(root.to_owned());
-        let mut follower = Follower {
-            output,
-            stream: None,
-            sampler: Sampler::new(&system, 77, "8:0"),
-            device: "/dev/sda",
-            limit: Duration::from_mins(5),
-            patience: PATIENCE,
-            stop,
-        };
+        let system = System::below(root.to_owned()).until(stop);
+        let sampler = Sampler::new(&system, 77, "8:0");
+        let site = Site { system, patience: PATIENCE, ..Site::default() };
+        let mut follower =
+            Follower { output, stream: None, sampler, device: "/dev/sda", site: &site };
         let mut reported = Vec::new();
         let mut progress = |_: Option<u8>, line: &str| reported.push(line.to_owned());
         let ended = follower.follow(process, &mut Tail::default(), &mut progress).unwrap();

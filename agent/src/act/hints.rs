@@ -11,7 +11,7 @@ mod option;
 
 pub use option::from_option;
 
-use operator::{Relation, relation, split_operator};
+use operator::{AT_LEAST, EQUAL, NOT_EQUAL, Relation, relation, split_operator};
 
 use formats::text::nearest;
 use formats::wwn;
@@ -73,16 +73,14 @@ enum Attribute {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Test {
-    /// Text equal to one of these.
-    AnyOf(Vec<String>),
+    /// Text in byte order against one of these.
+    Text(Vec<(Relation, String)>),
     /// Text that contains all of these.
     Contains(Vec<String>),
-    /// Text in byte order against this one.
-    Text(Relation, String),
     /// Bytes against each of these numbers.
-    Numbers(Vec<(Relation, u128)>),
-    /// Bytes equal to one of these.
-    NumberAnyOf(Vec<u128>),
+    AllOf(Vec<(Relation, u128)>),
+    /// Bytes against one of these numbers.
+    AnyOf(Vec<(Relation, u128)>),
     /// Spinning or not.
     Is(bool),
 }
@@ -184,12 +182,9 @@ impl Hint {
 impl Test {
     /// The text that passes, if only one does.
     fn exact(&self) -> Option<&str> {
-        match self {
-            Self::AnyOf(wanted) => match &wanted[..] {
-                [only] => Some(only),
-                _ => None,
-            },
-            Self::Text(Relation::Equal, wanted) => Some(wanted),
+        let Self::Text(wanted) = self else { return None };
+        match &wanted[..] {
+            [(relation, only)] if *relation == EQUAL => Some(only),
             _ => None,
         }
     }
@@ -199,27 +194,27 @@ impl Test {
         if texts.is_empty() {
             return false;
         }
-        match self {
-            Self::Text(Relation::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
-            _ => texts.iter().any(|text| self.matches_text(text)),
-        }
+        let is_negation = |(relation, _): &(Relation, String)| *relation == NOT_EQUAL;
+        let is_negative = matches!(self, Self::Text(wanted) if wanted.iter().any(is_negation));
+        let mut matches = texts.iter().map(|text| self.matches_text(text));
+        if is_negative { matches.all(|is_met| is_met) } else { matches.any(|is_met| is_met) }
     }
 
     fn matches_text(&self, text: &str) -> bool {
         match self {
-            Self::AnyOf(wanted) => wanted.iter().any(|wanted| wanted == text),
+            Self::Text(wanted) => {
+                wanted.iter().any(|(relation, wanted)| relation.contains(&text.cmp(wanted)))
+            }
             Self::Contains(parts) => parts.iter().all(|part| text.contains(part.as_str())),
-            Self::Text(order, wanted) => order.is_met(text, wanted.as_str()),
             _ => false,
         }
     }
 
     fn matches_number(&self, found: u128) -> bool {
+        let is_met = |(relation, wanted): &(Relation, u128)| relation.contains(&found.cmp(wanted));
         match self {
-            Self::Numbers(bounds) => {
-                bounds.iter().all(|(relation, wanted)| relation.is_met(&found, wanted))
-            }
-            Self::NumberAnyOf(wanted) => wanted.contains(&found),
+            Self::AllOf(wanted) => wanted.iter().all(is_met),
+            Self::AnyOf(wanted) => wanted.iter().any(is_met),
             _ => false,
         }
     }
@@ -263,7 +258,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
             parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
         }
         Attribute::Size if key == "minSizeGigabytes" => gib(&given)
-            .map(|bytes| Test::Numbers(vec![(Relation::AtLeast, bytes)]))
+            .map(|bytes| Test::AllOf(vec![(AT_LEAST, bytes)]))
             .ok_or_else(|| bad("a whole number of GiB"))?,
         Attribute::Size => number_test(&given)
             .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
@@ -277,18 +272,18 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
 }
 
 /// Brings the wanted WWN to the form in which disks' WWNs are compared.
-fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
+fn with_wwn_forms(attribute: Attribute, mut test: Test) -> Test {
     use Attribute::{Wwn, WwnVendorExtension, WwnWithExtension};
-    let form = |wanted: String| wwn::forms(&wanted).map_or(wanted, |forms| forms.full);
-    match (attribute, test) {
-        (Wwn | WwnWithExtension | WwnVendorExtension, Test::AnyOf(texts)) => {
-            Test::AnyOf(texts.into_iter().map(form).collect())
+    if let (Wwn | WwnWithExtension | WwnVendorExtension, Test::Text(wanted)) =
+        (attribute, &mut test)
+    {
+        for (_, wanted) in wanted {
+            if let Some(forms) = wwn::forms(wanted) {
+                *wanted = forms.full;
+            }
         }
-        (Wwn | WwnWithExtension | WwnVendorExtension, Test::Text(order, wanted)) => {
-            Test::Text(order, form(wanted))
-        }
-        (_, other) => other,
     }
+    test
 }
 
 /// A test of a text: `s== x`, `<in> x`, `<or> a <or> b`, `<all-in> a b`, or a plain text.
@@ -297,12 +292,12 @@ fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
     let wanted = Some(folded(rest)).filter(|wanted| !wanted.is_empty());
     match operator {
         "" if plain_is_part => Some(Test::Contains(vec![folded(text)])),
-        "" => Some(Test::AnyOf(vec![folded(text)])),
-        "<or>" => alternatives(text).map(Test::AnyOf),
+        "" => Some(Test::Text(vec![(EQUAL, folded(text))])),
+        "<or>" => Some(Test::Text(alternatives(text)?.map(|text| (EQUAL, text)).collect())),
         "<in>" => wanted.map(|part| Test::Contains(vec![part])),
         "<all-in>" => wanted
             .map(|parts| Test::Contains(parts.split_whitespace().map(str::to_owned).collect())),
-        _ => Some(Test::Text(relation(operator.strip_prefix('s')?)?, wanted?)),
+        _ => Some(Test::Text(vec![(relation(operator.strip_prefix('s')?)?, wanted?)])),
     }
 }
 
@@ -311,38 +306,30 @@ fn number_test(text: &str) -> Option<Test> {
     let (operator, rest) = split_operator(text);
     match operator {
         "<or>" => {
-            let texts = alternatives(text)?;
-            texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)
+            let each = alternatives(text)?.map(|text| Some((EQUAL, gib(&text)?)));
+            each.collect::<Option<_>>().map(Test::AnyOf)
         }
         "<range-in>" => range(rest),
-        "" => Some(Test::Numbers(vec![(Relation::Equal, gib(text)?)])),
+        "" => Some(Test::AllOf(vec![(EQUAL, gib(text)?)])),
         // A single `=` means "at least", as it always has in Ironic.
-        "=" => Some(Test::Numbers(vec![(Relation::AtLeast, gib(rest)?)])),
-        _ => Some(Test::Numbers(vec![(relation(operator)?, gib(rest)?)])),
+        "=" => Some(Test::AllOf(vec![(AT_LEAST, gib(rest)?)])),
+        _ => Some(Test::AllOf(vec![(relation(operator)?, gib(rest)?)])),
     }
 }
 
 fn range(text: &str) -> Option<Test> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [open, low, high, close] = words[..] else { return None };
-    let above = match open {
-        "[" => Relation::AtLeast,
-        "(" => Relation::MoreThan,
-        _ => return None,
-    };
-    let below = match close {
-        "]" => Relation::AtMost,
-        ")" => Relation::LessThan,
-        _ => return None,
-    };
-    Some(Test::Numbers(vec![(above, gib(low)?), (below, gib(high)?)]))
+    let above = [("[", ">="), ("(", ">")].into_iter().find(|(known, _)| *known == open)?.1;
+    let below = [("]", "<="), (")", "<")].into_iter().find(|(known, _)| *known == close)?.1;
+    Some(Test::AllOf(vec![(relation(above)?, gib(low)?), (relation(below)?, gib(high)?)]))
 }
 
 /// The texts between `<or>` and `<or>`.
-fn alternatives(text: &str) -> Option<Vec<String>> {
+fn alternatives(text: &str) -> Option<impl Iterator<Item = String>> {
     let texts: Vec<String> = text.split("<or>").skip(1).map(folded).collect();
     (!texts.is_empty() && texts.len() <= MAX_HINTS && texts.iter().all(|text| !text.is_empty()))
-        .then_some(texts)
+        .then(|| texts.into_iter())
 }
 
 fn folded(text: &str) -> String {

@@ -9,9 +9,10 @@ use probes::findings::Finding;
 use tracing::info;
 
 use super::blocking;
+use super::image::Image;
 use super::order::{Order, Verify};
 use super::outcome::{DiskIdentity, DiskState, Outcome};
-use super::preflight::{self, Checked};
+use super::preflight;
 use super::prove::{OnDisk, read_before};
 use super::readable::{self, Unreadable};
 use super::root_arguments::with_derived;
@@ -23,12 +24,10 @@ use super::site::Site;
 use super::stage::{Stage, State};
 use super::stream::Stream;
 use super::target::Target;
-use super::writers::coreos_installer::{CoreosInstaller, NAME};
+use super::writers::coreos_installer::{CoreosInstaller, NAME, Version};
 use super::{Code, Failure, describe, identity_of, osmet};
 use crate::act::stream_facts::StreamFacts;
-use crate::clock::Clock;
 use crate::http::Client;
-use crate::signals::Stop;
 
 /// Percentages that are logged.
 const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
@@ -66,10 +65,6 @@ pub struct Act<'a> {
     pub site: &'a Site,
     /// Fetches config and image.
     pub client: &'a Arc<Client>,
-    /// Time.
-    pub clock: &'a dyn Clock,
-    /// Set if the agent is to end.
-    pub stop: &'a Stop,
     /// Learns how it goes on.
     pub watch: &'a dyn Watch,
     /// The disks of the last report.
@@ -90,7 +85,10 @@ impl std::fmt::Debug for Act<'_> {
 struct Passed {
     target: Target,
     ignition: Vec<u8>,
-    checked: Checked,
+    /// Version of the writer.
+    version: Version,
+    /// The image; `None` for the live image's own.
+    image: Option<Image>,
     /// The order with the kernel arguments that the disk needs.
     order: Order,
 }
@@ -108,22 +106,23 @@ impl Act<'_> {
         outcome.stage = Stage::Preflight;
         let passed =
             self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
-        let Passed { target, ignition, checked, order } = passed;
+        let Passed { target, ignition, version, image, order } = passed;
         // A change of the node is a reason for another try only as long as nothing but checks was done.
         outcome.seen = None;
         let disk = target.disk();
-        info!("preflight passed for {}, {NAME} {}", describe(disk), checked.version);
+        info!("preflight passed for {}, {NAME} {version}", describe(disk));
         self.stage(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.is_dry_run {
             return Ok(());
         }
-        if self.stop.is_stopped() {
+        if self.is_stopped() {
             return Err(interrupted(DiskState::Untouched));
         }
-        let before = read_before(&target, &order, &self.site.network_dir, self.stop)
+        let before = read_before(&target, &order, &self.site.network_dir)
             .map_err(|failure| self.or_interrupted(failure))?;
         outcome.stage = Stage::Write;
-        let (disks, image) = self.write(&order, &target, &ignition, &checked, outcome)?;
+        let writer = (version, image);
+        let (disks, image) = self.write(&order, &target, &ignition, writer, outcome)?;
         self.stage(Stage::Write, State::Done, None);
         // What is proved and named in the outcome is the disk that was held open while it was written.
         let file = Arc::new(target.direct()?);
@@ -135,7 +134,12 @@ impl Act<'_> {
 
     /// The failure of a check. After a signal a check fails only because it was interrupted.
     fn or_interrupted(&self, failure: Failure) -> Failure {
-        if self.stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
+        if self.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
+    }
+
+    /// True if the agent is to end.
+    fn is_stopped(&self) -> bool {
+        self.site.system.stop().is_stopped()
     }
 
     pub(super) fn stage(&self, stage: Stage, how: State, message: Option<&str>) {
@@ -173,10 +177,12 @@ impl Act<'_> {
         outcome.unreadable = readable::check(&target);
         let (order, notes) = with_derived(order, disk, &self.site.system)?;
         let findings = (self.findings)(outcome.unreadable.as_ref());
-        match preflight::check(&order, disk, &findings, self.site, self.client) {
-            Ok(checked) => {
-                outcome.warnings.extend([warnings, notes, checked.warnings.clone()].concat());
-                Ok(Passed { target, ignition, checked, order })
+        let mut warnings = [warnings, notes].concat();
+        let (site, client) = (self.site, self.client);
+        match preflight::check(&order, disk, &findings, site, client, &mut warnings) {
+            Ok((version, image)) => {
+                outcome.warnings.extend(warnings);
+                Ok(Passed { target, ignition, version, image, order })
             }
             Err(failure) => {
                 if failure.code == Code::Findings {
@@ -199,7 +205,7 @@ impl Act<'_> {
     /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
         check_verify(order)?;
-        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
+        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure == Some(true));
         if is_insecure && !self.site.is_insecure_image_allowed {
             let message = say![
                 Term::Order,
@@ -220,13 +226,13 @@ impl Act<'_> {
         order: &Order,
         target: &Target,
         ignition: &[u8],
-        checked: &Checked,
+        (version, image): (Version, Option<Image>),
         outcome: &mut Outcome,
     ) -> Result<(Vec<Disk>, Option<StreamFacts>), Failure> {
         // Also if the image cannot be served.
-        outcome.image = checked.image.as_ref().map(|image| image.written(None));
-        let stream = checked.image.clone();
-        let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
+        outcome.image = image.as_ref().map(|image| image.written(None));
+        let verify = order.verify.unwrap_or_default();
+        let stream = image.clone().map(|image| Stream::start(image, self.client, verify));
         let stream = stream.transpose()?;
         let disk = target.disk();
         self.watch.note(Mark::Disk(identity_of(disk)));
@@ -234,34 +240,27 @@ impl Act<'_> {
         info!("writing {}", describe(disk));
         let mut progress = progress(self.watch);
         let mut installer = CoreosInstaller {
-            program: &self.site.installer,
-            version: checked.version,
-            run_dir: &self.site.run_dir,
-            network_dir: &self.site.network_dir,
+            site: self.site,
+            version,
             target,
             order,
             ignition,
             stream: stream.as_ref(),
-            limit: self.site.installer_limit,
-            patience: self.site.patience,
-            stop: self.stop,
             progress: &mut progress,
         };
         let task = run::Task { target, selection: self.selection(order) };
-        let written = run::write(&task, &mut installer, self.clock, self.stop, self.watch, outcome);
+        let written = run::write(&task, &mut installer, self.watch, outcome);
         let facts = stream.and_then(|stream| stream.facts());
-        outcome.image = checked.image.as_ref().map(|image| image.written(facts.as_ref()));
-        if written.is_err()
-            && outcome.state == DiskState::Untouched
-            && !outcome.taken_down.is_empty()
-        {
+        outcome.image = image.as_ref().map(|image| image.written(facts.as_ref()));
+        let disks = written.map_err(|failure| {
+            if outcome.state != DiskState::Untouched || outcome.taken_down.is_empty() {
+                return failure;
+            }
             let steps = outcome.taken_down.join("; ");
-            return written.map(|disks| (disks, facts)).map_err(|failure| Failure {
-                message: say![failure.message, "; the disk was not written, but before: ", steps],
-                ..failure
-            });
-        }
-        written.map(|disks| (disks, facts))
+            let message = say![failure.message, "; the disk was not written, but before: ", steps];
+            Failure { message, ..failure }
+        })?;
+        Ok((disks, facts))
     }
 }
 
@@ -271,7 +270,7 @@ impl Act<'_> {
 /// # Errors
 /// `KEY_UNSUPPORTED`.
 pub fn check_verify(order: &Order) -> Result<(), Failure> {
-    if order.verify != Verify::Full || order.image.is_some() {
+    if order.verify != Some(Verify::Full) || order.image.is_some() {
         return Ok(());
     }
     let message = say![
@@ -291,13 +290,10 @@ fn progress(watch: &dyn Watch) -> impl FnMut(Option<u8>, &str) {
         last = percent.or(last);
         watch.stage(Stage::Write, State::Progress, last, Some(line));
         let Some(percent) = percent else { return };
-        while let Some(step) = LOGGED_PERCENT.get(n_logged)
-            && percent >= *step
-        {
-            n_logged += 1;
-            if LOGGED_PERCENT.get(n_logged).is_none_or(|next| percent < *next) {
-                info!("written: {percent} %");
-            }
+        let n_reached = LOGGED_PERCENT.iter().filter(|step| percent >= **step).count();
+        if n_reached > n_logged {
+            n_logged = n_reached;
+            info!("written: {percent} %");
         }
     }
 }

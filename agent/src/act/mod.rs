@@ -48,7 +48,7 @@ pub mod system;
 pub mod takedown;
 pub mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod watchdog;
 pub mod writers;
 

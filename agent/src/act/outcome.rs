@@ -1,5 +1,7 @@
 //! The facts of an install at its end: the state of the disk, and the data read back from it.
 
+use std::fmt;
+
 use probes::block::Disk;
 use probes::findings::Finding;
 use schemars::JsonSchema;
@@ -189,27 +191,9 @@ pub enum CheckName {
     EfiEntry,
 }
 
-impl CheckName {
-    /// The name as the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PartitionTable => "partition_table",
-            Self::BackupTable => "backup_table",
-            Self::ImageTable => "image_table",
-            Self::SavedPartitions => "saved_partitions",
-            Self::ImageContent => "image_content",
-            Self::Signatures => "signatures",
-            Self::BootFilesystem => "boot_filesystem",
-            Self::RootFilesystem => "root_filesystem",
-            Self::FirstbootStamp => "firstboot_stamp",
-            Self::IgnitionDigest => "ignition_digest",
-            Self::KernelArguments => "kernel_arguments",
-            Self::Platform => "platform",
-            Self::BootFiles => "boot_files",
-            Self::NetworkFiles => "network_files",
-            Self::EspLoader => "esp_loader",
-            Self::OtherBootLabels => "other_boot_labels",
-            Self::EfiEntry => "efi_entry",
-        }
+impl fmt::Display for CheckName {
+    /// Writes the name as the API spells it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }

@@ -33,17 +33,6 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// The results of checking disk and image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
-    /// Version of coreos-installer.
-    pub version: Version,
-    /// The image; `None` for the live image's own.
-    pub image: Option<Image>,
-    /// Warnings for the result.
-    pub warnings: Vec<String>,
-}
-
 /// Fetches the Ignition config and checks its digest, version and rules. Returns its bytes, and warnings for the result.
 ///
 /// # Errors
@@ -111,7 +100,8 @@ fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
     warnings
 }
 
-/// Checks everything else; the disk has been chosen.
+/// Checks everything else; the disk has been chosen. Returns the version of coreos-installer, and the image if it is not
+/// the live image's own. Warnings for the result are added.
 ///
 /// # Errors
 /// The first check that fails; the cheapest come first.
@@ -121,8 +111,8 @@ pub fn check(
     findings: &[Finding],
     site: &Site,
     client: &Client,
-) -> Result<Checked, Failure> {
-    let mut warnings = Vec::new();
+    warnings: &mut Vec<String>,
+) -> Result<(Version, Option<Image>), Failure> {
     let mut image = None;
     for (key, patterns) in
         [(Term::BlockAlso, &order.block_also), (Term::BlockExcept, &order.block_except)]
@@ -134,15 +124,15 @@ pub fn check(
     arguments(order)?;
     warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory((site.available_memory_bytes)())?);
-    let is_full = order.verify == Verify::Full;
-    let version = coreos_installer::version(&site.installer, site.system.stop())?;
-    if order.copy_network {
+    let is_full = order.verify == Some(Verify::Full);
+    let version = coreos_installer::version(&site.installer, &site.system)?;
+    if order.copy_network == Some(true) {
         network(&site.network_dir)?;
     }
     check_use(disk, &site.system)?;
     match &order.image {
         Some(wanted) => {
-            let found = image::check(wanted, disk, client, &site.system, &mut warnings)?;
+            let found = image::check(wanted, disk, client, &site.system, warnings)?;
             if is_full && !found.head.is_readable() {
                 return Err(unverifiable(&found));
             }
@@ -152,7 +142,7 @@ pub fn check(
     }
     // A server may take minutes to respond, during which another program may have started to use the disk.
     check_use(disk, &site.system)?;
-    Ok(Checked { version, image, warnings })
+    Ok((version, image))
 }
 
 /// The whole disk could not be compared with the image, which would only be found out after the write.

@@ -20,8 +20,10 @@ pub(super) fn check(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Failure> {
     let [configured, instructed] = lists;
-    check_entries(configured, || CONFIGURATION.into())?;
-    check_entries(instructed, || Term::Order.into())?;
+    let lists = [("the configuration".into(), configured), (Say::from(Term::Order), instructed)];
+    for (owner, list) in &lists {
+        check_entries(list, owner)?;
+    }
     let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
     let is_protected = |entry: &&String| {
         let target =
@@ -30,26 +32,24 @@ pub(super) fn check(
             is_named(disk, entry) || target.as_ref().is_some_and(|target| has_node(disk, target))
         })
     };
-    let found = |list: &[String]| list.iter().find(is_protected).cloned();
-    let by_configuration = found(configured).map(|entry| (entry, Say::from(CONFIGURATION)));
-    let by_order = || found(instructed).map(|entry| (entry, Term::Order.into()));
-    let Some((entry, owner)) = by_configuration.or_else(by_order) else { return Ok(()) };
-    let what = format!(" protects {}: protect contains {entry:?}", describe(disk));
-    Err(Failure::new(Code::Protected, say![owner, what])
-        .advise("choose another disk, or remove the entry from protect"))
+    for (owner, list) in lists {
+        if let Some(entry) = list.iter().find(is_protected) {
+            let what = format!(" protects {}: protect contains {entry:?}", describe(disk));
+            return Err(Failure::new(Code::Protected, say![owner, what])
+                .advise("choose another disk, or remove the entry from protect"));
+        }
+    }
+    Ok(())
 }
 
 /// Prefixes of entries in the form of a hint; an entry here is only its value.
 const HINTS: [&str; 8] =
     ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
 
-/// Source of entries that no order contains.
-const CONFIGURATION: &str = "the configuration";
-
-fn check_entries(list: &[String], owner: fn() -> Say) -> Result<(), Failure> {
+fn check_entries(list: &[String], owner: &Say) -> Result<(), Failure> {
     let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
     let Some((entry, why)) = wrong else { return Ok(()) };
-    let message = say!["protect of ", owner(), format!(" contains {entry:?}, {why}")];
+    let message = say!["protect of ", owner.clone(), format!(" contains {entry:?}, {why}")];
     let expected = "protect a disk by its serial number, WWN, path below /dev, or a label on it";
     Err(Failure::new(Code::Protected, message).advise(expected))
 }

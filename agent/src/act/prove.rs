@@ -63,13 +63,12 @@ pub(super) fn read_before(
     target: &Target,
     order: &Order,
     network_dir: &Path,
-    stop: &Stop,
 ) -> Result<Before, Failure> {
     let (disk, file) = (target.disk(), Arc::new(target.direct()?));
     let (order, dir) = (order.clone(), network_dir.to_owned());
     let sector_bytes = sector_bytes(disk);
     let read = move || Before::read(&file, sector_bytes, &order, &dir);
-    let (code, what) = match ask_within("before", BEFORE_LIMIT, stop, read) {
+    let (code, what) = match ask_within("before", BEFORE_LIMIT, target.system().stop(), read) {
         Ok(Ok(before)) => return Ok(before),
         Ok(Err(Unread::Saved(what))) => {
             let where_ = format!("reading the partitions to keep on {}: {what}", describe(disk));
@@ -112,7 +111,7 @@ impl Act<'_> {
         info!("reading {} back", disk.device);
         let is_uefi = self.site.system.is_uefi();
         let Proved { mut proof, is_interrupted } = proof::prove(Expected {
-            stop: self.stop.clone(),
+            system: self.site.system.clone(),
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
             ignition_digest: formats::digest::sha512(ignition),
@@ -122,7 +121,7 @@ impl Act<'_> {
             before,
             image: match order.image {
                 Some(_) => image,
-                None => live_image(&self.site.osmet_dir, disk, self.stop),
+                None => live_image(&self.site.osmet_dir, disk, self.site.system.stop()),
             },
         });
         let failed = proof::fatal(&proof).cloned();
@@ -134,8 +133,8 @@ impl Act<'_> {
         let n_checks = proof.checks.len();
         outcome.proof = Some(proof);
         if let Some(check) = failed {
-            let is_erased = order.on_unproved == OnUnproved::Erase;
-            let erased = is_erased.then(|| erase(target, keep, self.stop));
+            let is_erased = order.on_unproved.unwrap_or_default() == OnUnproved::Erase;
+            let erased = is_erased.then(|| erase(target, keep));
             return Err(self.unproved(disk, &check, erased.as_ref(), outcome));
         }
         if is_interrupted {
@@ -203,7 +202,7 @@ impl Act<'_> {
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         };
         // Firmware that hangs in a variable service must not prevent the result.
-        let outcome = ask_within("efi", BOOT_ENTRY_LIMIT, self.stop, make)
+        let outcome = ask_within("efi", BOOT_ENTRY_LIMIT, self.site.system.stop(), make)
             .unwrap_or_else(|why| Err(format!("making the entry: {why}")));
         let expected = "a boot entry for the disk's EFI system partition";
         Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
@@ -211,7 +210,7 @@ impl Act<'_> {
 }
 
 /// Makes a disk that failed the proof unbootable. Returns a description of the change.
-fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, String> {
+fn erase(target: &Target, keep: Vec<Partition>) -> Result<String, String> {
     let file = target.writable().map_err(|failure| failure.message.to_string())?;
     let disk = target.disk();
     let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
@@ -219,6 +218,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     let disk_guid = Guid(random::random_bytes().unwrap_or([0xff; 16]));
     let erase =
         move || Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid);
+    let stop = target.system().stop();
     // A signal that came before does not leave a bad disk bootable, but the agent must end soon.
     let (limit, stop) = if stop.is_stopped() {
         (STOPPED_ERASE_LIMIT, Stop::default())
@@ -233,7 +233,7 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
 fn difference(check: &Check) -> String {
     format!(
         "{}: found {}, expected {}",
-        check.name.as_str(),
+        check.name,
         check.found.as_deref().unwrap_or("nothing"),
         check.expected.as_deref().unwrap_or("the requested value")
     )

@@ -5,15 +5,13 @@ use std::time::Duration;
 use probes::block::Disk;
 use tracing::warn;
 
-use super::counters::{self, Reading};
+use super::counters;
 use super::install::{Mark, Watch};
 use super::outcome::{DiskState, Outcome, WriteCounters};
 use super::selection::Selection;
 use super::target::Target;
 use super::writers::{End, Writer};
 use super::{Code, Failure, describe, say, settle, takedown};
-use crate::clock::Clock;
-use crate::signals::Stop;
 
 /// Maximum number of coreos-installer runs.
 const MAX_ATTEMPTS: u32 = 3;
@@ -34,18 +32,18 @@ pub struct Task<'a> {
 pub fn write(
     task: &Task<'_>,
     writer: &mut dyn Writer,
-    clock: &dyn Clock,
-    stop: &Stop,
     watch: &dyn Watch,
     outcome: &mut Outcome,
 ) -> Result<Vec<Disk>, Failure> {
+    let system = task.selection.system;
+    let stop = system.stop();
     take_down(task, watch, &mut outcome.taken_down)?;
     let before = counters::before(task.target).map_err(|failure| {
         if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
     })?;
     let written = loop {
         let is_written = outcome.state != DiskState::Untouched;
-        let disks = match confirm(task, is_written, clock, stop) {
+        let disks = match confirm(task, is_written) {
             Ok(disks) => disks,
             Err(failure) => break Err(failure),
         };
@@ -62,7 +60,7 @@ pub fn write(
         });
         let did_nothing = !is_written && before.is_some() && before == after;
         let written = match ran.outcome {
-            Err(failure) => Err(of_lost_disk(task.target, end, stop, failure)),
+            Err(failure) => Err(of_lost_disk(task.target, end, failure)),
             Ok(()) if did_nothing => Err(wrote_nothing(writer.name(), task.target.disk())),
             // The outcome names this disk, so it must still be the one that was held.
             Ok(()) => task.target.check(),
@@ -82,7 +80,7 @@ pub fn write(
         }
         let wait = Duration::from_secs(10 * u64::from(outcome.tries));
         warn!("{} failed: {failure}; next try in {} s", writer.name(), wait.as_secs());
-        clock.sleep(wait, stop);
+        system.sleep(wait);
     };
     written.map_err(|failure| match failure.code {
         Code::Interrupted => interrupted(outcome.state),
@@ -100,17 +98,13 @@ fn wrote_nothing(writer: &str, disk: &Disk) -> Failure {
 
 /// Waits until the disks have settled and checks right before a run that the choice still leads to the target.
 /// Returns all disks.
-fn confirm(
-    task: &Task<'_>,
-    is_written: bool,
-    clock: &dyn Clock,
-    stop: &Stop,
-) -> Result<Vec<Disk>, Failure> {
+fn confirm(task: &Task<'_>, is_written: bool) -> Result<Vec<Disk>, Failure> {
+    let stop = task.selection.system.stop();
     let stopped = || interrupted(DiskState::Untouched);
     if stop.is_stopped() {
         return Err(stopped());
     }
-    settle::wait(task.selection.system, clock, stop);
+    settle::wait(task.selection.system);
     let confirmed = task.selection.confirm(task.target, is_written);
     // A signal cuts the questions short, and then the disk seems to have changed.
     if stop.is_stopped() { Err(stopped()) } else { confirmed }
@@ -137,7 +131,7 @@ fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Resu
 
 /// The failure of a run whose disk is gone. A disk that was pulled out has size zero from then on, so that
 /// coreos-installer reports a disk that is too small (seen with a SCSI disk on Linux 6.1).
-fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Failure {
+fn of_lost_disk(target: &Target, end: End, failure: Failure) -> Failure {
     let is_symptom = matches!(failure.code, Code::NoSpace | Code::TargetIo | Code::InstallerFailed);
     if !is_symptom || matches!(end, End::NotStarted | End::Hung) {
         return failure;
@@ -145,7 +139,7 @@ fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Fai
     match target.check() {
         Ok(()) => failure,
         // A signal cuts the questions short, and then the disk seems to have changed.
-        Err(_) if stop.is_stopped() => failure,
+        Err(_) if target.system().stop().is_stopped() => failure,
         Err(lost) => {
             let what = say![lost.message, "; ", failure.message];
             Failure::new(Code::TargetIo, what).advise(
@@ -160,8 +154,8 @@ fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Fai
 fn after_failure(
     earlier: DiskState,
     end: End,
-    before: Option<Reading>,
-    after: Option<Reading>,
+    before: Option<u64>,
+    after: Option<u64>,
 ) -> DiskState {
     let is_unchanged = before.is_some() && before == after;
     match earlier {

@@ -124,7 +124,8 @@ impl Selection<'_> {
 
     fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
         let resolve = |path: &str| self.system.kernel().resolve(path);
-        decide(disks, &Wanted::of(self.order, self.protect, self.min_bytes), &resolve)
+        let Self { order, protect, min_bytes, .. } = *self;
+        decide(disks, &Wanted { order, protect, min_bytes }, &resolve)
     }
 }
 

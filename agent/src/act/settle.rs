@@ -8,8 +8,6 @@ use probes::block::{Arrival, Arrivals, arrivals};
 use tracing::{info, warn};
 
 use super::{System, can_be_written};
-use crate::clock::Clock;
-use crate::signals::Stop;
 
 /// No disk may have appeared for this long.
 pub const QUIET: Duration = Duration::from_secs(5);
@@ -63,7 +61,8 @@ impl Watch {
 }
 
 /// Waits until the disks have settled, but not forever; a warning if they have not.
-pub fn wait(system: &System, clock: &dyn Clock, stop: &Stop) -> Option<String> {
+pub fn wait(system: &System) -> Option<String> {
+    let clock = system.clock();
     let mut watch = Watch::default();
     let started = clock.now();
     let mut is_reported = false;
@@ -75,29 +74,24 @@ pub fn wait(system: &System, clock: &dyn Clock, stop: &Stop) -> Option<String> {
             warn!("{warning}");
             return Some(warning);
         }
-        if stop.is_stopped() {
+        if system.stop().is_stopped() {
             return None;
         }
         if !is_reported {
             info!("waiting until no more disks appear: {why}");
             is_reported = true;
         }
-        clock.sleep(TICK, stop);
+        system.sleep(TICK);
     }
 }
 
 /// Waits until an install can choose a disk: they have settled, and there is one that can be written, for which it waits
 /// for at most `limit`. Returns a warning if they have not settled.
-pub fn until_writable(
-    system: &System,
-    limit: Duration,
-    clock: &dyn Clock,
-    stop: &Stop,
-) -> Option<String> {
-    let warning = wait(system, clock, stop);
+pub fn until_writable(system: &System, limit: Duration) -> Option<String> {
+    let (warning, clock) = (wait(system), system.clock());
     let since = clock.now();
     let mut is_reported = false;
-    while !stop.is_stopped() {
+    while !system.stop().is_stopped() {
         let rest = limit.saturating_sub(clock.now().saturating_duration_since(since));
         let found = if rest.is_zero() { None } else { system.disks().ok().flatten() };
         let Some(found) = found.filter(|disks| !disks.iter().any(can_be_written)) else { break };
@@ -106,7 +100,7 @@ pub fn until_writable(
             info!("no disk can be written yet (disks found: {n}); waiting for at most {rest_s} s");
             is_reported = true;
         }
-        clock.sleep(DISK_POLL.min(rest), stop);
+        system.sleep(DISK_POLL.min(rest));
     }
     warning
 }

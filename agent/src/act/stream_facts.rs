@@ -9,14 +9,17 @@ pub struct StreamFacts {
     pub n_bytes: u64,
     /// The first bytes of the decompressed image; they include the primary partition table.
     pub head: Vec<u8>,
-    /// Sector size of the disks that the image is for, in bytes, if it has a partition table.
-    pub sector_bytes: Option<u64>,
-    /// Size of the decompressed image in bytes; `None` if it was not decompressed to its end.
-    pub image_bytes: Option<u64>,
     /// Digests of blocks of the decompressed image, in ascending order.
     pub samples: Vec<Sample>,
     /// True if every planned block was sampled; otherwise decompressing was too slow, and later ones are absent.
     pub has_all_samples: bool,
+}
+
+impl StreamFacts {
+    /// Length of all blocks together.
+    pub fn sampled_bytes(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.n_bytes as u64).sum()
+    }
 }
 
 /// The digest of one block of a decompressed image.

@@ -19,7 +19,8 @@ use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
 use super::takedown::{Step, disable_activation, perform};
-use crate::ask::{Unanswered, receive_within};
+use crate::ask::ask_within;
+use crate::clock::{Clock, RealClock};
 use crate::signals::Stop;
 
 /// Time limit for the kernel to return its data on one disk; it does not ask the disk itself.
@@ -131,6 +132,7 @@ pub struct System {
     root: PathBuf,
     /// Cuts short the wait for an answer.
     stop: Stop,
+    clock: Arc<dyn Clock>,
 }
 
 impl Default for System {
@@ -147,7 +149,7 @@ impl System {
 
     /// A system with another kernel, and with its other files below `root`.
     pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
-        Self { kernel, root, stop: Stop::default() }
+        Self { kernel, root, stop: Stop::default(), clock: Arc::new(RealClock) }
     }
 
     /// The same system; after a signal its answers are not waited for any longer.
@@ -155,9 +157,24 @@ impl System {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
+    /// The same system with another clock.
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Returns the flag that is set if the agent is to end.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Returns the clock of everything that waits for it.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Waits, but returns early once the agent is to end.
+    pub(super) fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration, &self.stop);
     }
 
     /// Its kernel.
@@ -215,21 +232,19 @@ impl System {
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let answer = self.start(question)?;
-        in_words(self.receive(&answer, ANSWER_LIMIT))
+        in_words(self.on_a_thread("system", ANSWER_LIMIT, |kernel| asked(kernel, question)))
     }
 
     /// As [`System::ask`], without waiting for the answer.
     ///
     /// # Errors
-    /// A message if no thread can be started.
+    /// If no thread can be started.
     pub(super) fn start<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
-    ) -> Result<Pending<T>, String> {
-        self.spawn("system", |kernel| {
-            kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
-        })
+    ) -> io::Result<Pending<T>> {
+        let kernel = Arc::clone(&self.kernel);
+        guard::ask("system", STACK_BYTES, move || asked(kernel.as_ref(), question))
     }
 
     fn on_a_thread<T: Send + 'static>(
@@ -238,23 +253,14 @@ impl System {
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        self.receive(&self.spawn(name, work).map_err(io::Error::other)?, limit)
-    }
-
-    fn receive<T>(&self, answer: &Pending<T>, limit: Duration) -> io::Result<T> {
-        let other = |why: Unanswered| io::Error::other(why.to_string());
-        receive_within(answer, limit, &self.stop).map_err(other)?
-    }
-
-    fn spawn<T: Send + 'static>(
-        &self,
-        name: &str,
-        work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
-    ) -> Result<Pending<T>, String> {
         let kernel = Arc::clone(&self.kernel);
-        guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()))
-            .map_err(|error| format!("could not start a thread: {error}"))
+        ask_within(name, limit, &self.stop, move || work(kernel.as_ref()))
+            .map_err(|why| io::Error::other(why.to_string()))?
     }
+}
+
+fn asked<T>(kernel: &dyn Kernel, question: impl FnOnce(&Machine) -> T) -> io::Result<T> {
+    kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
 }
 
 fn in_words<T>(answer: io::Result<T>) -> Result<T, String> {
@@ -406,17 +412,17 @@ mod tests {
 
     #[test]
     fn handle_of_a_file_has_neither_number_nor_sequence() {
-        let path = std::env::temp_dir().join(format!("rci-handle-{}", std::process::id()));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (system, path) = (System::default(), file.path().to_str().unwrap().to_owned());
         fs::write(&path, "content").unwrap();
-        let system = System::default();
-        let handle = system.open(path.to_str().unwrap()).unwrap();
+        let handle = system.open(&path).unwrap();
         assert_eq!((handle.number().unwrap(), handle.diskseq().unwrap()), (None, None));
         // What was opened stays readable whatever its name leads to.
-        fs::remove_file(&path).unwrap();
+        drop(file);
         let text = io::read_to_string(handle.file().unwrap()).unwrap();
         assert_eq!(text, "content");
         handle.writable().unwrap().set_len(0).unwrap();
         assert_eq!(handle.file().unwrap().metadata().unwrap().len(), 0);
-        assert!(system.open(path.to_str().unwrap()).is_err());
+        assert!(system.open(&path).is_err());
     }
 }

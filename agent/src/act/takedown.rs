@@ -6,9 +6,7 @@
 mod activation;
 mod kernel;
 
-use std::io;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use probes::block::{ActiveKind, CurrentStack, Disk, ObstacleKind, current_stack};
@@ -96,8 +94,11 @@ pub fn take_down(
         match system.take_down(&step) {
             Ok(()) => {}
             Err(_) if is_stopped() => return Err(interrupted(disk)),
-            Err(error) if is_busy(&error) && n_tries < MAX_TRIES => {
-                sleep(TRY_AGAIN);
+            // Another program has it open: udev opens each device shortly after each change.
+            Err(error)
+                if error.raw_os_error() == Some(Errno::EBUSY as i32) && n_tries < MAX_TRIES =>
+            {
+                system.sleep(TRY_AGAIN);
                 continue;
             }
             Err(error) => return Err(failed(error.to_string())),
@@ -116,24 +117,16 @@ pub fn take_down(
 /// # Errors
 /// `DISK_BUSY`: udev cannot be kept from it.
 pub fn keep_inactive(disk: &Disk, system: &System) -> Result<(), Failure> {
-    if !has_members(disk) {
+    if !disk.volumes().any(|volume| volume.filesystem.kind.ends_with("_member")) {
         return Ok(());
     }
     keep_down(system)
         .map_err(|why| busy(disk, &format!("keeping its arrays and volume groups stopped: {why}")))
 }
 
-fn has_members(disk: &Disk) -> bool {
-    disk.volumes().any(|volume| volume.filesystem.kind.ends_with("_member"))
-}
-
 /// Keeps arrays and volume groups stopped, and waits until that has an effect or a signal comes.
 fn keep_down(system: &System) -> Result<(), String> {
-    let started = Instant::now();
-    let delay = system.kernel().keep_down().map_err(|error| error.to_string())?;
-    while started.elapsed() < delay && !system.stop().is_stopped() {
-        sleep(TRY_AGAIN);
-    }
+    system.sleep(system.kernel().keep_down().map_err(|error| error.to_string())?);
     Ok(())
 }
 
@@ -169,11 +162,6 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
         ActiveKind::Array => Ok(Some(Step::StopArray { path: path(&name), number })),
         ActiveKind::Other => Err(format!("it is held by {name}, which cannot be taken down")),
     }
-}
-
-/// True if another program has the device open. udev opens each device shortly after each change.
-fn is_busy(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::EBUSY as i32)
 }
 
 impl Step {

@@ -1,6 +1,24 @@
 //! Disks for the tests of this folder.
 
+use formats::gpt::Partition as Entry;
+use formats::guid::Guid;
 use probes::block::{Disk, Filesystem, Partition};
+use serde_json::{Value, json};
+
+use super::Order;
+
+/// The order of an instruction's `install`, which may lack the Ignition config.
+pub(crate) fn order(mut install: Value) -> Order {
+    if install.get("ignition").is_none() {
+        install["ignition"] = json!({});
+    }
+    serde_json::from_value(install).unwrap()
+}
+
+/// The same of the text of its keys.
+pub(super) fn order_of(keys: &str) -> Order {
+    order(serde_json::from_str(&format!("{{{}}}", keys.trim_start_matches(','))).unwrap())
+}
 
 /// A disk that an order may write, with every kind of name.
 pub(super) fn disk(name: &str, size_bytes: u64) -> Disk {
@@ -28,12 +46,27 @@ pub(super) fn partition(disk: &str, number: u32, label: &str, kind: &str) -> Par
     }
 }
 
+/// An entry of a GUID partition table with blocks of 512 bytes.
+pub(super) fn gpt_partition(number: u32, name: &str, first_block: u64, n_blocks: u64) -> Entry {
+    Entry {
+        number,
+        type_guid: Guid([1; 16]),
+        guid: Guid([2; 16]),
+        attributes: 0,
+        name: name.into(),
+        first_block,
+        n_blocks,
+        start_bytes: first_block * 512,
+        size_bytes: n_blocks * 512,
+    }
+}
+
 /// A file system of this kind.
 pub(super) fn filesystem(kind: &str, label: Option<&str>) -> Filesystem {
     Filesystem { kind: kind.into(), label: label.map(str::to_owned), ..Filesystem::default() }
 }
 
 /// Texts as orders have them.
-pub(super) fn texts(texts: &[&str]) -> Vec<String> {
+pub(crate) fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }

@@ -250,7 +250,8 @@ impl Sampler {
         };
         let received = answer.try_recv();
         // A sample that does not come is waited for: it would not help to ask the same kernel again.
-        if started.elapsed() >= every && !matches!(received, Err(TryRecvError::Empty)) {
+        let spent = self.system.clock().now_outside().saturating_duration_since(*started);
+        if spent >= every && !matches!(received, Err(TryRecvError::Empty)) {
             self.pending = None;
         }
         received.ok()?.ok()?.ok()
@@ -259,7 +260,7 @@ impl Sampler {
     fn start(&mut self, with_processes: bool) {
         let (group, number) = (with_processes.then_some(self.group), self.number.clone());
         let answer = self.system.start(move |machine| Sample::take(machine, group, &number));
-        self.pending = answer.ok().map(|answer| (answer, Instant::now()));
+        self.pending = answer.ok().map(|answer| (answer, self.system.clock().now_outside()));
     }
 }
 

@@ -13,7 +13,7 @@ use super::explain::wrapped;
 use crate::act::hints::from_option;
 use crate::act::install::check_verify;
 use crate::act::say::Words;
-use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
+use crate::act::{Decision, ExistingDataPolicy, Undecided, Wanted, decide, existing_data};
 use crate::act::{DiskChoice, ExistingData, Order};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
@@ -62,7 +62,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    existing_data: Option<&'static str>,
+    existing_data: Option<ExistingDataPolicy>,
     /// The intended disk, which must not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
@@ -93,7 +93,8 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
         let target = std::fs::canonicalize(path).ok().filter(|_| is_live)?;
         target.to_str().map(str::to_owned)
     };
-    let decision = decide(&block.disks, &Wanted::of(&install, &options.protect, None), &resolve);
+    let wanted = Wanted { order: &install, protect: &options.protect, min_bytes: None };
+    let decision = decide(&block.disks, &wanted, &resolve);
     let words: Words = if options.instruction.is_some() { vim::words } else { offline::words };
     if let Err(Undecided { failure, .. }) = &decision
         && failure.code == crate::api::Code::InstructionInvalid
@@ -136,8 +137,7 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(install)) => {
-            let order = Order::from(install);
+        (Action::Install, Some(order)) => {
             check_verify(&order).map_err(|failure| {
                 anyhow!("--instruction {name}: {}", failure.message.in_words(vim::words))
             })?;
@@ -169,7 +169,7 @@ fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
             device: Some(decision.disk.device.clone()),
             serial: decision.disk.serial.clone(),
             because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
-            existing_data: Some(decision.policy.as_str()),
+            existing_data: Some(decision.policy),
             ..Shown::default()
         },
         Err(Undecided { disk, failure }) => Shown {

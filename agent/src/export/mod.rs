@@ -29,7 +29,8 @@ pub fn ironic(report: &Report) -> Value {
     let disks = report.inventory.block.as_ref().map(|block| block.disks.as_slice());
     let decision = disks.and_then(|disks| {
         // Nothing is asked for by path, so no path is resolved.
-        decide(disks, &Wanted::of(&nothing_asked, &[], None), &|_| None).ok()
+        let wanted = Wanted { order: &nothing_asked, protect: &[], min_bytes: None };
+        decide(disks, &wanted, &|_| None).ok()
     });
     let root_disk = decision.map(|decision| decision.disk);
     ironic::document(&report.inventory, root_disk, missing(report).as_deref())

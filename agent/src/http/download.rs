@@ -10,7 +10,7 @@ use tracing::warn;
 use ureq::http;
 
 use super::client::Client;
-use super::exchange::{authorized, total_bytes};
+use super::exchange::{authorized, header, total_bytes};
 use super::fetch::FETCH_LIMIT;
 use super::retry::{Backoff, Failed, Why};
 use super::token::Token;
@@ -147,8 +147,7 @@ impl Client {
         if status != 200 && status != 206 {
             return Err(self.refused(url, response));
         }
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let header = |name: &str| header(response.headers(), name);
         let content_range = header("content-range").filter(|_| status == 206);
         Ok(Started {
             status,
@@ -181,9 +180,9 @@ impl Download<'_> {
                 self.connect()?;
                 continue;
             };
-            let asked = Instant::now();
+            let asked = self.client.clock.now_outside();
             let read = body.read(buffer);
-            self.pace.spent += asked.elapsed();
+            self.pace.spent += self.client.clock.now_outside().saturating_duration_since(asked);
             match read {
                 Ok(0) if self.total_bytes.is_some_and(|total| self.n_bytes < total) => {
                     self.break_off(Cause::Truncated, "the server ended it early")?;

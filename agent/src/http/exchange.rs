@@ -1,9 +1,9 @@
 //! One request and its response, with limited sizes; failures are described with advice.
 
 use std::io::Read as _;
-use std::sync::PoisonError;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use probes::guard;
 use tracing::warn;
@@ -19,6 +19,7 @@ use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
 use super::token::{Token, TokenHeader};
 use super::url::Url;
+use crate::clock::Clock;
 
 /// Time limit for a request that was sent after a signal; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
@@ -99,7 +100,8 @@ impl Client {
         let work = self.prepare(url, request, max_bytes);
         let answer = guard::ask("request", STACK_BYTES, work)
             .map_err(|error| Failed::network(format!("could not start a thread: {error}")))?;
-        let started = Instant::now();
+        let clock = self.clock.as_ref();
+        let started = clock.now_outside();
         let limit = self.timeouts.total(request.is_source);
         let mut stopped_at = None;
         let stopped_limit = if request.is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
@@ -115,12 +117,13 @@ impl Client {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.stop.is_stopped()
-                && stopped_at.get_or_insert_with(Instant::now).elapsed() > stopped_limit
+            let now = clock.now_outside();
+            let spent_since = |since| now.saturating_duration_since(since);
+            if self.stop.is_stopped() && spent_since(*stopped_at.get_or_insert(now)) > stopped_limit
             {
                 return Err(lost("interrupted by a signal".into()));
             }
-            if started.elapsed() > limit {
+            if spent_since(started) > limit {
                 let text = "the server sends its response too slowly";
                 return Err(lost(format!("reading {}: {text}", url.shown())));
             }
@@ -153,6 +156,7 @@ impl Client {
             builder = builder.header(*name, value);
         }
         let (builder, body) = (authorized(builder, token), request.body.clone());
+        let clock = Arc::clone(&self.clock);
         let send = move || {
             let Some(bytes) = body else {
                 let request = agent
@@ -171,14 +175,14 @@ impl Client {
             if is_start {
                 return read_start(response, max_bytes);
             }
-            read_all(response, (!is_source).then_some(timeouts.body), max_bytes)
+            read_all(response, (!is_source).then_some(timeouts.body), max_bytes, clock.as_ref())
         }
     }
 
     /// The failure of a download that got another status than 200 or 206.
     pub(super) fn refused(&self, url: &Url, response: http::Response<ureq::Body>) -> Failed {
         let sent_at = self.clock.time_of_day();
-        match read_all(response, Some(self.timeouts.body), 64 * 1024) {
+        match read_all(response, Some(self.timeouts.body), 64 * 1024, self.clock.as_ref()) {
             Ok(raw) => refusal(&self.reply(raw, url, sent_at), url, CHECK_ADDRESS),
             Err(broken) => self.broken(url, &broken),
         }
@@ -194,7 +198,7 @@ impl Client {
     }
 
     fn reply(&self, raw: Raw, url: &Url, sent_at: SystemTime) -> Response {
-        let header = |name: &str| header(&raw.head, name).map(str::to_owned);
+        let header = |name: &str| header(&raw.head.headers, name).map(str::to_owned);
         let date = header("date").as_deref().and_then(parse_http_date);
         // A cache may answer for a server of images, with an old date.
         if let Some(date) = date.filter(|_| self.is_own(url)) {
@@ -240,13 +244,14 @@ pub(super) fn authorized(
     }
 }
 
-fn header<'a>(head: &'a http::response::Parts, name: &str) -> Option<&'a str> {
-    head.headers.get(name).and_then(|value| value.to_str().ok())
+/// The text of a header.
+pub(super) fn header<'a>(headers: &'a http::HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Size of the whole file, whether the response contains all or a part of it; `None` if the server does not say.
 pub(crate) fn total_bytes(status: u16, headers: &http::HeaderMap) -> Option<u64> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let header = |name: &str| header(headers, name);
     match status {
         206 => header("content-range")?.rsplit_once('/')?.1.trim().parse().ok(),
         _ if header("transfer-encoding").is_some() => None,
@@ -268,10 +273,11 @@ fn read_all(
     response: http::Response<ureq::Body>,
     api_limit: Option<Duration>,
     max_bytes: u64,
+    clock: &dyn Clock,
 ) -> Result<Raw, Broken> {
-    let started = Instant::now();
+    let started = clock.now_outside();
     let (head, mut body) = response.into_parts();
-    let is_ignition = header(&head, "content-type").is_some_and(|kind| {
+    let is_ignition = header(&head.headers, "content-type").is_some_and(|kind| {
         kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(IGNITION_MEDIA_TYPE)
     });
     let (max_bytes, limit) = match api_limit {
@@ -293,7 +299,8 @@ fn read_all(
         if bytes.len() + n > max_bytes {
             break true;
         }
-        if limit.is_some_and(|limit| started.elapsed() > limit) {
+        if limit.is_some_and(|limit| clock.now_outside().saturating_duration_since(started) > limit)
+        {
             return Err(Broken::InBody(std::io::ErrorKind::TimedOut.into()));
         }
         // Growing by half keeps the peak for a body without a length below twice its size.

@@ -4,11 +4,14 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing::debug;
 use ureq::http::StatusCode;
+
+use crate::clock::Clock;
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -22,6 +25,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Gives each connection to `serve`, until `is_closed`.
 pub(crate) fn accept(
     listener: &TcpListener,
+    clock: &dyn Clock,
     is_closed: impl Fn() -> bool,
     mut serve: impl FnMut(TcpStream),
 ) {
@@ -34,7 +38,7 @@ pub(crate) fn accept(
             Ok((socket, _)) => serve(socket),
             Err(error) => {
                 debug!(%error, "accepting a connection");
-                std::thread::sleep(ACCEPT_PAUSE);
+                clock.pause(ACCEPT_PAUSE);
             }
         }
     }
@@ -44,12 +48,22 @@ pub(crate) fn accept(
 #[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) socket: TcpStream,
-    pub(crate) until: Instant,
+    until: Instant,
+    clock: Arc<dyn Clock>,
 }
 
 impl Timed {
+    pub(crate) fn new(socket: TcpStream, limit: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self { socket, until: clock.now_outside() + limit, clock }
+    }
+
+    /// Begins another time limit.
+    pub(crate) fn allow(&mut self, limit: Duration) {
+        self.until = self.clock.now_outside() + limit;
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.checked_duration_since(Instant::now());
+        let left = self.until.checked_duration_since(self.clock.now_outside());
         left.filter(|left| !left.is_zero()).map(Some).ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 }

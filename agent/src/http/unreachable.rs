@@ -158,13 +158,9 @@ fn may_have_arrived(error: &ureq::Error) -> bool {
 
 /// Explains a response that ended while it was read.
 fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
-        Some(error) => explain(error, request),
-        None => explain_io(error, request),
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
+        return explain(error, request);
     }
-}
-
-fn explain_io(error: &io::Error, request: Request<'_>) -> Explanation {
     debug!(%error, host = request.host, "the response ended early");
     match tls_in_io(error) {
         Some(error) => tls(error, request),
@@ -220,16 +216,16 @@ fn io_error(error: &io::Error, request: Request<'_>) -> Explanation {
         (kind, _) => match (explanation("io", &kind), error.raw_os_error()) {
             (Some(text), _) => text.to_owned(),
             (None, Some(code)) => nix::errno::Errno::from_raw(code).desc().to_lowercase(),
-            (None, None) if is_lookup_failure(error) => name_not_found(request.host),
+            // The standard library gives a failed `getaddrinfo` no kind of its own.
+            (None, None)
+                if error.to_string().starts_with("failed to lookup address information") =>
+            {
+                name_not_found(request.host)
+            }
             (None, None) => "the connection failed; --log-level debug shows the details".to_owned(),
         },
     };
     (Why::Network, text)
-}
-
-/// The standard library gives a failed `getaddrinfo` no kind of its own.
-fn is_lookup_failure(error: &io::Error) -> bool {
-    error.to_string().starts_with("failed to lookup address information")
 }
 
 fn tls(error: &rustls::Error, request: Request<'_>) -> Explanation {

@@ -79,7 +79,7 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     let node = engine.node();
     node.client = Some(task.client.clone());
     let known = node.known();
-    let (clock, settings) = (node.clock.clone(), node.settings.clone());
+    let settings = node.settings.clone();
     let (sender, events) = channel();
     node.record(Stage::Instruction);
     let watch = Watcher { events: sender, memory: node.memory.clone() };
@@ -92,13 +92,11 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
             return node::refused(failure);
         }
         let limit = settings.wait_for_disk;
-        let wait = || settle::until_writable(&site.system, limit, clock.as_ref(), &stop);
+        let wait = || settle::until_writable(&site.system, limit);
         let warning = if are_disks_settled { None } else { wait() };
         let act = Act {
             site: &site,
             client: &client,
-            clock: clock.as_ref(),
-            stop: &stop,
             watch: &watch,
             reported: &known.collected.disks,
             findings: &|unreadable| known.findings(unreadable),

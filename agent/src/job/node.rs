@@ -138,7 +138,7 @@ impl Node {
     /// A machine that was not read yet.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, stop: Stop) -> Self {
         // After a signal no answer of the kernel is waited for any longer.
-        let system = settings.site.system.until(&stop);
+        let system = settings.site.system.until(&stop).with_clock(Arc::clone(&clock));
         let settings = Settings { site: Site { system, ..settings.site.clone() }, ..settings };
         Self {
             settings,

@@ -4,8 +4,7 @@ use probes::block::{ContentAbove, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::act::testing::{disk, filesystem, partition};
-use crate::engines::vim::order::tests::of as order_of;
+use crate::act::testing::{disk, filesystem, order as order_of, partition};
 
 fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
     disk.obstacles.push(kind.because(text));
@@ -44,14 +43,18 @@ fn coreos(name: &str, size_bytes: u64) -> Disk {
     }
 }
 
+fn wanted(order: &Order) -> Wanted<'_> {
+    Wanted { order, protect: &[], min_bytes: None }
+}
+
 /// Decides for an order that contains these keys of `install`.
 fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
     decided(disks, order).map_err(|failure| failure.code)
 }
 
 fn decided(disks: &[Disk], order: impl Into<Value>) -> Result<String, Failure> {
-    let order = order_of(&order.into());
-    decide(disks, &Wanted::of(&order, &[], None), &|_| None)
+    let order = order_of(order.into());
+    decide(disks, &wanted(&order), &|_| None)
         .map(|decision| decision.disk.name.clone())
         .map_err(|undecided| undecided.failure)
 }
@@ -199,8 +202,8 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     let lvm = || lvm("sda", 9);
     let resolve = |_: &str| Some("/dev/sda".to_owned());
     let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
-        let order = order_of(&json!({"disk": choice, "existing_data": policy}));
-        let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&order, &[], None), &resolve)
+        let order = order_of(json!({"disk": choice, "existing_data": policy}));
+        let decided = decide(std::slice::from_ref(&disk), &wanted(&order), &resolve)
             .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)
     };
@@ -447,10 +450,8 @@ fn disk_is_found_by_each_of_its_names() {
     for name in ["/dev/sdb", "/dev/disk/by-id/ata-sdb", "/dev/disk/by-path/pci-sdb"] {
         assert_eq!(chosen(&disks, &json!({"device": name})), Ok("sdb".into()), "{name}");
     }
-    let choice =
-        DiskChoice { device: Some("/dev/disk/by-diskseq/2".into()), ..DiskChoice::default() };
-    let wanted = Wanted { disk: Some(&choice), ..Wanted::default() };
-    let resolved = decide(&disks, &wanted, &|_| Some("/dev/sdb".into()));
+    let order = order_of(json!({"disk": {"device": "/dev/disk/by-diskseq/2"}}));
+    let resolved = decide(&disks, &wanted(&order), &|_| Some("/dev/sdb".into()));
     assert_eq!(resolved.unwrap().disk.name, "sdb");
 }
 
@@ -488,14 +489,13 @@ fn another_disk_than_the_expected_one_is_refused() {
 #[test]
 fn decision_says_why_and_what_was_found() {
     let disks = [coreos("sda", 9)];
-    let decision = decide(&disks, &Wanted::default(), &|_| None).unwrap();
+    let decision = decide(&disks, &wanted(&Order::default()), &|_| None).unwrap();
     assert_eq!(
         decision.because.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["it is the only disk that could be meant", "it contains an earlier CoreOS"]
     );
-    let found: Vec<(&str, &str)> =
-        decision.existing_data.iter().map(|d| (d.name.as_str(), d.what.as_str())).collect();
-    assert_eq!(found[0], ("sda", "Fedora or RHEL CoreOS"));
-    assert_eq!(found[2], ("sda3", "ext4 \"boot\", partition label \"boot\""));
+    let found = existing::found(decision.disk);
+    assert_eq!(found[0].what, "Fedora or RHEL CoreOS");
+    assert_eq!(found[2].what, "ext4 \"boot\", partition label \"boot\"");
     assert_eq!(decision.policy, ExistingDataPolicy::Coreos);
 }

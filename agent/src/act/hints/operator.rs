@@ -1,34 +1,19 @@
 //! The operators of hints, as `oslo.utils` `specs_matcher` has them.
 
+use std::cmp::Ordering;
+
 /// Operators of several texts or numbers.
 const WORDS: [&str; 4] = ["<all-in>", "<range-in>", "<or>", "<in>"];
 /// The other operators, of texts and of numbers; those that begin with another one before it.
 const SIGNS: [&str; 13] =
     ["s==", "s!=", "s<=", "s<", "s>=", "s>", "==", "=", "!=", "<=", "<", ">=", ">"];
 
-/// The comparison of a value with the wanted one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Relation {
-    Equal,
-    NotEqual,
-    AtLeast,
-    MoreThan,
-    AtMost,
-    LessThan,
-}
+/// A comparison: the orders of a value and the wanted one that meet it.
+pub(super) type Relation = &'static [Ordering];
 
-impl Relation {
-    pub(super) fn is_met<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
-        match self {
-            Self::Equal => found == wanted,
-            Self::NotEqual => found != wanted,
-            Self::AtLeast => found >= wanted,
-            Self::MoreThan => found > wanted,
-            Self::AtMost => found <= wanted,
-            Self::LessThan => found < wanted,
-        }
-    }
-}
+pub(super) const EQUAL: Relation = &[Ordering::Equal];
+pub(super) const NOT_EQUAL: Relation = &[Ordering::Less, Ordering::Greater];
+pub(super) const AT_LEAST: Relation = &[Ordering::Equal, Ordering::Greater];
 
 /// The operator at the beginning of a hint and what follows it; no operator: empty. As in Ironic, no blank is needed
 /// between the two: `>=200` is an operator too.
@@ -41,12 +26,12 @@ pub(super) fn split_operator(text: &str) -> (&str, &str) {
 /// The relation that an operator of numbers means, or one of texts without its first letter.
 pub(super) fn relation(operator: &str) -> Option<Relation> {
     Some(match operator {
-        "==" => Relation::Equal,
-        "!=" => Relation::NotEqual,
-        ">=" => Relation::AtLeast,
-        ">" => Relation::MoreThan,
-        "<=" => Relation::AtMost,
-        "<" => Relation::LessThan,
+        "==" => EQUAL,
+        "!=" => NOT_EQUAL,
+        ">=" => AT_LEAST,
+        ">" => &[Ordering::Greater],
+        "<=" => &[Ordering::Less, Ordering::Equal],
+        "<" => &[Ordering::Less],
         _ => return None,
     })
 }

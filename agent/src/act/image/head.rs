@@ -27,6 +27,8 @@ pub struct Head {
     pub size_bytes: Option<u64>,
     /// Size of the decompressed image in bytes, by its partition table.
     pub table_bytes: Option<u64>,
+    /// The partitions of the image; none if its table cannot be read.
+    pub partitions: Vec<Partition>,
 }
 
 impl Head {
@@ -36,14 +38,15 @@ impl Head {
         let unpacked = first_bytes(&packed, UNPACKED_BYTES);
         let table = SECTOR_SIZES.into_iter().find_map(|sector_bytes| {
             let at = usize::try_from(sector_bytes).ok()?;
-            let header = Header::parse(unpacked.get(at..)?).ok()?;
-            Some((sector_bytes, header.n_blocks().checked_mul(sector_bytes)))
+            Some((sector_bytes, Header::parse(unpacked.get(at..)?).ok()?))
         });
-        let table_bytes = table.and_then(|(_, size_bytes)| size_bytes);
+        let table_bytes = table.as_ref().and_then(|(bytes, of)| of.n_blocks().checked_mul(*bytes));
+        let partitions = table.as_ref().and_then(|(bytes, of)| partitions(of, *bytes, &unpacked));
         Self {
             sector_bytes: table.map(|(sector_bytes, _)| sector_bytes),
             size_bytes: table_bytes.or(total_bytes.filter(|_| format == Format::Raw)),
             table_bytes,
+            partitions: partitions.unwrap_or_default(),
             packed,
             total_bytes,
             format,
@@ -60,21 +63,12 @@ impl Head {
     pub fn is_readable(&self) -> bool {
         self.format == Format::Raw || !self.unpacked.is_empty()
     }
+}
 
-    /// The partitions of the image; none if its table cannot be read.
-    pub fn partitions(&self) -> Vec<Partition> {
-        self.read_partitions().unwrap_or_default()
-    }
-
-    fn read_partitions(&self) -> Option<Vec<Partition>> {
-        let sector_bytes = self.sector_bytes?;
-        let header =
-            Header::parse(self.unpacked.get(usize::try_from(sector_bytes).ok()?..)?).ok()?;
-        let (offset, n_bytes) = header.entries_place(sector_bytes).ok()?;
-        let start = usize::try_from(offset).ok()?;
-        let entries = self.unpacked.get(start..start.checked_add(n_bytes)?)?;
-        header.partitions(entries, sector_bytes).ok()
-    }
+fn partitions(header: &Header, sector_bytes: u64, image: &[u8]) -> Option<Vec<Partition>> {
+    let (offset, n_bytes) = header.entries_place(sector_bytes).ok()?;
+    let start = usize::try_from(offset).ok()?;
+    header.partitions(image.get(start..start.checked_add(n_bytes)?)?, sector_bytes).ok()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::Path;
 use probes::block::Disk;
 use sha2::{Digest as _, Sha256};
 
-use super::{Facts, MAX_BYTES, Source, files, header};
+use super::{MAX_BYTES, Source, files, header};
 use crate::act::image::decoder;
 use crate::act::stream_facts::{Sample, StreamFacts};
 
@@ -37,10 +37,9 @@ pub fn known(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
 fn read(source: impl Read + Send) -> Option<StreamFacts> {
     let mut source = Source(source.take(MAX_BYTES));
     let facts = header(&mut source).ok()?;
-    let Facts { sector_bytes, first_partition_at, .. } = facts;
     source.0.set_limit(MAX_START_BYTES);
-    let mut image = decoder(source.0).ok()?.take(first_partition_at.min(MAX_START_BYTES));
-    let mut known = StreamFacts { sector_bytes: Some(sector_bytes), ..StreamFacts::default() };
+    let mut image = decoder(source.0).ok()?.take(facts.first_partition_at.min(MAX_START_BYTES));
+    let mut known = StreamFacts::default();
     let mut block = vec![0; SAMPLE_BYTES];
     while image.read_exact(&mut block).is_ok() {
         if known.head.len() < HEAD_BYTES {
@@ -72,7 +71,7 @@ mod tests {
     fn beginning_of_the_image_is_known_up_to_its_first_listed_partition() {
         let known = read(&osmet(PACKED)[..]).unwrap();
         assert_eq!((known.samples.len(), known.head.len()), (16, HEAD_BYTES));
-        assert!(!known.has_all_samples && known.image_bytes.is_none());
+        assert!(!known.has_all_samples);
         let header = formats::gpt::Header::parse(&known.head[512..]).unwrap();
         let partitions = header.partitions(&known.head[1024..1024 + 16_384], 512).unwrap();
         let names: Vec<&str> = partitions.iter().map(|part| part.name.as_str()).collect();

@@ -124,11 +124,7 @@ pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::vim::order::tests::of;
-
-    fn install(text: &str) -> Order {
-        of(&serde_json::from_str(&format!("{{{}}}", text.trim_start_matches(','))).unwrap())
-    }
+    use crate::act::testing::order_of as install;
 
     fn entries(options: &[Option<&str>]) -> Vec<Entry> {
         let entry = |(number, options): (usize, Option<&str>)| Entry {
@@ -144,17 +140,6 @@ mod tests {
         let entries = Ok(entries(options));
         let found = Entries { entries: &entries, stamp };
         (kernel_arguments(asked, &found), platform(asked, &found))
-    }
-
-    #[test]
-    fn missing_and_remaining_arguments_are_detected() {
-        let asked = install(r#","append_kargs":["a=1","c"],"delete_kargs":["quiet"]"#);
-        let ok = |options: &str| checks(&asked, &[Some(options)], "").0.ok;
-        assert!(ok("x a=1 c"));
-        assert!(!ok("x a=12 c"));
-        assert!(!ok("a=1 c quiet"));
-        assert!(!ok(""));
-        assert!(!checks(&asked, &[None], "").0.ok);
     }
 
     #[test]
@@ -198,21 +183,5 @@ mod tests {
         for odd in ["ttyS", "ttyS0,115200n8x", "tty1", "ttyS999"] {
             assert_eq!(spelt_out(odd), None, "{odd}");
         }
-    }
-
-    #[test]
-    fn missing_first_boot_arguments_are_detected() {
-        let asked = install(r#","firstboot_args":"ip=dhcp a""#);
-        let with = |stamp| checks(&asked, &[Some("x")], stamp).0.ok;
-        assert!(with("set ignition_network_kcmdline='ip=dhcp a'\n"));
-        assert!(!with(""));
-    }
-
-    #[test]
-    fn a_platform_is_required_even_if_none_was_asked_for() {
-        let ok = |text: &str, options: &str| checks(&install(text), &[Some(options)], "").1.ok;
-        assert!(ok("", "ignition.platform.id=metal"));
-        assert!(!ok("", "quiet"));
-        assert!(!ok(r#","platform":"qemu""#, "ignition.platform.id=metal"));
     }
 }

@@ -29,9 +29,8 @@ use std::time::Duration;
 use formats::gpt::Partition;
 
 use super::stream_facts::StreamFacts;
-use super::{Check, CheckName, Order, Proof};
+use super::{Check, CheckName, Order, Proof, System};
 use crate::ask::{Unanswered, ask_within};
-use crate::signals::Stop;
 
 use arguments::Entries;
 use before::Before;
@@ -49,8 +48,8 @@ const STAMP: &str = "/ignition.firstboot";
 /// The expected content of the disk.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// Set if the agent is to end.
-    pub stop: Stop,
+    /// The system whose disk was written.
+    pub system: System,
     /// The disk that was written, open since before the write.
     pub disk: Arc<File>,
     /// Its logical block size in bytes.
@@ -83,16 +82,15 @@ pub struct Proved {
 /// A proof that does not finish or panics is a failed check, in addition to those that were made until then. One that
 /// a signal interrupts is none: nothing is known to be wrong with the disk.
 pub fn prove(mut expected: Expected) -> Proved {
-    let (stop, others) = (expected.stop.clone(), std::mem::take(&mut expected.others));
-    let samples = expected.image.iter().flat_map(|image| &image.samples);
-    let n_bytes: u64 = samples.map(|sample| sample.n_bytes as u64).sum();
+    let (system, others) = (expected.system.clone(), std::mem::take(&mut expected.others));
+    let n_bytes = expected.image.as_ref().map_or(0, StreamFacts::sampled_bytes);
     let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
     let made = Made::default();
     let (here, mut is_interrupted) = (made.clone(), false);
     // A bug in the reader of a corrupt file system must not prevent the result from being reported.
-    match ask_within("proof", limit, &stop, move || look_at(&expected, &here)) {
+    match ask_within("proof", limit, system.stop(), move || look_at(&expected, &here)) {
         // Last, on threads and with a limit of its own: a dying disk elsewhere says nothing about this one.
-        Ok(Some(partitions)) => made.push(others::check(&others, &partitions, &stop)),
+        Ok(Some(partitions)) => made.push(others::check(&others, &partitions, &system)),
         Ok(None) => {}
         Err(Unanswered::Stopped) => is_interrupted = true,
         Err(why) => made.fail(&format!("reading it: {why}")),
@@ -180,11 +178,12 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &M
 /// The comparison with the blocks of the image.
 fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, checks: &Made) {
     let image = expected.image.as_ref();
-    let n_bytes = image.map_or(0, |image| image.samples.iter().map(|s| s.n_bytes as u64).sum());
+    let n_bytes = image.map_or(0, StreamFacts::sampled_bytes);
     let mut disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let (outcome, fatal) = content::blocks(&mut disk, image, expected.order.verify, &changed);
+    let (outcome, fatal) =
+        content::blocks(&mut disk, image, expected.order.verify.unwrap_or_default(), &changed);
     let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
     checks.push(Check { fatal, ..checked });
 }

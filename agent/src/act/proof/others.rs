@@ -3,15 +3,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use formats::gpt::{ESP_TYPE, Partition};
 
 use super::disk::Disk;
 use super::{gpt, superblock};
-use crate::act::{Check, CheckName, device_number, list};
+use crate::act::{Check, CheckName, System, device_number, list};
 use crate::ask::ask_within;
-use crate::signals::Stop;
 
 /// Time limit for all of them, and for one of them. A disk that is dying can block each read for minutes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -20,10 +19,10 @@ const DISK_LIMIT: Duration = Duration::from_secs(10);
 const MAX_DISKS: usize = 256;
 
 /// The check of all other disks. It does not prevent the reboot, and it names the disks that cannot be read.
-pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &Stop) -> Check {
+pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], system: &System) -> Check {
     let wanted =
         "no file system labelled boot, and none of this disk's partitions, on another disk";
-    let outcome = boot_labels(others, own, stop, DISK_LIMIT);
+    let outcome = boot_labels(others, own, system, DISK_LIMIT);
     Check { fatal: false, ..super::check(CheckName::OtherBootLabels, wanted, outcome) }
 }
 
@@ -35,16 +34,17 @@ pub(super) fn check(others: &[probes::block::Disk], own: &[Partition], stop: &St
 fn boot_labels(
     others: &[probes::block::Disk],
     own: &[Partition],
-    stop: &Stop,
+    system: &System,
     disk_limit: Duration,
 ) -> Result<String, String> {
     let (mut found, mut unread, mut silent) = (Vec::new(), Vec::new(), Vec::new());
     let own: Arc<[Partition]> = own.into();
-    let started = Instant::now();
+    let started = system.clock().now_outside();
     // A drive without a medium contains nothing.
     let others = others.iter().filter(|other| other.size_bytes != Some(0));
     for (number, other) in others.enumerate() {
-        let left = LIMIT.saturating_sub(started.elapsed()).min(disk_limit);
+        let spent = system.clock().now_outside().saturating_duration_since(started);
+        let left = LIMIT.saturating_sub(spent).min(disk_limit);
         let size_bytes = other.size_bytes.filter(|_| number < MAX_DISKS && !left.is_zero());
         let Some(size_bytes) = size_bytes else {
             unread.push(other.device.clone());
@@ -52,7 +52,7 @@ fn boot_labels(
         };
         let (disk, own) = (other.clone(), Arc::clone(&own));
         let read = move || open(&disk).map(|opened| on_disk(&disk, opened, size_bytes, &own));
-        match ask_within("other disk", left, stop, read) {
+        match ask_within("other disk", left, system.stop(), read) {
             Ok(Some(more)) => found.extend(more),
             Ok(None) => unread.push(other.device.clone()),
             Err(why) => silent.push(format!("{} ({why})", other.device)),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn labels(others: &[probes::block::Disk]) -> Result<String, String> {
-        boot_labels(others, &[], &Stop::default(), Duration::from_millis(300))
+        boot_labels(others, &[], &System::default(), Duration::from_millis(300))
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The progress of a stream: bytes, rate, estimate, and a source that sends nothing.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use crate::clock::Clock;
 
 /// Minimum interval between reports of progress.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -13,10 +17,13 @@ const STALL_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Counts the bytes of a stream. One thread writes, another one reads.
 #[derive(Debug)]
-pub(super) struct Meter(Mutex<Counts>);
+pub(super) struct Meter {
+    counts: Mutex<Counts>,
+    clock: Arc<dyn Clock>,
+}
 
 /// The meter's readings at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     n_bytes: u64,
     total_bytes: Option<u64>,
@@ -25,18 +32,17 @@ struct Counts {
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Counts { n_bytes: 0, total_bytes: None, waits_since: None }))
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { counts: Mutex::default(), clock }
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The source is asked for the first byte.
     pub(super) fn start(&self) {
-        let waits_since = Some(Instant::now());
-        *self.lock() = Counts { n_bytes: 0, total_bytes: None, waits_since };
+        *self.lock() = Counts { waits_since: Some(self.clock.now_outside()), ..Counts::default() };
     }
 
     /// The source knows the size of the image.
@@ -46,7 +52,7 @@ impl Meter {
 
     /// The source is asked for more.
     pub(super) fn wait(&self) {
-        self.lock().waits_since.get_or_insert_with(Instant::now);
+        self.lock().waits_since.get_or_insert_with(|| self.clock.now_outside());
     }
 
     /// `n` bytes arrived.
@@ -67,21 +73,8 @@ impl Meter {
     }
 }
 
-/// A change that is worth reporting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Update {
-    /// More bytes arrived.
-    Progress {
-        /// Percentage of the image, if its size is known.
-        percent: Option<u8>,
-        /// Bytes, rate and estimate.
-        message: String,
-    },
-    /// The source has sent nothing for some time.
-    Stalled(String),
-    /// It sends again.
-    Resumed(String),
-}
+/// A change that is worth reporting: the percentage of the image, if its size is known, and the message.
+pub type Update = (Option<u8>, String);
 
 /// Reads a meter now and then.
 #[derive(Debug)]
@@ -100,7 +93,7 @@ impl Reading {
         Self { window: VecDeque::new(), last: None, stall_notice, stall_reported: None }
     }
 
-    /// Returns the change at `now`; call it often.
+    /// Returns the change at `now`, and logs a stall and its end; call it often.
     pub(super) fn update(&mut self, meter: &Meter, now: Instant) -> Option<Update> {
         let counts = *meter.lock();
         if let Some(since) = counts.waits_since {
@@ -111,17 +104,16 @@ impl Reading {
             if waited >= self.stall_notice && is_due {
                 self.stall_reported = Some(now);
                 self.window.clear();
-                return Some(Update::Stalled(format!(
-                    "no byte of the image has arrived for {} s, after {}",
-                    waited.as_secs(),
-                    amount(counts)
-                )));
+                let (waited_s, amount) = (waited.as_secs(), amount(counts));
+                let message =
+                    format!("no byte of the image has arrived for {waited_s} s, after {amount}");
+                warn!("{message}");
+                return Some((None, message));
             }
         } else if self.stall_reported.take().is_some() {
-            return Some(Update::Resumed(format!(
-                "the image arrives again, after {}",
-                amount(counts)
-            )));
+            let message = format!("the image arrives again, after {}", amount(counts));
+            info!("{message}");
+            return Some((None, message));
         }
         let n_bytes = self.last.map_or(0, |(_, n_bytes)| n_bytes);
         let is_soon = self.last.is_some_and(|(at, _)| now.saturating_duration_since(at) < INTERVAL);
@@ -137,7 +129,7 @@ impl Reading {
         if self.window.len() > WINDOW {
             self.window.pop_front();
         }
-        Some(Update::Progress { percent: percent(counts), message: self.message(counts) })
+        Some((percent(counts), self.message(counts)))
     }
 
     /// `412.0 MB of 850.0 MB, 85.2 MB/s, 5 s left`.
@@ -181,6 +173,7 @@ fn megabytes(n_bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     fn after(start: Instant, seconds: u64) -> Instant {
         start + Duration::from_secs(seconds)
@@ -188,14 +181,12 @@ mod tests {
 
     #[test]
     fn progress_has_bytes_rate_and_estimate_once_a_second() {
-        let (meter, start) = (Meter::new(), Instant::now());
+        let (meter, start) = (Meter::new(Arc::new(RealClock)), Instant::now());
         let mut reading = Reading::new(Duration::from_secs(15));
         meter.start();
         meter.set_total(Some(100_000_000));
         assert_eq!(reading.update(&meter, start), None, "nothing has arrived");
-        let progress = |percent, message: &str| {
-            Some(Update::Progress { percent: Some(percent), message: message.into() })
-        };
+        let progress = |percent, message: &str| Some((Some(percent), message.to_owned()));
         meter.add(10_000_000);
         assert_eq!(reading.update(&meter, start), progress(10, "10.0 MB of 100.0 MB"));
         meter.add(1);
@@ -206,13 +197,12 @@ mod tests {
         assert_eq!(reading.update(&meter, after(start, 9)), None, "nothing new");
         meter.start();
         meter.add(5_000_000);
-        let again = Update::Progress { percent: None, message: "5.0 MB".into() };
-        assert_eq!(reading.update(&meter, after(start, 12)), Some(again));
+        assert_eq!(reading.update(&meter, after(start, 12)), Some((None, "5.0 MB".to_owned())));
     }
 
     #[test]
     fn source_that_sends_nothing_is_reported_and_a_slow_installer_is_not() {
-        let (meter, start) = (Meter::new(), Instant::now());
+        let (meter, start) = (Meter::new(Arc::new(RealClock)), Instant::now());
         let mut reading = Reading::new(Duration::from_secs(15));
         meter.start();
         meter.add(1_000_000);
@@ -220,12 +210,13 @@ mod tests {
         assert_eq!(reading.update(&meter, after(start, 100)), None, "coreos-installer is slow");
         meter.wait();
         assert_eq!(reading.update(&meter, after(start, 14)), None);
-        let stalled = reading.update(&meter, after(start, 30));
-        let Some(Update::Stalled(message)) = stalled else { panic!("{stalled:?}") };
+        let message = reading.update(&meter, after(start, 30)).unwrap().1;
         assert!(message.ends_with("s, after 1.0 MB"), "{message}");
         assert_eq!(reading.update(&meter, after(start, 31)), None);
-        assert!(matches!(reading.update(&meter, after(start, 95)), Some(Update::Stalled(_))));
+        let again = reading.update(&meter, after(start, 95)).unwrap().1;
+        assert!(again.starts_with("no byte of the image has arrived for "), "{again}");
         meter.add(1);
-        assert!(matches!(reading.update(&meter, after(start, 96)), Some(Update::Resumed(_))));
+        let resumed = reading.update(&meter, after(start, 96)).unwrap().1;
+        assert_eq!(resumed, "the image arrives again, after 1.0 MB");
     }
 }

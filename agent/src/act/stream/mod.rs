@@ -14,7 +14,7 @@ mod tee;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probes::guard;
 use tracing::debug;
@@ -136,9 +136,9 @@ impl Stream {
         let shared = Arc::new(Shared {
             path: format!("/{}/image.raw{}", random::uuid(), image.head.format.suffix()),
             image,
+            meter: Meter::new(Arc::clone(&client.clock)),
             client,
             verify,
-            meter: Meter::new(),
             state: Mutex::default(),
         });
         let (for_thread, for_panic) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -187,7 +187,7 @@ impl Stream {
     /// Progress and stalls since the last call; call it often.
     pub fn update(&self) -> Option<Update> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        reading.update(&self.shared.meter, Instant::now())
+        reading.update(&self.shared.meter, self.shared.client.clock.now_outside())
     }
 
     /// Returns the facts learned of the image; `None` unless the whole image was passed on.
@@ -199,14 +199,11 @@ impl Stream {
         let (digest, n_bytes) = whole?;
         let stop = self.shared.client.stop();
         let record = tee.map(|mut tee| tee.record(RECORD_LIMIT, stop)).unwrap_or_default();
-        let head = &self.shared.image.head;
         Some(StreamFacts {
             digest,
             n_bytes,
-            head: head.unpacked.clone(),
-            sector_bytes: head.sector_bytes,
+            head: self.shared.image.head.unpacked.clone(),
             has_all_samples: record.is_complete,
-            image_bytes: record.image_bytes,
             samples: record.samples,
         })
     }
@@ -224,6 +221,7 @@ impl Drop for Stream {
 fn serve(listener: &TcpListener, shared: &Shared) {
     accept(
         listener,
+        shared.client.clock.as_ref(),
         || shared.lock().is_closed,
         |socket| {
             let is_local = socket.peer_addr().is_ok_and(|from| from.ip().is_loopback());
@@ -283,7 +281,7 @@ mod tests {
             let is_right = response.starts_with(&format!("HTTP/1.1 {status} "));
             assert!(is_right && response.ends_with(end), "{request}: {response:?}");
         }
-        assert!(stream.is_whole() && stream.facts().unwrap().image_bytes == Some(9));
+        assert!(stream.is_whole() && stream.facts().unwrap().has_all_samples);
         let port = stream.port;
         drop(stream);
         std::thread::sleep(Duration::from_millis(500));

@@ -60,7 +60,7 @@ pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record)
 /// root, is the last one.
 fn beginning_bytes(head: &Head) -> u64 {
     let Some(size_bytes) = head.size_bytes else { return UNKNOWN_BYTES };
-    let last = head.partitions().into_iter().map(|part| part.start_bytes).max().unwrap_or(0);
+    let last = head.partitions.iter().map(|part| part.start_bytes).max().unwrap_or(0);
     let wanted = last.saturating_add(size_bytes / BLOCK_PARTS);
     wanted.min(size_bytes / MAX_BEGINNING_PARTS).max(MIN_PART_BYTES)
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::debug;
 
@@ -25,7 +26,8 @@ const BINARY: &str = "application/octet-stream";
 pub(super) fn answer(socket: TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
-    let mut timed = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let clock = Arc::clone(&shared.client.clock);
+    let mut timed = Timed::new(socket, REQUEST_LIMIT, clock);
     let head = read_head(&mut timed)?.map(|(head, _)| head);
     let mut socket = timed.socket;
     socket.set_write_timeout(Some(WRITE_TICK))?;

@@ -63,7 +63,7 @@ impl Plan {
             None => Wanted::Every(UNKNOWN_STRIDE_BYTES / block),
             Some(size_bytes) => {
                 let n_blocks = size_bytes.div_ceil(block).max(1);
-                let starts = head.partitions().into_iter().map(|part| part.start_bytes / block);
+                let starts = head.partitions.iter().map(|part| part.start_bytes / block);
                 Wanted::These(spread(n_blocks, N_SAMPLES).chain(starts).collect())
             }
         };

@@ -48,7 +48,7 @@ pub(in crate::act) fn perform(step: &Step) -> io::Result<()> {
             let control = OpenOptions::new().read(true).write(true).open(DM_CONTROL)?;
             remove_mapping(&control, request)
         }
-        Step::StopArray { path, number } => stop_array(&open(path, number)?),
+        Step::StopArray { path, number } => request(&open(path, number)?, STOP_ARRAY),
     }
 }
 
@@ -99,21 +99,19 @@ fn remove_mapping(control: &File, mut request: [u8; DM_BYTES]) -> io::Result<()>
     Errno::result(code).map(|_| ()).map_err(Into::into)
 }
 
-#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
-fn stop_array(array: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as `array` is borrowed, and the request has no argument.
-    let code = unsafe { libc::ioctl(array.as_raw_fd(), STOP_ARRAY as libc::Ioctl) };
-    Errno::result(code).map(|_| ()).map_err(Into::into)
-}
-
 /// Makes the kernel read the partition table of a disk again.
 ///
 /// # Errors
 /// As the kernel answers; `EBUSY` while a partition is in use.
-#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
 pub(in crate::act) fn reread_table(disk: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as `disk` is borrowed, and the request has no argument.
-    let code = unsafe { libc::ioctl(disk.as_raw_fd(), BLKRRPART as libc::Ioctl) };
+    request(disk, BLKRRPART)
+}
+
+/// Makes a request without an argument: [`STOP_ARRAY`] or [`BLKRRPART`].
+#[expect(unsafe_code, reason = "these ioctls have no safe wrapper")]
+fn request(device: &File, request: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: the descriptor is open for as long as `device` is borrowed, and neither request has an argument.
+    let code = unsafe { libc::ioctl(device.as_raw_fd(), request as libc::Ioctl) };
     Errno::result(code).map(|_| ()).map_err(Into::into)
 }
 

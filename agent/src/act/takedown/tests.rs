@@ -3,25 +3,26 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use probes::block::ActiveDevice;
 use probes::machine::Source;
 
 use super::*;
 use crate::act::system::{Handle, Kernel};
-use crate::act::testing::partition;
+use crate::act::testing::{partition, texts};
 use crate::signals::Stop;
 
 /// A kernel whose files lie in a folder, where each step removes what it takes down.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Folder {
     root: PathBuf,
     steps: Mutex<Vec<Step>>,
     /// Number of tries that fail because the device is busy.
     n_busy: Mutex<u32>,
     /// After how many steps one fails, and after how many one hangs.
-    fails_after: usize,
-    hangs_after: usize,
+    fails_after: Option<usize>,
+    hangs_after: Option<usize>,
     /// Number of times that udev was kept from starting anything.
     n_kept: Mutex<u32>,
     /// Time that udev takes to notice that nothing is to be started.
@@ -51,10 +52,11 @@ impl Kernel for Folder {
         Ok(self.delay)
     }
     fn take_down(&self, step: &Step) -> io::Result<()> {
-        if self.steps.lock().unwrap().len() == self.hangs_after {
+        let n_steps = Some(self.steps.lock().unwrap().len());
+        if n_steps == self.hangs_after {
             std::thread::sleep(Duration::from_mins(10));
         }
-        if self.steps.lock().unwrap().len() == self.fails_after {
+        if n_steps == self.fails_after {
             return Err(io::Error::other("refused by the test"));
         }
         let mut n_busy = self.n_busy.lock().unwrap();
@@ -98,11 +100,8 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(name: &str) -> Self {
-        Self::with(name, usize::MAX, usize::MAX, Duration::ZERO)
-    }
-
-    fn with(name: &str, fails_after: usize, hangs_after: usize, delay: Duration) -> Self {
+    /// The setup with a kernel of this behaviour.
+    fn new(kernel: Folder) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
         link(&root, "sys/dev/block/8:0", "../../devices/sda");
@@ -132,22 +131,24 @@ impl Setup {
             obstacles: vec![ObstacleKind::Active.because("in use: sda1 is held by md0")],
             ..Disk::default()
         };
-        let kernel = Arc::new(Folder {
-            root: root.clone(),
-            steps: Mutex::default(),
-            n_busy: Mutex::new(3),
-            fails_after,
-            hangs_after,
-            n_kept: Mutex::default(),
-            delay,
-            is_replaced: name == "replaced",
-        });
+        let kernel = Arc::new(Folder { root: root.clone(), ..kernel });
         let system = System::of(Arc::clone(&kernel) as Arc<dyn Kernel>, root);
         Self { kernel, system, disk, _dir: dir }
     }
 
-    fn take_down(&self) -> Result<(), Failure> {
-        take_down(&self.disk, &self.system, &mut |_| ())
+    /// Takes everything down; the steps that were done, and the outcome.
+    fn take_down(&self) -> (Vec<String>, Result<(), Failure>) {
+        let mut done = Vec::new();
+        let outcome = take_down(&self.disk, &self.system, &mut |step| done.push(step));
+        (done, outcome)
+    }
+
+    /// The message with which a take-down ends before its first step.
+    fn refusal(&self) -> String {
+        let (done, outcome) = self.take_down();
+        let failure = outcome.unwrap_err();
+        assert_eq!((failure.code, done.len(), self.n_steps()), (Code::DiskBusy, 0, 0));
+        failure.to_string()
     }
 
     fn n_steps(&self) -> usize {
@@ -157,97 +158,82 @@ impl Setup {
 
 #[test]
 fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
-    let setup = Setup::new("all");
+    let setup = Setup::new(Folder { n_busy: Mutex::new(3), ..Folder::default() });
     assert!(is_needed(&setup.disk));
     assert_eq!(check(&setup.disk, &setup.system), Ok(()));
     assert_eq!(setup.n_steps(), 0, "a check changes nothing");
-    let mut done = Vec::new();
-    take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap();
-    assert_eq!(
-        done,
-        [
-            "ending the use of /dev/dm-0 as swap space",
-            "removing the mapping dm-0",
-            "stopping the array /dev/md0"
-        ]
-    );
+    let done = texts(&[
+        "ending the use of /dev/dm-0 as swap space",
+        "removing the mapping dm-0",
+        "stopping the array /dev/md0",
+    ]);
+    assert_eq!(setup.take_down(), (done, Ok(())));
     let uuid = Some("LVM-x".to_owned());
     let step = Step::RemoveMapping { name: "dm-0".into(), number: "253:0".into(), uuid };
     assert_eq!(setup.kernel.steps.lock().unwrap()[1], step);
-    let mut again = Vec::new();
-    assert_eq!(take_down(&setup.disk, &setup.system, &mut |step| again.push(step)), Ok(()));
-    assert!(again.is_empty(), "{again:?}");
+    assert_eq!(setup.take_down(), (vec![], Ok(())));
 }
 
 #[test]
 fn array_that_spans_another_disk_is_left_alone_and_that_disk_is_named() {
-    let setup = Setup::new("span");
+    let setup = Setup::new(Folder::default());
     write(&setup.kernel.root, "sys/devices/virtual/block/md0/slaves/sdb1/x", "");
-    for outcome in [check(&setup.disk, &setup.system), setup.take_down()] {
-        let failure = outcome.unwrap_err();
-        assert_eq!(failure.code, Code::DiskBusy);
-        assert!(failure.to_string().contains("md0 is also built on sdb1"), "{}", failure);
+    let checked = check(&setup.disk, &setup.system).unwrap_err();
+    assert_eq!(checked.code, Code::DiskBusy);
+    for message in [checked.to_string(), setup.refusal()] {
+        assert!(message.contains("md0 is also built on sdb1"), "{message}");
     }
-    assert_eq!(setup.n_steps(), 0);
 }
 
 #[test]
 fn mounted_volume_is_left_alone() {
-    let setup = Setup::new("mount");
+    let setup = Setup::new(Folder::default());
     let mount = "1 0 253:0 / /data rw - xfs /dev/dm-0 rw\n";
     write(&setup.kernel.root, "proc/self/mountinfo", mount);
-    let failure = setup.take_down().unwrap_err();
-    assert!(failure.to_string().contains("dm-0 is mounted at /data"), "{}", failure);
-    assert_eq!(setup.n_steps(), 0);
+    assert!(setup.refusal().contains("dm-0 is mounted at /data"), "{}", setup.refusal());
 }
 
 #[test]
 fn device_that_stays_busy_ends_the_take_down() {
-    let setup = Setup::new("busy");
-    *setup.kernel.n_busy.lock().unwrap() = 1000;
-    let failure = setup.take_down().unwrap_err();
-    assert_eq!(failure.code, Code::DiskBusy);
-    assert!(failure.to_string().contains("swap space"), "{}", failure);
+    let setup = Setup::new(Folder { n_busy: Mutex::new(1000), ..Folder::default() });
+    assert!(setup.refusal().contains("swap space"));
+}
+
+#[test]
+fn busy_device_is_judged_again_before_the_next_try() {
+    let n_busy = Mutex::new(3);
+    let setup = Setup::new(Folder { n_busy, is_replaced: true, ..Folder::default() });
+    assert!(setup.refusal().contains("md0 is also built on sdb1"));
 }
 
 #[test]
 fn steps_that_were_done_before_a_failure_are_listed() {
-    let setup = Setup::with("half", 2, usize::MAX, Duration::ZERO);
-    let mut done = Vec::new();
-    let failure = take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap_err();
-    assert!(failure.to_string().contains("stopping the array /dev/md0: refused by the test"));
+    let setup = Setup::new(Folder { fails_after: Some(2), ..Folder::default() });
+    let (done, outcome) = setup.take_down();
+    let failure = outcome.unwrap_err().to_string();
+    assert!(failure.contains("stopping the array /dev/md0: refused by the test"), "{failure}");
     assert_eq!(done, ["ending the use of /dev/dm-0 as swap space", "removing the mapping dm-0"]);
 }
 
 #[test]
 fn signal_ends_a_take_down_within_five_seconds() {
-    for (name, hangs_after, delay, n_done) in [
+    for kernel in [
         // A step that hangs, and the wait for udev after the first step.
-        ("hang", 1, Duration::ZERO, 1),
-        ("udev", usize::MAX, Duration::from_mins(1), 1),
+        Folder { hangs_after: Some(1), ..Folder::default() },
+        Folder { delay: Duration::from_mins(1), ..Folder::default() },
     ] {
-        let mut setup = Setup::with(name, usize::MAX, hangs_after, delay);
         let stop = Stop::default();
+        let mut setup = Setup::new(kernel);
         setup.system = setup.system.until(&stop);
-        let stopper = stop.clone();
         std::thread::spawn(move || {
-            sleep(Duration::from_secs(2));
-            stopper.stop();
+            std::thread::sleep(Duration::from_secs(2));
+            stop.stop();
         });
-        let (started, mut done) = (Instant::now(), Vec::new());
-        let failure =
-            take_down(&setup.disk, &setup.system, &mut |step| done.push(step)).unwrap_err();
-        assert_eq!((failure.code, done.len()), (Code::Interrupted, n_done), "{name}");
+        let started = Instant::now();
+        let (done, outcome) = setup.take_down();
+        assert_eq!((outcome.unwrap_err().code, done.len()), (Code::Interrupted, 1));
         assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
     }
-}
-
-#[test]
-fn busy_device_is_judged_again_before_the_next_try() {
-    let setup = Setup::new("replaced");
-    let failure = take_down(&setup.disk, &setup.system, &mut |_| ()).unwrap_err();
-    assert!(failure.to_string().contains("md0 is also built on sdb1"), "{}", failure);
-    assert_eq!(setup.n_steps(), 0);
 }
 
 #[test]
@@ -262,7 +248,7 @@ fn device_of_an_unknown_kind_is_never_taken_down() {
 
 #[test]
 fn udev_is_kept_from_inactive_members_and_left_alone_on_other_disks() {
-    let setup = Setup::new("inactive");
+    let setup = Setup::new(Folder::default());
     let with =
         |kind: &str| Disk { partitions: vec![partition("sda", 1, "", kind)], ..Disk::default() };
     for (kind, n_kept) in [("xfs", 0), ("linux_raid_member", 1), ("LVM2_member", 2)] {

@@ -70,7 +70,7 @@ impl Engine for Inspector<'_> {
     fn next(&mut self) -> Next {
         clean::keep_recent_log();
         let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
-        settle::wait(&self.node.settings.site.system, clock, stop);
+        settle::wait(&self.node.settings.site.system);
         match inspect(&self.client, &survey_with_address(self.survey.0, clock, stop)) {
             Ok(uuid) => info!(
                 "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"

@@ -231,7 +231,7 @@ impl<'a> Ironic<'a> {
         clean::keep_recent_log();
         let Node { settings: Common { site, .. }, clock, stop, .. } = &self.node;
         // An inspection is posted once, so it waits for the disks.
-        settle::wait(&site.system, clock.as_ref(), stop);
+        settle::wait(&site.system);
         let journal = Journal::open(&site.run_dir, commands::lost);
         // An agent that continues was inspected before; its node is in the middle of something else.
         let is_inspected = journal.session.is_some();

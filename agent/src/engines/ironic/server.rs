@@ -7,7 +7,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probes::guard;
 use rustls::pki_types::pem::PemObject as _;
@@ -17,6 +17,7 @@ use tracing::{debug, warn};
 
 use super::certificate::Certificate;
 use super::http::{self, Handler};
+use crate::clock::RealClock;
 use crate::http::server::{Timed, accept};
 
 /// Most connections at once.
@@ -82,6 +83,7 @@ pub(super) fn start(
     let run = move || {
         accept(
             &listener,
+            &RealClock,
             || handler.is_closed(),
             |socket| admit(socket, &shared, &config, &handler),
         );
@@ -153,12 +155,12 @@ fn serve(
     arrived: impl FnOnce(),
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    let mut socket = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let mut socket = Timed::new(socket, REQUEST_LIMIT, Arc::new(RealClock));
     let mut tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
     let mut stream = Stream::new(&mut tls, &mut socket);
     let answer = http::receive(&mut stream, handler, arrived)?;
     // A command may take long, so its answer has a time limit of its own.
-    stream.sock.until = Instant::now() + ANSWER_LIMIT;
+    stream.sock.allow(ANSWER_LIMIT);
     http::send(&mut stream, &answer)?;
     stream.conn.send_close_notify();
     stream.flush()?;
@@ -170,7 +172,7 @@ fn serve(
 /// Discards what the client still sends of a request that was refused by its head. A socket that is closed with unread
 /// bytes resets the connection, and the client would lose the answer.
 fn linger(mut socket: Timed) {
-    socket.until = Instant::now() + LINGER_LIMIT;
+    socket.allow(LINGER_LIMIT);
     let (mut rest, mut n_left) = (vec![0; 16 << 10], MAX_LINGER_BYTES);
     while let Ok(n @ 1..) = socket.read(&mut rest) {
         n_left = n_left.saturating_sub(n);

@@ -104,9 +104,9 @@ impl Vim<'_> {
     /// Waits until an install can choose a disk. Returns true if the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
         self.withdraw_load();
-        let Node { settings, clock, stop, .. } = &self.node;
+        let Node { settings, stop, .. } = &self.node;
         let system = &settings.site.system;
-        let warning = settle::until_writable(system, settings.wait_for_disk, clock.as_ref(), stop);
+        let warning = settle::until_writable(system, settings.wait_for_disk);
         let is_outdated = !stop.is_stopped() && self.late.has_other_disks(system);
         self.node.warnings.extend(warning);
         if is_outdated {

@@ -146,7 +146,7 @@ fn words(result: &JobResult) -> Vec<String> {
 
 fn failed(check: &Check) -> String {
     let or_absent = |text: &Option<String>| text.clone().unwrap_or_else(|| "absent".into());
-    let (name, found) = (check.name.as_str(), or_absent(&check.found));
+    let (name, found) = (check.name, or_absent(&check.found));
     format!("proof failed: {name} is {found}, expected {}", or_absent(&check.expected))
 }
 

@@ -25,23 +25,18 @@ use crate::act::progress::Tail;
 use crate::act::run::interrupted;
 use crate::act::stream::Stream;
 use crate::act::target::Target;
-use crate::act::watchdog::{Patience, Sampler};
-use crate::act::{Code, DiskState, Failure, Order};
-use crate::signals::Stop;
+use crate::act::watchdog::Sampler;
+use crate::act::{Code, DiskState, Failure, Order, Site};
 
 /// The name of the program.
 pub const NAME: &str = "coreos-installer";
 
 /// coreos-installer, and the content that it writes.
 pub(crate) struct CoreosInstaller<'a> {
-    /// The program.
-    pub(crate) program: &'a Path,
+    /// The live system, with the program.
+    pub(crate) site: &'a Site,
     /// Its version.
     pub(crate) version: Version,
-    /// Directory for files that only root reads.
-    pub(crate) run_dir: &'a Path,
-    /// Directory with `NetworkManager` profiles.
-    pub(crate) network_dir: &'a Path,
     /// The disk.
     pub(crate) target: &'a Target,
     /// The order.
@@ -50,12 +45,6 @@ pub(crate) struct CoreosInstaller<'a> {
     pub(crate) ignition: &'a [u8],
     /// Serves the image; `None` for the live image's own.
     pub(crate) stream: Option<&'a Stream>,
-    /// The time limit for one run.
-    pub(crate) limit: Duration,
-    /// Time limits for the steps of a stall.
-    pub(crate) patience: Patience,
-    /// Set if the agent is to end.
-    pub(crate) stop: &'a Stop,
     /// Callback for each line, with its percentage if it has one.
     pub(crate) progress: &'a mut dyn FnMut(Option<u8>, &str),
 }
@@ -81,12 +70,13 @@ fn not_started(failure: Failure) -> Ran {
 impl CoreosInstaller<'_> {
     /// Writes the files that a run needs, and returns its arguments.
     fn write_files(&self, device: &str) -> Result<(Vec<String>, [TempPath; 2]), Failure> {
-        let [ignition, config] = ["config.ign", "install.yaml"].map(|name| self.run_dir.join(name));
+        let [ignition, config] =
+            ["config.ign", "install.yaml"].map(|name| self.site.run_dir.join(name));
         let image_url = self.stream.map(Stream::url);
         let places = Places {
             device,
             ignition_file: &ignition,
-            network_dir: self.network_dir,
+            network_dir: &self.site.network_dir,
             image_url: image_url.as_deref(),
         };
         let digest = formats::digest::sha512(self.ignition);
@@ -97,12 +87,12 @@ impl CoreosInstaller<'_> {
             options.to_args()
         };
         let write = || {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(self.run_dir)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.site.run_dir)?;
             let config = private(&config, options.to_file().as_bytes())?;
             Ok([private(&ignition, self.ignition)?, config])
         };
         let files = write().map_err(|error: io::Error| {
-            let what = format!("writing to {}: {error}", self.run_dir.display());
+            let what = format!("writing to {}: {error}", self.site.run_dir.display());
             Failure::new(Code::NoSpace, what)
                 .advise("the live system has no space left, or its /run is not writable")
         })?;
@@ -111,13 +101,13 @@ impl CoreosInstaller<'_> {
 
     fn attempt(&mut self, args: &[String]) -> Ran {
         let failed = |code, error| {
-            let what = format!("running {}: {error}", self.program.display());
+            let what = format!("running {}: {error}", self.site.installer.display());
             Failure::advised(code, what)
         };
         if let Some(stream) = self.stream {
             stream.begin();
         }
-        let (mut child, output) = match spawn(self.program, args) {
+        let (mut child, output) = match spawn(&self.site.installer, args) {
             Ok(started) => started,
             Err(error) => return not_started(failed(Code::InstallerMissing, error)),
         };
@@ -127,11 +117,9 @@ impl CoreosInstaller<'_> {
         let mut follower = Follower {
             output: &output,
             stream: self.stream,
-            sampler: Sampler::new(self.target.system(), child.group(), number),
+            sampler: Sampler::new(&self.site.system, child.group(), number),
             device: &disk.device,
-            limit: self.limit,
-            patience: self.patience,
-            stop: self.stop,
+            site: self.site,
         };
         let progress: Progress<'_> = self.progress;
         let ended = follower.follow(&mut child, &mut tail, progress);
@@ -139,7 +127,7 @@ impl CoreosInstaller<'_> {
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                end(&mut child);
+                end(&mut child, Duration::ZERO, self.site.system.clock().as_ref());
                 let outcome = Err(failed(Code::InstallerFailed, error));
                 return Ran { outcome, is_transient: false, end: End::Ended, log_tail };
             }
@@ -170,7 +158,7 @@ impl CoreosInstaller<'_> {
                 return (Err(interrupted(DiskState::HalfWritten)), false);
             }
             (Some(_), Some(Cut::TooLong)) => {
-                let limit_s = self.limit.as_secs();
+                let limit_s = self.site.installer_limit.as_secs();
                 let what = format!("coreos-installer did not finish within {limit_s} s");
                 return (Err(Failure::new(Code::InstallerFailed, what)), false);
             }

@@ -7,15 +7,14 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::act::child::end;
-use crate::act::{Code, Failure, Order};
+use crate::act::{Code, Failure, Order, System};
 use crate::ask::ask_within;
-use crate::signals::Stop;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
 const OLDEST: Version = Version(0, 10, 1);
@@ -52,13 +51,13 @@ pub fn parse_version(text: &str) -> Option<Version> {
 ///
 /// # Errors
 /// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
-pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
+pub fn version(program: &Path, system: &System) -> Result<Version, Failure> {
     let missing = |what: String| {
         let what = format!("running {} --version: {what}", program.display());
         Failure::new(Code::InstallerMissing, what)
             .advise("use a live image that contains coreos-installer")
     };
-    let text = output_of_version(program, stop).map_err(missing)?;
+    let text = output_of_version(program, system).map_err(missing)?;
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
     if version < OLDEST {
@@ -70,7 +69,7 @@ pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
 
 /// Returns the output of `--version` up to the line with the version. The program may hang, print without end, or leave
 /// something running that keeps its output open; none of these blocks the agent.
-fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
+fn output_of_version(program: &Path, system: &System) -> Result<String, String> {
     let started = || {
         let (pipe, stdout) = std::io::pipe()?;
         let mut command = Command::new(program);
@@ -88,14 +87,10 @@ fn output_of_version(program: &Path, stop: &Stop) -> Result<String, String> {
             }
         }
     };
-    let text = ask_within("version", VERSION_LIMIT, stop, read);
+    let text = ask_within("version", VERSION_LIMIT, system.stop(), read);
     // What follows its version is not read, but it may end by itself.
-    let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-    let started = Instant::now();
-    while text.is_ok() && is_running(&mut child) && started.elapsed() < LEFT_OPEN_LIMIT {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    end(&mut child);
+    let grace = if text.is_ok() { LEFT_OPEN_LIMIT } else { Duration::ZERO };
+    end(&mut child, grace, system.clock().as_ref());
     text.map_err(|_| "it did not finish".to_owned())
 }
 
@@ -132,13 +127,13 @@ impl Options {
             Some(url) => set("image-url", json!(url)),
             None => set("offline", json!(true)),
         }
-        if order.image.as_ref().is_some_and(|image| image.insecure) {
+        if order.image.as_ref().is_some_and(|image| image.insecure == Some(true)) {
             set("insecure", json!(true));
         }
         if let Some(platform) = &order.platform {
             set("platform", json!(platform));
         }
-        if order.copy_network {
+        if order.copy_network == Some(true) {
             set("copy-network", json!(true));
             set("network-dir", json!(places.network_dir.display().to_string()));
         }
@@ -203,6 +198,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::act::testing::order_of;
 
     #[test]
     fn versions_are_read_and_compared_by_number() {
@@ -223,12 +219,12 @@ mod tests {
         // By another process, see tests/job/machine.rs.
         let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
         assert!(order.unwrap().success());
-        version(&program, &Stop::default()).map_err(|failure| failure.code)
+        version(&program, &System::default()).map_err(|failure| failure.code)
     }
 
     #[test]
     fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
-        let started = Instant::now();
+        let started = std::time::Instant::now();
         let good = "echo coreos-installer 0.27.0";
         // Longer than the limit below, and short enough not to outlive the tests for long.
         for rest in ["", "; sleep 30 &", "; exec yes"] {
@@ -240,14 +236,10 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
-    fn install(text: &str) -> Order {
-        crate::engines::vim::order::tests::of(&serde_json::from_str(text).unwrap())
-    }
-
     const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
 
     fn options(text: &str) -> Options {
-        let order = install(text);
+        let order = order_of(text);
         let places = Places {
             image_url: order.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
             device: "/dev/vda",
@@ -260,8 +252,7 @@ mod tests {
     #[test]
     fn the_config_file_has_the_installers_keys() {
         let options = options(
-            r#"{"ignition":{"inline":"{}"},"image":{"url":"http://h/i","insecure":true},
-                "append_kargs":["a=1"],"copy_network":true}"#,
+            r#""image":{"url":"http://h/i","insecure":true},"append_kargs":["a=1"],"copy_network":true"#,
         );
         let file: Value = serde_json::from_str(&options.to_file()).unwrap();
         assert_eq!(
@@ -281,14 +272,13 @@ mod tests {
 
     #[test]
     fn an_install_without_an_image_never_goes_to_the_internet() {
-        let file: Value =
-            serde_json::from_str(&options(r#"{"ignition":{"inline":"{}"}}"#).to_file()).unwrap();
+        let file: Value = serde_json::from_str(&options("").to_file()).unwrap();
         assert_eq!(file["offline"], json!(true));
     }
 
     #[test]
     fn first_boot_arguments_survive_every_version() {
-        let options = options(r#"{"ignition":{"inline":"{}"},"firstboot_args":"ip=dhcp a=b"}"#);
+        let options = options(r#""firstboot_args":"ip=dhcp a=b""#);
         assert!(!options.fit_a_file(Version(0, 25, 0)));
         assert!(options.fit_a_file(Version(0, 26, 0)));
         assert!(options.to_args().contains(&"--firstboot-args=ip=dhcp a=b".to_owned()));

@@ -86,13 +86,13 @@ fn error_text(lines: &[String]) -> String {
         // coreos-installer lists the uses of a busy disk before the error.
         .map_or_else(
             || lines.len().saturating_sub(5),
-            |at| at.saturating_sub(usize::from(at > 0 && is_busy_list(&lines[at - 1]))),
+            |at| {
+                at.saturating_sub(usize::from(
+                    at > 0 && lines[at - 1].contains("Partitions in use on"),
+                ))
+            },
         );
     lines[first..].join("\n").to_lowercase()
-}
-
-fn is_busy_list(line: &str) -> bool {
-    line.contains("Partitions in use on")
 }
 
 /// The error chain in one line: `syncing data to disk: Input/output error (os error 5)`.
