@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
 use run_coreos_installer::act::System;
-use run_coreos_installer::api::{JobResult, OnRefusal};
+use run_coreos_installer::api::{Install, JobResult, OnRefusal};
 use run_coreos_installer::cli::After;
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::engines::offline::{self, Offline};
@@ -149,7 +149,7 @@ impl Machine {
         machine.settings.vim.url = None;
         machine.settings.on_refusal = OnRefusal::Retry;
         machine.settings.offline = Some(offline::Settings {
-            order: serde_json::from_value(install.clone()).unwrap(),
+            order: serde_json::from_value::<Install>(install.clone()).unwrap().into(),
             result: ResultFile(machine.settings.site.run_dir.join("result.json")),
             after: After::Reboot,
         });

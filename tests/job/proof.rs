@@ -12,7 +12,7 @@ use run_coreos_installer::act::proof::before::{Before, Unread};
 use run_coreos_installer::act::proof::{Expected, Proved, fatal, prove};
 use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
 use run_coreos_installer::act::{Order, System};
-use run_coreos_installer::api::{Check, CheckName, Proof};
+use run_coreos_installer::api::{Check, CheckName, Install, Proof};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -49,7 +49,7 @@ impl Drop for Disk {
 fn order(extra: &Value) -> Order {
     let mut value = json!({"ignition": {"inline": IGNITION}});
     value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    serde_json::from_value(value).unwrap()
+    serde_json::from_value::<Install>(value).unwrap().into()
 }
 
 fn proof_of(

@@ -355,7 +355,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
     let kernel = Simulated(Arc::new(Mutex::new(world)));
     let system = System::of(Arc::new(kernel.clone()), "/nonexistent".into())
         .with_clock(Arc::new(SimulatedClock(Mutex::new(Instant::now()))));
-    let instruction = order.install();
+    let instruction = order.install().into();
     let selection = Selection {
         system: &system,
         reported: &[],

@@ -72,8 +72,7 @@ pub(super) fn pick<'d>(
         return Err(failure.into());
     }
     let claim = if hints.is_some() { "match the hints" } else { "could be meant" };
-    let if_several = choice.if_several.unwrap_or_default();
-    let (disk, rule) = one_of(&plausible, if_several, claim)?;
+    let (disk, rule) = one_of(&plausible, choice.if_several, claim)?;
     let because = match (hints.is_some(), rule) {
         (true, None) => "it is the only disk that matches the hints".to_owned(),
         (true, Some(rule)) => format!("it is the {rule} of the disks that match the hints"),
@@ -86,7 +85,7 @@ pub(super) fn pick<'d>(
         let name = Some(disk.name.as_str());
         other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
     };
-    let description = match (&hints, rule, if_several) {
+    let description = match (&hints, rule, choice.if_several) {
         (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
             Description::Identity
         }

@@ -205,7 +205,7 @@ impl Act<'_> {
     /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
         check_verify(order)?;
-        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure == Some(true));
+        let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
         if is_insecure && !self.site.is_insecure_image_allowed {
             let message = say![
                 Term::Order,
@@ -231,8 +231,8 @@ impl Act<'_> {
     ) -> Result<(Vec<Disk>, Option<StreamFacts>), Failure> {
         // Also if the image cannot be served.
         outcome.image = image.as_ref().map(|image| image.written(None));
-        let verify = order.verify.unwrap_or_default();
-        let stream = image.clone().map(|image| Stream::start(image, self.client, verify));
+        let stream = image.clone();
+        let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
         let stream = stream.transpose()?;
         let disk = target.disk();
         self.watch.note(Mark::Disk(identity_of(disk)));
@@ -270,7 +270,7 @@ impl Act<'_> {
 /// # Errors
 /// `KEY_UNSUPPORTED`.
 pub fn check_verify(order: &Order) -> Result<(), Failure> {
-    if order.verify != Some(Verify::Full) || order.image.is_some() {
+    if order.verify != Verify::Full || order.image.is_some() {
         return Ok(());
     }
     let message = say![

@@ -48,7 +48,7 @@ pub mod system;
 pub mod takedown;
 pub mod target;
 #[cfg(test)]
-pub(crate) mod testing;
+mod testing;
 pub mod watchdog;
 pub mod writers;
 

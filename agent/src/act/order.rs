@@ -1,70 +1,55 @@
-//! An order: the image to write, the disk to write it to, and the checks. Each engine makes one from its own wire format;
-//! that of VIM API v1 is this one, under the key `install`.
+//! An order: the image to write, the disk to write it to, and the checks. Each engine makes one from its own wire format.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use serde_with::skip_serializing_none;
 
-/// What to write and where.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename = "Install", deny_unknown_fields)]
+/// An install as ordered: the image, the disk, and the checks.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Order {
     /// The Ignition config that the installed system applies at its first boot.
     pub ignition: IgnitionSource,
     /// The operating system image; absent for the one in the live image.
     pub image: Option<ImageSource>,
-    /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
+    /// The disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
     pub disk: Option<DiskChoice>,
-    /// What the chosen disk must be; otherwise nothing is installed.
+    /// The expected properties of the chosen disk; otherwise nothing is installed.
     pub expect: Option<Expect>,
     /// Kernel arguments to add to the installed system.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub append_kargs: Vec<String>,
     /// Kernel arguments to remove from the installed system.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete_kargs: Vec<String>,
     /// Ignition platform id of the installed system, e.g. `metal`; absent for the image's own.
     pub platform: Option<String>,
     /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
-    /// Whether to copy the live system's network profiles to the installed system.
-    pub copy_network: Option<bool>,
-    /// Kernel arguments for the first boot only; absent for coreos-installer's choice.
+    /// True to copy the live system's network profiles to the installed system.
+    pub copy_network: bool,
+    /// Kernel arguments for the first boot only; absent for the writer's choice.
     pub firstboot_args: Option<String>,
     /// Partitions to keep, by label (shell pattern).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub save_partlabel: Vec<String>,
     /// Partitions to keep, by number or range: `5`, `5-7`, `5-`, `-7`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub save_partindex: Vec<String>,
     /// The least severity of findings that prevents the install; absent for the node's configuration, which says `critical` unless it is changed.
     pub block_on: Option<BlockOn>,
     /// Findings that prevent the install too, whatever their severity: `CODE` or `CODE@PART`, with `*` for any characters,
     /// e.g. `memory.ecc.*` or `disk.health.worn@sda`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub block_also: Vec<String>,
     /// Findings that never prevent the install, in the same form.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub block_except: Vec<String>,
-    /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
-    /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
+    /// The policy if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial, WWN,
+    /// `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
     /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
     /// a file system or partition on them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
-    /// How much of the written disk is read back; absent for `sample`.
-    pub verify: Option<Verify>,
-    /// What happens to a disk that fails its verification; absent for `erase`.
-    pub on_unproved: Option<OnUnproved>,
+    /// The amount of the written disk that is read back.
+    pub verify: Verify,
+    /// Consequence for a disk that fails its verification.
+    pub on_unproved: OnUnproved,
 }
 
-/// Which existing data an install may overwrite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+/// The existing data that an install may overwrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingDataPolicy {
     /// None: only a blank disk is written.
     Refuse,
@@ -75,21 +60,30 @@ pub enum ExistingDataPolicy {
     Wipe,
 }
 
-/// How much of a written disk is read back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+impl ExistingDataPolicy {
+    /// The policy's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Coreos => "coreos",
+            Self::Wipe => "wipe",
+        }
+    }
+}
+
+/// The amount of a written disk that is read back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verify {
     /// A sample of its blocks.
     #[default]
     Sample,
-    /// The whole image, except for the blocks of the boot file system that coreos-installer changes after the copy; of
+    /// The whole image, except for the blocks of the boot file system that the writer changes after the copy; of
     /// that file system the result says how many blocks are equal.
     Full,
 }
 
-/// What happens to a disk that fails its verification.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+/// The action on a disk that fails its verification.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnUnproved {
     /// Its partition table is erased, so that the machine does not boot from it.
     #[default]
@@ -98,26 +92,19 @@ pub enum OnUnproved {
     Keep,
 }
 
-/// Where the Ignition config is: exactly one of `url` and `inline`.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["url"]}, {"required": ["inline"]}]))]
+/// The location of the Ignition config: exactly one of `url` and `inline`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnitionSource {
     /// `http` or `https` address of the config.
     pub url: Option<String>,
     /// The config itself, as exact JSON text.
     pub inline: Option<String>,
     /// Digest of the config's bytes: `sha512-` and 128, or `sha256-` and 64 hexadecimal digits.
-    #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
 }
 
 /// The operating system image: exactly one of `url`, `file` and `stream`.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{"required": ["url"]}, {"required": ["file"]}, {"required": ["stream"]}]))]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageSource {
     /// `http` or `https` address of a raw disk image; xz, gzip and zstd are recognised.
     pub url: Option<String>,
@@ -125,23 +112,19 @@ pub struct ImageSource {
     pub file: Option<String>,
     /// Stream metadata that names the image and its digest.
     pub stream: Option<StreamSource>,
-    /// Whether to install without a signature; absent if `URL.sig` must exist and be valid. Refused unless the
-    /// node's configuration allows it (`allow-insecure-image`).
-    pub insecure: Option<bool>,
+    /// True to install without a signature; otherwise `URL.sig` must exist and be valid. Refused unless the node's
+    /// configuration allows it.
+    pub insecure: bool,
     /// Digest of the image as downloaded, as in `ignition.hash`.
-    #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
     /// Size of the uncompressed image in bytes; a smaller disk is refused.
     pub uncompressed_bytes: Option<u64>,
     /// Sector size that the image requires in bytes, 512 or 4096; other disks are refused.
-    #[schemars(extend("enum" = [512, 4096, null]))]
     pub sector_bytes: Option<u64>,
 }
 
 /// `CoreOS` stream metadata, which lists the images of a release by architecture and artifact.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamSource {
     /// `http` or `https` address of the stream metadata JSON.
     pub url: String,
@@ -151,14 +134,12 @@ pub struct StreamSource {
     pub artifact: Option<String>,
 }
 
-/// Which disk to write: at most one of `device` and `hints`; without both, the only one.
+/// The disk to write: at most one of `device` and `hints`; without both, the only one.
 ///
 /// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
-/// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("not" = {"required": ["device", "hints"]}))]
+/// disks that no order can mean are left out, such as optical drives, the live medium, and disks too small for
+/// the image.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiskChoice {
     /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may
     /// mean another disk after the next boot, so it identifies none.
@@ -166,13 +147,12 @@ pub struct DiskChoice {
     /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
     /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
     pub hints: Option<Map<String, Value>>,
-    /// What to do if several disks match; absent for `refuse`.
-    pub if_several: Option<IfSeveral>,
+    /// The choice if several disks match.
+    pub if_several: IfSeveral,
 }
 
-/// How to choose among several disks that match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+/// The choice among several disks that match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IfSeveral {
     /// Install nothing.
     #[default]
@@ -187,10 +167,8 @@ pub enum IfSeveral {
     FirstByPath,
 }
 
-/// What the chosen disk must be.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// The expected properties of the chosen disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expect {
     /// Serial number.
     pub serial: Option<String>,
@@ -201,8 +179,7 @@ pub struct Expect {
 }
 
 /// The least severity of findings that prevents an install.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BlockOn {
     /// Critical findings.
     #[default]
@@ -211,21 +188,4 @@ pub enum BlockOn {
     Warning,
     /// No findings.
     Never,
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::act::testing::order;
-
-    #[test]
-    fn keys_that_are_absent_have_the_api_s_defaults() {
-        let order = order(json!({"disk": {"device": "/dev/sda"}}));
-        assert_eq!(order.verify.unwrap_or_default(), Verify::Sample);
-        assert_eq!(order.on_unproved.unwrap_or_default(), OnUnproved::Erase);
-        assert_eq!(order.disk.unwrap().if_several.unwrap_or_default(), IfSeveral::Refuse);
-        assert_eq!(order.block_on.unwrap_or_default(), BlockOn::Critical);
-    }
 }

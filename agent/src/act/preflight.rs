@@ -124,9 +124,9 @@ pub fn check(
     arguments(order)?;
     warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory((site.available_memory_bytes)())?);
-    let is_full = order.verify == Some(Verify::Full);
+    let is_full = order.verify == Verify::Full;
     let version = coreos_installer::version(&site.installer, &site.system)?;
-    if order.copy_network == Some(true) {
+    if order.copy_network {
         network(&site.network_dir)?;
     }
     check_use(disk, &site.system)?;

@@ -133,7 +133,7 @@ impl Act<'_> {
         let n_checks = proof.checks.len();
         outcome.proof = Some(proof);
         if let Some(check) = failed {
-            let is_erased = order.on_unproved.unwrap_or_default() == OnUnproved::Erase;
+            let is_erased = order.on_unproved == OnUnproved::Erase;
             let erased = is_erased.then(|| erase(target, keep));
             return Err(self.unproved(disk, &check, erased.as_ref(), outcome));
         }

@@ -3,22 +3,6 @@
 use formats::gpt::Partition as Entry;
 use formats::guid::Guid;
 use probes::block::{Disk, Filesystem, Partition};
-use serde_json::{Value, json};
-
-use super::Order;
-
-/// The order of an instruction's `install`, which may lack the Ignition config.
-pub(crate) fn order(mut install: Value) -> Order {
-    if install.get("ignition").is_none() {
-        install["ignition"] = json!({});
-    }
-    serde_json::from_value(install).unwrap()
-}
-
-/// The same of the text of its keys.
-pub(super) fn order_of(keys: &str) -> Order {
-    order(serde_json::from_str(&format!("{{{}}}", keys.trim_start_matches(','))).unwrap())
-}
 
 /// A disk that an order may write, with every kind of name.
 pub(super) fn disk(name: &str, size_bytes: u64) -> Disk {
@@ -67,6 +51,6 @@ pub(super) fn filesystem(kind: &str, label: Option<&str>) -> Filesystem {
 }
 
 /// Texts as orders have them.
-pub(crate) fn texts(texts: &[&str]) -> Vec<String> {
+pub(super) fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }

@@ -3,6 +3,7 @@
 //! The document's `components.schemas` are generated from these types, and a test compares both. An unknown
 //! key of an instruction is refused; in every other body it is ignored.
 
+pub mod install;
 pub mod instruction;
 pub mod openapi;
 pub mod outcome;
@@ -13,13 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 pub use crate::act::code::Code;
-pub use crate::act::order::Order as Install;
 pub use crate::act::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
 };
 pub use crate::act::stage::{Stage, State};
 pub use crate::http::refusal::Problem;
 pub use crate::http::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
+pub use install::{
+    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
+    Install, OnUnproved, StreamSource, Verify,
+};
 pub use instruction::{Action, Instruction, OnRefusal};
 pub use outcome::{JobResult, Outcome};
 pub use parse::{Refusal, parse_instruction};

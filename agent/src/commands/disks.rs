@@ -13,7 +13,7 @@ use super::explain::wrapped;
 use crate::act::hints::from_option;
 use crate::act::install::check_verify;
 use crate::act::say::Words;
-use crate::act::{Decision, ExistingDataPolicy, Undecided, Wanted, decide, existing_data};
+use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
 use crate::act::{DiskChoice, ExistingData, Order};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
@@ -62,7 +62,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    existing_data: Option<ExistingDataPolicy>,
+    existing_data: Option<&'static str>,
     /// The intended disk, which must not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
@@ -137,7 +137,8 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(order)) => {
+        (Action::Install, Some(install)) => {
+            let order = Order::from(install);
             check_verify(&order).map_err(|failure| {
                 anyhow!("--instruction {name}: {}", failure.message.in_words(vim::words))
             })?;
@@ -169,7 +170,7 @@ fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
             device: Some(decision.disk.device.clone()),
             serial: decision.disk.serial.clone(),
             because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
-            existing_data: Some(decision.policy),
+            existing_data: Some(decision.policy.as_str()),
             ..Shown::default()
         },
         Err(Undecided { disk, failure }) => Shown {

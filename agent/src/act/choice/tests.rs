@@ -4,7 +4,8 @@ use probes::block::{ContentAbove, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::act::testing::{disk, filesystem, order as order_of, partition};
+use crate::act::testing::{disk, filesystem, partition};
+use crate::engines::vim::order::tests::of as order_of;
 
 fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
     disk.obstacles.push(kind.because(text));
@@ -53,7 +54,7 @@ fn of(disks: &[Disk], order: Value) -> Result<String, Code> {
 }
 
 fn decided(disks: &[Disk], order: impl Into<Value>) -> Result<String, Failure> {
-    let order = order_of(order.into());
+    let order = order_of(&order.into());
     decide(disks, &wanted(&order), &|_| None)
         .map(|decision| decision.disk.name.clone())
         .map_err(|undecided| undecided.failure)
@@ -202,7 +203,7 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     let lvm = || lvm("sda", 9);
     let resolve = |_: &str| Some("/dev/sda".to_owned());
     let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
-        let order = order_of(json!({"disk": choice, "existing_data": policy}));
+        let order = order_of(&json!({"disk": choice, "existing_data": policy}));
         let decided = decide(std::slice::from_ref(&disk), &wanted(&order), &resolve)
             .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)
@@ -450,7 +451,7 @@ fn disk_is_found_by_each_of_its_names() {
     for name in ["/dev/sdb", "/dev/disk/by-id/ata-sdb", "/dev/disk/by-path/pci-sdb"] {
         assert_eq!(chosen(&disks, &json!({"device": name})), Ok("sdb".into()), "{name}");
     }
-    let order = order_of(json!({"disk": {"device": "/dev/disk/by-diskseq/2"}}));
+    let order = order_of(&json!({"disk": {"device": "/dev/disk/by-diskseq/2"}}));
     let resolved = decide(&disks, &wanted(&order), &|_| Some("/dev/sdb".into()));
     assert_eq!(resolved.unwrap().disk.name, "sdb");
 }

@@ -93,7 +93,7 @@ pub fn check(
         Source::File(path) => file::head(path, disk, system)?,
     };
     check_fit(wanted, &head, disk, warnings)?;
-    let is_insecure = wanted.insecure == Some(true);
+    let is_insecure = wanted.insecure;
     let signature = self::signature(&signature, client, is_insecure)?;
     let is_plain = matches!(&source, Source::Url(url) if url.starts_with("http:"));
     if signature.is_none() && digests.is_empty() && is_plain {

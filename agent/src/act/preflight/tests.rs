@@ -1,7 +1,11 @@
 //! Tests the refusals before the disk is touched.
 
 use super::*;
-use crate::act::testing::order_of as install;
+use crate::engines::vim::order::tests::of;
+
+fn install(text: &str) -> Order {
+    of(&serde_json::from_str(&format!("{{{}}}", text.trim_start_matches(','))).unwrap())
+}
 
 #[test]
 fn arguments_that_would_be_mangled_are_refused() {

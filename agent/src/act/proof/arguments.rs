@@ -124,7 +124,11 @@ pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::testing::order_of as install;
+    use crate::engines::vim::order::tests::of;
+
+    fn install(text: &str) -> Order {
+        of(&serde_json::from_str(&format!("{{{}}}", text.trim_start_matches(','))).unwrap())
+    }
 
     fn entries(options: &[Option<&str>]) -> Vec<Entry> {
         let entry = |(number, options): (usize, Option<&str>)| Entry {

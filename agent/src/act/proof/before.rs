@@ -40,7 +40,7 @@ impl Before {
     ) -> Result<Self, Unread> {
         let mut disk = Disk::of(Arc::clone(disk));
         let saved = saved::sample(&mut disk, sector_bytes, order).map_err(Unread::Saved)?;
-        let profiles = if order.copy_network == Some(true) {
+        let profiles = if order.copy_network {
             Some(network::profiles(network_dir).map_err(Unread::Network)?)
         } else {
             None

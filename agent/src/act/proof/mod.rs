@@ -182,8 +182,7 @@ fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, c
     let mut disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let (outcome, fatal) =
-        content::blocks(&mut disk, image, expected.order.verify.unwrap_or_default(), &changed);
+    let (outcome, fatal) = content::blocks(&mut disk, image, expected.order.verify, &changed);
     let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
     checks.push(Check { fatal, ..checked });
 }

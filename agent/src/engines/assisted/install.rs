@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::api::Api;
 use super::step::Step;
 use super::{installer_args, words};
-use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, Order, Outcome};
+use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, ImageSource, Order, Outcome};
 use crate::{clean, strict_json};
 
 /// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
@@ -76,7 +76,7 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     };
     let extra = installer_args::apply(text("installer_args"), &mut order)?;
     if let Some(image) = &mut order.image {
-        image.insecure = Some(is_insecure_allowed);
+        *image = ImageSource { insecure: is_insecure_allowed, ..std::mem::take(image) };
     }
     Ok(Request {
         cluster_id: cluster_id.to_owned(),

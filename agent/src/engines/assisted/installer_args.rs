@@ -49,7 +49,7 @@ pub(super) fn apply(text: &str, order: &mut Order) -> Result<Extra, String> {
     let mut words = words.into_iter();
     while let Some(option) = words.next() {
         if ["-n", "--copy-network"].contains(&option) {
-            order.copy_network = Some(true);
+            order.copy_network = true;
             continue;
         }
         if !OPTIONS.contains(&option) {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(order.delete_kargs, ["quiet"]);
         assert_eq!(order.save_partlabel, ["data*"]);
         assert_eq!(order.save_partindex, ["5"]);
-        assert_eq!(order.copy_network, Some(true));
+        assert!(order.copy_network);
         assert_eq!(order.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
         assert_eq!(extra.network_dir.as_deref(), Some("/run/keyfiles"));
         assert_eq!(applied("").unwrap(), (Order::default(), Extra::default()));

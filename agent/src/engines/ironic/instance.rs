@@ -9,6 +9,7 @@ use super::steps::{ARGUMENTS, INSTALL, StepOrder};
 use crate::act::Failure;
 use crate::act::say::Say;
 use crate::act::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
+use crate::api::Install;
 use crate::clean;
 use crate::strict_json;
 
@@ -51,7 +52,7 @@ pub(super) fn instance(
         image,
         disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
         append_kargs: words(meta_data, "coreos_append_karg")?,
-        copy_network: Some(copies_network),
+        copy_network: copies_network,
         ..arguments(step)?
     };
     let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
@@ -79,7 +80,7 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
         None => {
             let install = |mut keys: Map<String, Value>| {
                 keys.insert("ignition".to_owned(), json!({}));
-                serde_json::from_value::<Order>(Value::Object(keys))
+                serde_json::from_value::<Install>(Value::Object(keys))
             };
             let is_wrong = |(key, value): &(&String, &Value)| {
                 install(Map::from_iter([((*key).clone(), (*value).clone())])).is_err()
@@ -90,7 +91,7 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
                     let meaning = meaning.map_or("another value", |(_, meaning)| *meaning);
                     Err(wrong(&format!("the step's argument {key}"), found, meaning))
                 }
-                None => install(given).map_err(|error| invalid(error.to_string())),
+                None => install(given).map(Order::from).map_err(|error| invalid(error.to_string())),
             }
         }
         Some(unknown) => {
@@ -176,7 +177,7 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>,
     });
     Ok(Some(ImageSource {
         url: Some(source.to_owned()),
-        insecure: Some(is_insecure_allowed || hash.is_some()),
+        insecure: is_insecure_allowed || hash.is_some(),
         hash,
         ..ImageSource::default()
     }))
@@ -247,8 +248,8 @@ fn is_true(meta_data: &Value, key: &str) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::testing::order as of;
     use crate::engines::ironic::steps::Kind;
+    use crate::engines::vim::order::tests::of;
 
     fn order(info: &Value, args: &Value) -> StepOrder {
         let node =
@@ -278,7 +279,7 @@ mod tests {
             },
         }));
         let hash = format!("sha256-{}", "ab".repeat(32));
-        let expected = of(json!({
+        let expected = of(&json!({
             "ignition": {"inline": order.ignition.inline},
             "disk": {"hints": {"name": "s== /dev/vda", "size": ">= 10"}},
             "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
@@ -294,7 +295,7 @@ mod tests {
     fn without_an_image_the_live_images_own_is_installed_on_the_nodes_root_device() {
         let order = install(&json!({}));
         assert!(order.image.is_none());
-        assert_eq!(order.disk, of(json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
+        assert_eq!(order.disk, of(&json!({"disk": {"hints": {"serial": "s== P"}}})).disk);
     }
 
     #[test]
@@ -309,11 +310,7 @@ mod tests {
             let info = json!({"image_source": url, "image_checksum": checksum});
             let found = image(&info, is_allowed).unwrap().unwrap();
             assert_eq!(found.url.as_deref(), Some(url));
-            assert_eq!(
-                (found.insecure, found.hash.is_some()),
-                (Some(insecure), has_hash),
-                "{info}"
-            );
+            assert_eq!((found.insecure, found.hash.is_some()), (insecure, has_hash), "{info}");
         }
     }
 

@@ -12,6 +12,7 @@ use super::{Settings, words};
 use crate::act::blocking::check_pattern;
 use crate::act::hints::{Hints, from_option};
 use crate::act::{DiskChoice, IgnitionSource, ImageSource, Order, StreamSource};
+use crate::api;
 use crate::bounded;
 use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
@@ -144,7 +145,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
         disk: disk(offline)?,
-        existing_data: known(offline.existing_data.as_deref()),
+        existing_data: known::<api::ExistingDataPolicy, _>(offline.existing_data.as_deref()),
         save_partlabel: offline.save_partlabel.clone(),
         save_partindex: offline.save_partindex.clone(),
         append_kargs: arguments(&offline.append_karg),
@@ -152,16 +153,17 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         firstboot_args: offline.firstboot_args.clone(),
         platform: offline.platform.clone(),
         console: offline.console.clone(),
-        copy_network: offline.copy_network.then_some(true),
-        verify: known(offline.verify.as_deref()),
-        on_unproved: known(offline.on_unproved.as_deref()),
+        copy_network: offline.copy_network,
+        verify: known::<api::Verify, _>(offline.verify.as_deref()).unwrap_or_default(),
+        on_unproved: known::<api::OnUnproved, _>(offline.on_unproved.as_deref())
+            .unwrap_or_default(),
         ..Order::default()
     })
 }
 
 /// The value of an option that the command line limits to the API's words.
-pub(crate) fn known<T: DeserializeOwned>(value: Option<&str>) -> Option<T> {
-    value.and_then(|text| serde_json::from_value(text.into()).ok())
+pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) -> Option<T> {
+    value.and_then(|text| serde_json::from_value::<Word>(text.into()).ok()).map(T::from)
 }
 
 /// Checks that the configuration allows this address, before anything is read.
@@ -195,7 +197,7 @@ fn image(options: &InstallOptions) -> anyhow::Result<Option<ImageSource>> {
     let Some(image) = &options.offline.image else { return Ok(None) };
     let mut source = ImageSource {
         hash: options.offline.image_hash.clone(),
-        insecure: options.allow_insecure_image.then_some(true),
+        insecure: options.allow_insecure_image,
         ..ImageSource::default()
     };
     if is_url(image) && is_metadata(image) {
@@ -272,9 +274,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::act::testing::order as of;
     use crate::cli::Command;
     use crate::config::{Sources, configure};
+    use crate::engines::vim::order::tests::of;
 
     /// The settings that follow from the parameters of the kernel.
     fn outcome(kernel: &[(&str, &str)]) -> Result<Option<Settings>, String> {
@@ -316,7 +318,7 @@ mod tests {
             "verify": "full",
             "on_unproved": "keep",
         });
-        assert_eq!(order, of(expected));
+        assert_eq!(order, of(&expected));
     }
 
     #[test]
@@ -338,7 +340,7 @@ mod tests {
             ("/images/a.json", json!({"file": "/images/a.json"})),
         ] {
             let found = order_of(&[("ignition", "https://h/i"), ("image", image)]);
-            assert_eq!(found.image, of(json!({"image": expected})).image);
+            assert_eq!(found.image, of(&json!({"image": expected})).image);
         }
     }
 
@@ -346,7 +348,7 @@ mod tests {
     fn hints_are_a_json_object_too_and_a_disk_is_a_device() {
         let json =
             [("ignition", "https://h/i"), ("hints", r#"{"serial":"a,b","rotational":false}"#)];
-        let disk = |choice: Value| of(json!({"disk": choice})).disk;
+        let disk = |choice: Value| of(&json!({"disk": choice})).disk;
         let expected = json!({"hints": {"serial": "a,b", "rotational": false}});
         assert_eq!(order_of(&json).disk, disk(expected));
         let device = [("ignition", "https://h/i"), ("disk", "/dev/sda")];

@@ -1,5 +1,5 @@
-//! VIM API v1: posts the report, asks for the instruction, posts events and the result; its `install` is the order, and
-//! an outcome becomes its result.
+//! VIM API v1: posts the report, asks for the instruction, posts events and the result; its `install` becomes an order, and
+//! an outcome its result.
 
 pub mod client;
 pub mod delivery;
@@ -9,6 +9,7 @@ pub mod events;
 mod late;
 mod load;
 mod neighbours;
+pub(crate) mod order;
 mod posting;
 pub mod result;
 pub(crate) mod result_file;

@@ -165,7 +165,7 @@ impl Vim<'_> {
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         match (instruction.action, instruction.install) {
             (Action::Install, Some(_)) if self.needs_report() => Step::Inspect,
-            (Action::Install, Some(install)) => Step::Act(Box::new(install)),
+            (Action::Install, Some(install)) => Step::Act(Box::new(Order::from(install))),
             (Action::Wait, _) => {
                 self.again.reset();
                 let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));

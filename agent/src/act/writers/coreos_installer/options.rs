@@ -127,13 +127,13 @@ impl Options {
             Some(url) => set("image-url", json!(url)),
             None => set("offline", json!(true)),
         }
-        if order.image.as_ref().is_some_and(|image| image.insecure == Some(true)) {
+        if order.image.as_ref().is_some_and(|image| image.insecure) {
             set("insecure", json!(true));
         }
         if let Some(platform) = &order.platform {
             set("platform", json!(platform));
         }
-        if order.copy_network == Some(true) {
+        if order.copy_network {
             set("copy-network", json!(true));
             set("network-dir", json!(places.network_dir.display().to_string()));
         }
@@ -198,7 +198,6 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::testing::order_of;
 
     #[test]
     fn versions_are_read_and_compared_by_number() {
@@ -236,10 +235,14 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
+    fn install(text: &str) -> Order {
+        crate::engines::vim::order::tests::of(&serde_json::from_str(text).unwrap())
+    }
+
     const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
 
     fn options(text: &str) -> Options {
-        let order = order_of(text);
+        let order = install(text);
         let places = Places {
             image_url: order.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
             device: "/dev/vda",
@@ -252,7 +255,8 @@ mod tests {
     #[test]
     fn the_config_file_has_the_installers_keys() {
         let options = options(
-            r#""image":{"url":"http://h/i","insecure":true},"append_kargs":["a=1"],"copy_network":true"#,
+            r#"{"ignition":{"inline":"{}"},"image":{"url":"http://h/i","insecure":true},
+                "append_kargs":["a=1"],"copy_network":true}"#,
         );
         let file: Value = serde_json::from_str(&options.to_file()).unwrap();
         assert_eq!(
@@ -272,13 +276,14 @@ mod tests {
 
     #[test]
     fn an_install_without_an_image_never_goes_to_the_internet() {
-        let file: Value = serde_json::from_str(&options("").to_file()).unwrap();
+        let file: Value =
+            serde_json::from_str(&options(r#"{"ignition":{"inline":"{}"}}"#).to_file()).unwrap();
         assert_eq!(file["offline"], json!(true));
     }
 
     #[test]
     fn first_boot_arguments_survive_every_version() {
-        let options = options(r#""firstboot_args":"ip=dhcp a=b""#);
+        let options = options(r#"{"ignition":{"inline":"{}"},"firstboot_args":"ip=dhcp a=b"}"#);
         assert!(!options.fit_a_file(Version(0, 25, 0)));
         assert!(options.fit_a_file(Version(0, 26, 0)));
         assert!(options.to_args().contains(&"--firstboot-args=ip=dhcp a=b".to_owned()));
