@@ -23,9 +23,7 @@ pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
         };
         page.toned(tone, 1, &format!("{word} {first}: {}", fault.class));
         if fault.suspects.len() > 1 {
-            for one in fault.suspects.iter().take(MOST_SUSPECTS) {
-                page.line(5, &suspect(one));
-            }
+            page.lines(5, fault.suspects.iter().take(MOST_SUSPECTS).map(suspect));
             let n_more = fault.suspects.len().saturating_sub(MOST_SUSPECTS);
             if n_more > 0 {
                 page.line(5, &format!("and {}", counted(n_more, "other part")));

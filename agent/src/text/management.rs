@@ -15,18 +15,12 @@ pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
 }
 
 fn below(page: &mut Page, bmc: &Bmc) {
-    for entry in &bmc.lan_channels {
-        channel(page, entry);
-    }
+    page.each(&bmc.lan_channels, channel);
     if let Some(redfish) = &bmc.redfish {
         page.line(1, &["redfish", &pairs!(redfish; address, port, "host" hostname)].concat());
     }
-    for entry in &bmc.sensors {
-        sensor(page, entry);
-    }
-    for entry in &bmc.frus {
-        fru(page, entry);
-    }
+    page.each(&bmc.sensors, sensor);
+    page.each(&bmc.frus, fru);
     events(page, bmc);
 }
 
@@ -88,9 +82,7 @@ fn events(page: &mut Page, bmc: &Bmc) {
     let count = if n_entries == 1 { "1 entry".to_owned() } else { format!("{n_entries} entries") };
     let lost = if info.has_overflowed { ", overflowed" } else { "" };
     page.line(1, &format!("event log ({count}{lost})"));
-    for entry in bmc.event_log.iter().rev().take(N_EVENTS).rev() {
-        event(page, entry);
-    }
+    page.each(bmc.event_log.iter().rev().take(N_EVENTS).rev(), event);
 }
 
 fn event(page: &mut Page, event: &BmcEvent) {
@@ -112,16 +104,12 @@ pub(super) fn smbios(page: &mut Page, table: &SmbiosTable) {
     if !table.power_supplies.is_empty() {
         page.section(&format!("power supplies ({})", table.power_supplies.len()));
     }
-    for entry in &table.power_supplies {
-        power_supply(page, entry);
-    }
+    page.each(&table.power_supplies, power_supply);
     if !table.slots.is_empty() {
         let n_used = table.slots.iter().filter(|s| s.usage.as_deref() == Some("in use")).count();
         page.section(&format!("slots ({}, {n_used} in use)", table.slots.len()));
     }
-    for entry in &table.slots {
-        slot(page, entry);
-    }
+    page.each(&table.slots, slot);
 }
 
 fn power_supply(page: &mut Page, supply: &PowerSupply) {

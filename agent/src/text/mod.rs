@@ -26,30 +26,26 @@ use crate::machine_name::machine_name;
 use crate::report::Report;
 pub use left_out::left_out;
 use page::{Page, Tone, counted, with};
-
-/// Formats a disk size as on its label, e.g. `960GB`.
-pub fn disk_size(bytes: u64) -> String {
-    unit::disk(bytes)
-}
+pub(crate) use unit::disk as disk_size;
 
 /// The whole report as text.
 pub fn text(report: &Report, is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
     let inventory = &report.inventory;
-    inventory.cpu.iter().for_each(|cpu| cpu::cpu(&mut page, cpu));
-    inventory.memory.iter().for_each(|memory| memory::memory(&mut page, memory));
-    inventory.block.iter().for_each(|block| block::block(&mut page, block));
-    if let Some(topology) = &inventory.topology {
-        topology::topology(&mut page, topology, |cpus| n_cores(report, cpus));
-    }
-    inventory.network.iter().for_each(|network| network::network(&mut page, network));
-    inventory.local_addresses.iter().for_each(|local| network::local_addresses(&mut page, local));
-    inventory.pci.iter().for_each(|pci| pci::pci(&mut page, pci));
-    inventory.gpu.iter().for_each(|gpu| pci::gpu(&mut page, gpu, inventory.pci.as_ref()));
-    inventory.devices.iter().for_each(|devices| devices::devices(&mut page, devices));
+    page.each(&inventory.cpu, cpu::cpu);
+    page.each(&inventory.memory, memory::memory);
+    page.each(&inventory.block, block::block);
+    page.each(&inventory.topology, |page, topology| {
+        topology::topology(page, topology, |cpus| n_cores(report, cpus));
+    });
+    page.each(&inventory.network, network::network);
+    page.each(&inventory.local_addresses, network::local_addresses);
+    page.each(&inventory.pci, pci::pci);
+    page.each(&inventory.gpu, |page, gpu| pci::gpu(page, gpu, inventory.pci.as_ref()));
+    page.each(&inventory.devices, devices::devices);
     platform::platform(&mut page, inventory);
     identity(&mut page, report);
-    report.live.iter().for_each(|live| moment(&mut page, live));
+    page.each(&report.live, moment);
     faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
     page.into_text()
@@ -121,9 +117,7 @@ fn write_findings(page: &mut Page, report: &Report) {
         counted(count(Severity::Warning), "warning"),
         count(Severity::Info)
     ));
-    for entry in &report.findings {
-        finding(page, entry, &report.faults);
-    }
+    page.each(&report.findings, |page, entry| finding(page, entry, &report.faults));
     if let Some(note) = report.inventory.firmware.as_ref().and_then(firmware_note) {
         page.toned(Tone::Quiet, 1, &note);
     }

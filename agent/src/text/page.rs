@@ -76,6 +76,20 @@ impl Page {
         }
     }
 
+    /// Plain lines.
+    pub(super) fn lines(&mut self, indent: usize, lines: impl IntoIterator<Item = String>) {
+        lines.into_iter().for_each(|text| self.line(indent, &text));
+    }
+
+    /// Writes each of these parts with `write`.
+    pub(super) fn each<'a, T: 'a>(
+        &mut self,
+        parts: impl IntoIterator<Item = &'a T>,
+        write: impl Fn(&mut Page, &'a T),
+    ) {
+        parts.into_iter().for_each(|part| write(self, part));
+    }
+
     /// Prints words in rows of six, like the CPU capabilities in the VIM document.
     pub(super) fn words(&mut self, indent: usize, name: &str, words: &[String]) {
         let next = " ".repeat(name.len() + 3);

@@ -24,10 +24,10 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
         let controller = pairs!(bios; "embedded-controller" embedded_controller_release);
         heading("bios", &(pairs!(bios; vendor, version, date) + &controller));
     }
-    inventory.firmware.iter().for_each(|firmware| boot(page, firmware));
-    inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
-    inventory.smbios.iter().for_each(|table| management::smbios(page, table));
-    inventory.os.iter().for_each(|part| os(page, part));
+    page.each(&inventory.firmware, boot);
+    page.each(&inventory.bmc, management::bmc);
+    page.each(&inventory.smbios, management::smbios);
+    page.each(&inventory.os, os);
 }
 
 fn os(page: &mut Page, os: &Os) {

@@ -2,7 +2,7 @@
 
 use probes::block::{RaidController, RaidDrive, RaidVolume};
 
-use super::page::{Page, Tone, counted, nonzero, pairs, with};
+use super::page::{Page, Tone, counted, heading, nonzero, pairs, with};
 use super::unit;
 
 pub(super) fn controller(page: &mut Page, controller: &RaidController) {
@@ -16,8 +16,8 @@ pub(super) fn controller(page: &mut Page, controller: &RaidController) {
         pairs!(controller; serial, firmware),
     );
     page.line(1, &line);
-    controller.volumes().for_each(|entry| volume(page, controller, entry));
-    controller.drives().for_each(|entry| drive(page, entry));
+    page.each(controller.volumes(), |page, entry| volume(page, controller, entry));
+    page.each(controller.drives(), drive);
 }
 
 fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
@@ -32,7 +32,7 @@ fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
         "volume {}{}{}{}{}{}{}",
         volume.id,
         with(" ", volume.raid_level.as_ref()),
-        unit::disk_size(volume.size_bytes),
+        heading("", volume.size_bytes.map(unit::disk)),
         with(" ", volume.state.as_ref()),
         with(", on ", members),
         with(", ", missing),
@@ -62,7 +62,7 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
         place(drive),
         with(" ", drive.state.as_ref()),
         with(" ", drive.rebuild_percent.map(|percent| format!("{percent} %"))),
-        unit::disk_size(drive.size_bytes),
+        heading("", drive.size_bytes.map(unit::disk)),
         with(" ", drive.interface.as_ref()),
         if drive.is_foreign == Some(true) { ", foreign" } else { "" },
         with(", ", (!errors.is_empty()).then(|| errors.join(", "))),
