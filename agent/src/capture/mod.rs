@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use probes::collect::Options;
 use probes::machine::{Archive, Recorded, Source};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde_json::Value;
 
 use crate::output;
 use crate::output::draft::{Draft, PRIVATE};
@@ -109,6 +110,26 @@ fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>
 /// Returns a captured machine's report as JSON.
 fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
+}
+
+/// Visits every text in a report with the key that says what it is: its own, that of the list that contains it, or in
+/// the list of identifiers their kind. The label of a RAID member is called `md_name`.
+fn each_text<'r>(key: &'r str, value: &'r Value, visit: &mut dyn FnMut(&'r str, &'r str)) {
+    match value {
+        Value::String(text) => visit(key, text),
+        Value::Array(list) => list.iter().for_each(|value| each_text(key, value, visit)),
+        Value::Object(keys) => {
+            let text = |key: &str| keys.get(key).and_then(Value::as_str);
+            if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
+                visit(kind, value);
+            }
+            if text("kind") == Some("linux_raid_member") {
+                visit("md_name", text("label").unwrap_or_default());
+            }
+            keys.iter().for_each(|(key, value)| each_text(key, value, visit));
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
