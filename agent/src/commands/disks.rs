@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use probes::block::Disk;
 use probes::collect::{Options, collect};
-use probes::machine::Source;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::explain::wrapped;
 use crate::act::hints::from_option;
@@ -36,16 +36,13 @@ struct Disks<'a> {
     decision: Shown,
 }
 
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     device: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     serial: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     wwn: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
     eligible: bool,
     not_eligible_because: &'a [String],
@@ -53,24 +50,18 @@ struct Entry<'a> {
 }
 
 /// The disk that would be written, or the reason for none.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize)]
 struct Shown {
-    #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     serial: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     existing_data: Option<&'static str>,
     /// The intended disk, which must not be written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 
@@ -80,11 +71,7 @@ struct Shown {
 /// If hints or instruction are refused, or if the machine cannot be read.
 pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     let install = wanted(options)?;
-    let source = match &options.root {
-        None => Source::live(),
-        Some(root) => super::captured(root, "--root ")?,
-    };
-    let source = Arc::new(source);
+    let source = Arc::new(super::open(options.root.as_deref())?);
     let is_live = source.is_live();
     let collection = Options { only: vec!["block".to_owned()], ..Options::default() };
     let found = collect(&source, &collection);

@@ -99,7 +99,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
 }
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
-    let source = Arc::new(open(&options.source)?.recording());
+    let source = Arc::new(open(options.source.root.as_deref())?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
     let report = read(&source, &options.source, NO_WAIT)?;
     if let Err(error) = require_hardware(&report, &options.source) {
@@ -220,14 +220,12 @@ fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Op
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {
-    open(options).map(Arc::new)
+    open(options.root.as_deref()).map(Arc::new)
 }
 
-fn open(options: &SourceOptions) -> anyhow::Result<Source> {
-    match &options.root {
-        None => Ok(Source::live()),
-        Some(root) => captured(root, "--root "),
-    }
+/// Opens the machine that `--root` names.
+fn open(root: Option<&Path>) -> anyhow::Result<Source> {
+    root.map_or_else(|| Ok(Source::live()), |root| captured(root, "--root "))
 }
 
 /// Opens the captured machine at `root`; `option` precedes it in an error.

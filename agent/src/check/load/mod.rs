@@ -126,7 +126,7 @@ fn spawn(task: Task) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .arg0("run-coreos-installer")
         .args(std::env::args_os().skip(1))
-        .env(child::VARIABLE, task.text())
+        .env(child::VARIABLE, serde_json::to_string(&task)?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -197,9 +197,7 @@ impl Verdict {
                 expected: "a CPU that can be tested".to_owned(),
             });
         }
-        let mut findings = std::mem::take(&mut report.findings);
-        findings.extend(self.findings);
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        report.set_findings(findings);
+        let findings = std::mem::take(&mut report.findings);
+        report.set_findings(findings.into_iter().chain(self.findings).collect());
     }
 }
