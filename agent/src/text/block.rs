@@ -142,26 +142,25 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-    use probes::block::DiskTcg;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn disks_that_could_not_be_listed_are_not_counted() {
-        let heading = |n_disks| text_of(|page| block(page, &Block { n_disks, ..Block::default() }));
-        assert!(heading(None).ends_with("#\nblock storage\n"));
-        assert!(heading(Some(0)).ends_with("#\nblock storage (0 disks)\n"));
+        for (n_disks, expected) in [(json!(null), "\n"), (json!(0), " (0 disks)\n")] {
+            let text = shown(block, json!({"n_disks": n_disks}));
+            assert!(text.ends_with(&format!("#\nblock storage{expected}")), "{text}");
+        }
     }
 
     #[test]
     fn locks_are_shown_once_they_are_enabled() {
-        let of = |is_locking_enabled: bool, is_locked: bool| {
-            let tcg = DiskTcg {
-                standards: vec!["Opal 2".to_owned()],
-                is_locking_enabled: Some(is_locking_enabled),
-                is_locked: Some(is_locked),
-                ..DiskTcg::default()
-            };
-            details(&Disk { tcg: Some(tcg), ..Disk::default() }).join("; ")
+        let of = |is_enabled: bool, is_locked: bool| {
+            let tcg = json!({
+                "standards": ["Opal 2"], "is_locking_enabled": is_enabled, "is_locked": is_locked,
+            });
+            let disk = serde_json::from_value(json!({"tcg": tcg})).unwrap();
+            details(&disk).join("; ")
         };
         assert_eq!(of(false, false), "");
         assert_eq!(of(true, false), "self-encrypting: locking enabled, Opal 2");

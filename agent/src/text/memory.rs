@@ -101,17 +101,15 @@ fn dimm(page: &mut Page, dimm: &Dimm) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-    use probes::memory::Nvdimm;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn an_nvdimm_that_can_send_health_events_needs_no_attention() {
         let is_plain = |flags: &[&str]| {
-            let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-            let module = Nvdimm { name: "nmem0".to_owned(), flags, ..Nvdimm::default() };
             let mut page = Page::new(true);
-            let modules = vec![module];
-            persistent(&mut page, &PersistentMemory { modules, ..Default::default() });
+            let memory = json!({"modules": [{"name": "nmem0", "flags": flags}]});
+            persistent(&mut page, &serde_json::from_value(memory).unwrap());
             !page.into_text().contains('\x1b')
         };
         assert!(is_plain(&[]) && is_plain(&["smart_notify"]));
@@ -120,13 +118,14 @@ mod tests {
 
     #[test]
     fn cxl_memory_shows_the_kinds_that_it_has_and_no_zero() {
-        let text = |volatile_bytes, persistent_bytes| {
-            let name = "mem0".to_owned();
-            let device = CxlMemory { name, volatile_bytes, persistent_bytes, ..Default::default() };
-            text_of(|page| cxl(page, &device))
-        };
-        assert_eq!(text(Some(0), Some(256 << 20)), " CXL mem0 (256MiB persistent)\n");
-        assert_eq!(text(Some(1 << 30), Some(1 << 30)), " CXL mem0 (1GiB, 1GiB persistent)\n");
-        assert_eq!(text(None, None), " CXL mem0\n");
+        for (volatile, persistent, expected) in [
+            (json!(0), json!(256 << 20), " CXL mem0 (256MiB persistent)\n"),
+            (json!(1 << 30), json!(1 << 30), " CXL mem0 (1GiB, 1GiB persistent)\n"),
+            (json!(null), json!(null), " CXL mem0\n"),
+        ] {
+            let bytes =
+                json!({"name": "mem0", "volatile_bytes": volatile, "persistent_bytes": persistent});
+            assert_eq!(shown(cxl, bytes), expected);
+        }
     }
 }

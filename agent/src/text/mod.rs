@@ -170,21 +170,17 @@ fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::cpu::{Cpu, Package};
-    use probes::gpu::Gpu;
-    use probes::live::Load;
-    use probes::memory::Memory;
     use probes::pci::Pci;
-    use probes::topology::{Node, Topology};
+    use serde_json::json;
 
     #[test]
     fn the_section_live_shows_only_what_is_known() {
-        let text = |live: &Live| page::tests::text_of(|page| moment(page, live));
-        assert_eq!(text(&Live::default()), "");
-        let load = Some(Load { one_minute: 0.5, five_minutes: 1.0, fifteen_minutes: 2.25 });
-        let live = Live { uptime_s: Some(61), load, agent_cpu_time_ms: Some(7), ..Live::default() };
+        let text = |live| page::tests::shown(moment, live);
+        assert_eq!(text(json!({})), "");
+        let load = json!({"one_minute": 0.5, "five_minutes": 1.0, "fifteen_minutes": 2.25});
+        let live = json!({"uptime_s": 61, "load": load, "agent_cpu_time_ms": 7});
         let expected = "#\nlive uptime=61s load=0.50,1.00,2.25 agent-cpu-time=7ms\n";
-        assert!(text(&live).ends_with(expected), "{}", text(&live));
+        assert!(text(live.clone()).ends_with(expected), "{}", text(live));
     }
 
     #[test]
@@ -200,16 +196,17 @@ mod tests {
 
     #[test]
     fn a_heading_counts_only_what_is_known() {
-        let mut page = Page::new(false);
-        let packages = vec![Package { id: Some(0), ..Package::default() }];
-        cpu::cpu(&mut page, &Cpu { packages, ..Cpu::default() });
-        memory::memory(&mut page, &Memory::default());
-        topology::topology(&mut page, &Topology::default(), |_| None);
-        let nodes = Some(vec![Node { cpus: Some("0-3".to_owned()), ..Node::default() }]);
-        topology::topology(&mut page, &Topology { nodes, ..Topology::default() }, |_| None);
-        pci::pci(&mut page, &Pci::default());
-        pci::gpu(&mut page, &Gpu::default(), Some(&Pci::default()));
-        let text = page.into_text();
+        let none = json!({});
+        let topology = |page: &mut Page, topology: &_| topology::topology(page, topology, |_| None);
+        let text = [
+            page::tests::shown(cpu::cpu, json!({"packages": [{"id": 0}]})),
+            page::tests::shown(memory::memory, none.clone()),
+            page::tests::shown(topology, none.clone()),
+            page::tests::shown(topology, json!({"nodes": [{"cpus": "0-3"}]})),
+            page::tests::shown(pci::pci, none.clone()),
+            page::tests::shown(|page, gpu| pci::gpu(page, gpu, Some(&Pci::default())), none),
+        ]
+        .concat();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "cpu",

@@ -124,22 +124,18 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-
-    fn line_of(interface: Interface) -> String {
-        let network = Network { interfaces: vec![interface], ..Network::default() };
-        text_of(|page| super::network(page, &network))
-    }
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn a_port_that_is_off_differs_from_one_without_link_or_without_neighbour() {
-        let eno1 = || Interface { name: "eno1".to_owned(), ..Interface::default() };
-        let off = line_of(Interface { is_up: Some(false), ..eno1() });
-        assert!(off.contains(" eno1 link=off\n"), "{off}");
-        let down = Interface { is_up: Some(true), has_carrier: Some(false), ..eno1() };
-        assert!(line_of(down).contains(" eno1 link=down\n"));
-        let no_neighbour = line_of(Interface { lldp: Some(Vec::new()), ..eno1() });
-        assert!(no_neighbour.ends_with(" eno1\n  no LLDP neighbour\n"), "{no_neighbour}");
-        assert!(line_of(eno1()).ends_with(" eno1\n"));
+        for (port, expected) in [
+            (json!({"name": "eno1", "is_up": false}), " eno1 link=off\n"),
+            (json!({"name": "eno1", "is_up": true, "has_carrier": false}), " eno1 link=down\n"),
+            (json!({"name": "eno1", "lldp": []}), " eno1\n  no LLDP neighbour\n"),
+            (json!({"name": "eno1"}), " eno1\n"),
+        ] {
+            assert_eq!(shown(interface, port), expected);
+        }
     }
 }

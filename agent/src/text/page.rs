@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::clean;
+use formats::text::is_visible;
 
 /// Width of the rule above each section, as in the VIM document's report.
 const RULE: usize = 73;
@@ -107,10 +107,10 @@ impl Page {
             self.text.push_str(style);
         }
         for character in text.chars() {
-            if clean::is_hidden(character) {
-                self.text.extend(character.escape_default());
-            } else {
+            if is_visible(character) {
                 self.text.push(character);
+            } else {
+                self.text.extend(character.escape_default());
             }
         }
         if is_styled {
@@ -164,6 +164,9 @@ pub(super) fn counted(n: usize, one: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
     use super::*;
 
     /// The text that `write` puts on a page without colours.
@@ -171,6 +174,14 @@ pub(super) mod tests {
         let mut page = Page::new(false);
         write(&mut page);
         page.into_text()
+    }
+
+    /// The text that `write` makes of a part of a report, given as JSON.
+    pub(in crate::text) fn shown<T: DeserializeOwned>(
+        write: impl FnOnce(&mut Page, &T),
+        part: Value,
+    ) -> String {
+        text_of(|page| write(page, &serde_json::from_value(part).unwrap()))
     }
 
     #[test]
