@@ -15,6 +15,7 @@ pub use read::*;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::api::OnRefusal;
 use crate::exit_status::ExitStatus;
 
 /// Reads what hardware a machine has, checks its health, reports to a VIM, and
@@ -306,15 +307,6 @@ pub enum Format {
     Json,
     /// The same as JSON, easier to read
     Yaml,
-}
-
-/// What happens after a refused instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnRefusal {
-    /// Ask the VIM again, ever more slowly
-    Retry,
-    /// Exit, so that systemd opens the emergency shell
-    Stop,
 }
 
 /// When output is coloured.

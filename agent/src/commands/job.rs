@@ -11,7 +11,6 @@ use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
-use crate::api::OnRefusal;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::engines::assisted::{self, Assisted};
@@ -118,7 +117,7 @@ fn with_engine(
             if let Some(settings) = offline {
                 return Ok(run(&mut Offline::new(settings, &server, node, Survey(&mut collect))?));
             }
-            let settings = vim::Settings { server, on_refusal: on_refusal(options) };
+            let settings = vim::Settings { server, on_refusal: options.on_refusal };
             run(&mut Vim::new(settings, node, Survey(&mut collect))?)
         }
         Backend::Assisted => {
@@ -144,13 +143,6 @@ fn with_engine(
             run(&mut Ironic::new(ironic_settings(options)?, node, Survey(&mut survey))?)
         }
     })
-}
-
-fn on_refusal(options: &InstallOptions) -> OnRefusal {
-    match options.on_refusal {
-        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
-        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
-    }
 }
 
 /// Options for reading the hardware.
