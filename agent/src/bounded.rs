@@ -11,11 +11,18 @@ use anyhow::{Context as _, ensure};
 /// # Errors
 /// The file cannot be opened or read, or is larger.
 pub fn read_file(path: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
-    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let name = path.display().to_string();
+    read(File::open(path).with_context(|| format!("opening {name}"))?, &name, max_bytes)
+}
+
+/// Reads all of an input called `name`, at most `max_bytes`.
+///
+/// # Errors
+/// It cannot be read, or is larger.
+pub fn read(input: impl Read, name: &str, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(max_bytes + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("reading {}", path.display()))?;
-    ensure!(bytes.len() as u64 <= max_bytes, "{} is larger than {max_bytes} bytes", path.display());
+    let read = input.take(max_bytes + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("reading {name}"))?;
+    ensure!(bytes.len() as u64 <= max_bytes, "{name} is larger than {max_bytes} bytes");
     Ok(bytes)
 }

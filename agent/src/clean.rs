@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use formats::text::is_visible;
 use serde_json::Value;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::secret;
 
@@ -34,7 +33,8 @@ pub fn quoted(text: &str, max_chars: usize) -> String {
 fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String {
     let mut shown: String = text
         .chars()
-        .filter(|c| !is_invisible(*c))
+        // Not the marks that turn the direction of text, join or separate letters, or have no width.
+        .filter(|c| is_break(*c) || is_visible(*c))
         .map(|c| if is_break(c) { ' ' } else { keep(c) })
         .take(max_chars + 1)
         .collect();
@@ -46,24 +46,14 @@ fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String 
     shown
 }
 
-/// Whether `text` can be repeated as it is.
+/// Whether `text` can be repeated as it is: a terminal would obey no character of it, and shows each.
 pub fn is_clean(text: &str) -> bool {
-    !text.chars().any(is_hidden)
-}
-
-/// Whether a terminal would obey `c`, or show nothing for it.
-pub fn is_hidden(c: char) -> bool {
-    !is_visible(c)
+    text.chars().all(is_visible)
 }
 
 /// Control characters and line breaks, which become blanks.
 fn is_break(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
-}
-
-/// Marks that turn the direction of text, join or separate letters, or have no width.
-fn is_invisible(c: char) -> bool {
-    !is_break(c) && !is_visible(c)
 }
 
 /// Keys whose values the agent chose itself or read from this machine. A secret is never hidden in them, because a query
@@ -134,17 +124,9 @@ fn keep(text: &str) {
 }
 
 /// Standard error for the log: each event is one write.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct CleanStderr {
     pub(crate) has_colors: bool,
-}
-
-impl<'a> MakeWriter<'a> for CleanStderr {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        *self
-    }
 }
 
 impl Write for CleanStderr {

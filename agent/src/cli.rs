@@ -3,37 +3,19 @@
 //! The first line of a doc comment is the short help, the paragraph after it is the long help with unit
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
-mod assisted;
-mod block;
-mod capture;
-mod check;
-mod compare;
-mod disks;
-mod inspect;
-mod ironic;
+mod install;
 mod live_config;
-mod locate;
-mod network;
-mod offline;
+mod read;
 
 use std::path::PathBuf;
 
-pub use assisted::AssistedOptions;
-pub use block::BlockOptions;
-pub use capture::CaptureOptions;
-pub use check::{CheckFormat, CheckOptions, ExplainOptions};
-pub use compare::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
-pub use disks::DisksOptions;
-pub use inspect::{Form, InspectFormat, InspectOptions};
-pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
-pub use live_config::{LiveConfigOptions, LiveFormat};
-pub use locate::LocateOptions;
-pub use network::NetworkOptions;
-pub use offline::{After, OfflineOptions};
+pub use install::*;
+pub use live_config::*;
+pub use read::*;
 
-use check::yes_or_no;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::api::OnRefusal;
 use crate::exit_status::ExitStatus;
 
 /// Reads what hardware a machine has, checks its health, reports to a VIM, and
@@ -327,15 +309,6 @@ pub enum Format {
     Yaml,
 }
 
-/// What happens after a refused instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnRefusal {
-    /// Ask the VIM again, ever more slowly
-    Retry,
-    /// Exit, so that systemd opens the emergency shell
-    Stop,
-}
-
 /// When output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -382,6 +355,15 @@ fn seconds<const LEAST: u64, const MOST: u64>(text: &str) -> Result<u64, String>
         u64::MAX => "expected a whole number of seconds".to_owned(),
         _ => format!("expected a whole number of seconds from {LEAST} to {MOST}"),
     })
+}
+
+/// Parses a flag that is on by default. It accepts the same words as every other flag.
+fn yes_or_no(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err("expected true or false"),
+    }
 }
 
 #[cfg(test)]

@@ -53,14 +53,6 @@ impl Clock for RealClock {
     }
 
     fn random(&self) -> u32 {
-        // Without random numbers from the kernel the nanoseconds of the clock still differ from node to node.
-        crate::random::random_bytes::<4>().map_or_else(
-            |_| {
-                SystemTime::now()
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map_or(0, |since| since.subsec_nanos().wrapping_mul(2_654_435_761))
-            },
-            u32::from_le_bytes,
-        )
+        u32::from_le_bytes(crate::random::random_bytes_or_time())
     }
 }

@@ -139,15 +139,14 @@ pub fn configure(
         let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
         return Ok(Configuration { cli, settings: Vec::new() });
     };
-    let known = command.find_subcommand(name).map(options).unwrap_or_default();
+    let known = command.find_subcommand(name).into_iter().flat_map(options);
     let settings: Vec<Setting> =
-        known.iter().flat_map(|option| sources.settings(option, inner)).collect();
+        known.flat_map(|(name, option)| sources.settings(name, option, inner)).collect();
     if !sources.is_empty() {
         // clap adds the options of the other commands only when they are built.
         command.build();
-        let all: Vec<String> =
-            command.get_subcommands().flat_map(options).map(|o| o.name).collect();
-        sources.check_names(&all).map_err(Failure::Source)?;
+        let all = command.get_subcommands().flat_map(options).map(|(name, _)| name.to_owned());
+        sources.check_names(&all.collect::<Vec<String>>()).map_err(Failure::Source)?;
         settings.iter().try_for_each(Setting::check_flag).map_err(Failure::Source)?;
         words.extend(settings.iter().flat_map(Setting::words));
         matches =
@@ -163,26 +162,10 @@ fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, 
     result.map_err(|error| Failure::Usage(rejected::with_tip(error, command, words)))
 }
 
-/// An option of a command.
-#[derive(Debug, Clone)]
-struct OptionName {
-    id: String,
-    name: String,
-    is_flag: bool,
-    default: Option<String>,
-}
-
-fn options(command: &clap::Command) -> Vec<OptionName> {
-    let named = command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?)));
-    let ours =
-        named.filter(|(_, long)| !["help", "version", "print-config", "config"].contains(long));
-    ours.map(|(arg, long)| OptionName {
-        id: arg.get_id().to_string(),
-        name: long.to_owned(),
-        is_flag: matches!(arg.get_action(), ArgAction::SetTrue),
-        default: arg.get_default_values().first().map(|v| v.to_string_lossy().into_owned()),
-    })
-    .collect()
+/// The options of a command that every source may set, by name.
+fn options(command: &clap::Command) -> impl Iterator<Item = (&str, &clap::Arg)> {
+    let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    named.filter(|(name, _)| !["help", "version", "print-config", "config"].contains(name))
 }
 
 impl Setting {
@@ -269,14 +252,15 @@ impl Sources {
         let file_text = text.unwrap_or_default();
         let file = parse_file(&file_text, &file_name)?;
         let machine = Machine::new(Arc::new(Source::live()), "config");
-        let kernel = of_kernel(&machine);
+        let line = command_line(&machine);
+        let kernel = kernel_arguments(&line);
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
         let sources = Sources { file, file_name, file_text, kernel, environment, inspector: None };
-        Ok(sources.with_inspector(&command_line(&machine)))
+        Ok(sources.with_inspector(&line))
     }
 
     /// Takes the inspector's address from the kernel command line if the back end is the inspector and has no address.
@@ -301,22 +285,23 @@ impl Sources {
     }
 
     /// The strongest source that sets the option; every source of one of [`JOINED`].
-    fn settings(&self, option: &OptionName, matches: &ArgMatches) -> Vec<Setting> {
-        let is_typed = matches.value_source(&option.id) == Some(ValueSource::CommandLine);
+    fn settings(&self, name: &str, option: &clap::Arg, matches: &ArgMatches) -> Vec<Setting> {
+        let id = option.get_id().as_str();
+        let is_typed = matches.value_source(id) == Some(ValueSource::CommandLine);
         let typed = is_typed.then(|| {
-            let raw = matches.get_raw(&option.id).into_iter().flatten();
+            let raw = matches.get_raw(id).into_iter().flatten();
             (raw.map(|v| v.to_string_lossy().into_owned()).collect(), Origin::CommandLine)
         });
-        let default = || (option.default.clone().into_iter().collect(), Origin::Default);
-        let name = option.name.as_str();
         let mut found: Vec<Found> = typed.into_iter().chain(self.find(name)).collect();
         if found.is_empty() {
-            found.push(default());
+            let default = option.get_default_values().first();
+            let default = default.map(|value| value.to_string_lossy().into_owned());
+            found.push((default.into_iter().collect(), Origin::Default));
         } else if !JOINED.contains(&name) {
             found.truncate(1);
         }
-        let (name, is_flag) = (option.name.clone(), option.is_flag);
-        let setting = |(values, origin)| Setting { name: name.clone(), values, origin, is_flag };
+        let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
+        let setting = |(values, origin)| Setting { name: name.to_owned(), values, origin, is_flag };
         found.into_iter().map(setting).collect()
     }
 
@@ -349,11 +334,6 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     let ours = formats::command_line::arguments(line)
         .filter_map(|argument| Some((argument.name.strip_prefix("rci.")?, argument.value)));
     ours.map(|(name, value)| (name.to_owned(), value.unwrap_or("true").to_owned())).collect()
-}
-
-/// The agent's arguments on the kernel command line.
-fn of_kernel(machine: &Machine) -> Vec<(String, String)> {
-    kernel_arguments(&command_line(machine))
 }
 
 /// The kernel command line; other arguments may hold any bytes.

@@ -254,30 +254,22 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn made(options: &[&str]) -> Result<String, String> {
-        let words = ["run-coreos-installer", "live-config", "--vim", "https://vim.example"];
-        let words: Vec<_> = words.iter().chain(options).map(Into::into).collect();
-        of(&words, &Sources::default())
-    }
-
-    fn of(words: &[std::ffi::OsString], sources: &Sources) -> Result<String, String> {
+    fn of(words: &[std::ffi::OsString], sources: &Sources) -> Result<LiveConfig, String> {
         let configuration = configure(words, sources, false).unwrap();
         let Cli { command: Some(Command::LiveConfig(options)), .. } = configuration.cli else {
             panic!()
         };
-        live_config(&options, &configuration.settings)
-            .map(|live| live.text)
-            .map_err(|error| format!("{error:#}"))
+        live_config(&options, &configuration.settings).map_err(|error| format!("{error:#}"))
     }
 
-    fn warnings(options: &str) -> Vec<String> {
-        let words = ["run-coreos-installer live-config", options].join(" ");
-        let words: Vec<std::ffi::OsString> = words.split_whitespace().map(Into::into).collect();
-        let configuration = configure(&words, &Sources::default(), false).unwrap();
-        let Cli { command: Some(Command::LiveConfig(options)), .. } = configuration.cli else {
-            panic!()
-        };
-        live_config(&options, &configuration.settings).unwrap().warnings
+    fn made(options: &[&str]) -> Result<LiveConfig, String> {
+        let words = ["run-coreos-installer", "live-config"];
+        let words: Vec<_> = words.iter().chain(options).map(Into::into).collect();
+        of(&words, &Sources::default())
+    }
+
+    fn text(options: &[&str]) -> String {
+        made(&[&["--vim", "https://vim.example"][..], options].concat()).unwrap().text
     }
 
     /// Makes a test file with this content, and `name` in its name.
@@ -287,101 +279,61 @@ mod tests {
         path.to_str().unwrap().to_owned()
     }
 
-    #[test]
-    fn image_that_would_do_nothing_is_warned_of() {
-        let target = file("target.ign", b"{\"ignition\":{\"version\":\"3.3.0\"}}");
-        let agent = file("agent", &[&b"\x7fELF"[..], &[0; 60]].concat());
+    /// The files that the cases name.
+    fn files() -> [(&'static str, String); 12] {
         let mut dynamic =
             [&b"\x7fELF\x02\x01"[..], &[0; 58], &3_u32.to_le_bytes(), &[0; 52]].concat();
         // One program header, of 56 bytes, after the 64 bytes of the file's own.
         (dynamic[0x20], dynamic[0x36], dynamic[0x38]) = (64, 56, 1);
-        let dynamic = file("dynamic", &dynamic);
         let random: Vec<u8> = (0_u32..100_000)
             .flat_map(|i| i.wrapping_mul(2_654_435_761).rotate_left(i % 31).to_le_bytes())
             .collect();
-        let tool = file("tool", &random);
-        let profile = file("eth0.nmconnection", b"[connection]\nid=eth0\ntype=ethernet\n");
-        let ca = file("ca.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
-        let vim = "--vim https://v";
-        let fetched = format!("--binary {agent} --binary-url https://v/a.gz");
-        for (options, expected) in [
-            (vim.to_owned(), "the config does not contain the agent"),
-            (format!("{vim} --binary {dynamic}"), "the program of --binary needs"),
-            (format!("--install {target} --agent-in-image"), "without a VIM and without a login"),
-            (format!("{vim} --agent-in-image --file /opt/x={tool}"), "the config has 4"),
-            (format!("{vim} {fetched} --network {profile}"), "Ignition fetches files before"),
-            (
-                format!("{vim} --agent-in-image --ca-file {ca} --config-url https://v/i"),
-                "Ignition fetches --config-url",
-            ),
-            (
-                format!("{vim} {fetched} --proxy http://p:1 --spec 3.0"),
-                "Ignition fetches files without --proxy",
-            ),
-            (format!("{vim} --format kargs"), "these kernel arguments name no Ignition config"),
-            (
-                format!("{vim} --format kargs --agent-in-image --platform paket"),
-                "platform is \"paket\", expected one that Ignition supports",
-            ),
-        ] {
-            let found = warnings(&options);
-            assert!(found.len() == 1 && found[0].starts_with(expected), "{options}: {found:?}");
-        }
-        for options in [
-            format!("{vim} --agent-in-image --network {profile}"),
-            format!("{vim} {fetched}"),
-            format!("{vim} --agent-in-image --file /opt/x={tool} --config-url http://v/i"),
-            format!(
-                "{vim} --format grub --kernel-url http://v/k --initramfs-url http://v/i --config-url http://v/c"
-            ),
-            format!("{vim} {fetched} --proxy http://p:1 --spec 3.1"),
-            format!("{vim} --agent-in-image --proxy http://p:1 --spec 3.0"),
-            format!("{vim} --format kargs --agent-in-image --platform packet"),
-            format!("--install {target} --agent-in-image --autologin"),
-        ] {
-            assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");
-        }
+        let target = "{\"ignition\":{\"version\":\"3.3.0\"}}";
+        let misspelt = target.replace("}}", "},\"storge\":{}}");
+        let files: [(&str, &str, &[u8]); 12] = [
+            ("AGENT", "agent", &[&b"\x7fELF"[..], &[0; 60]].concat()),
+            ("DYNAMIC", "dynamic", &dynamic),
+            ("TOOL", "tool", &random),
+            ("TARGET", "target.ign", target.as_bytes()),
+            ("MISSPELT", "misspelt.ign", misspelt.as_bytes()),
+            ("PROFILE", "eth0.nmconnection", b"[connection]\nid=eth0\ntype=ethernet\n"),
+            ("KEYFILE", "eth0", b"[connection]\nid=eth0\n"),
+            ("YAML", "net.yaml", b"interfaces: [{name: eth0, ipv4: {dhcp: true}}]"),
+            ("EMPTY", "empty", b"\n"),
+            ("BAD_EXPECTATIONS", "expect-bad.yaml", b"dimm: {sise: 1 GiB}\n"),
+            ("EXPECTATIONS", "expect-good.yaml", b"bios: {version: a}\n"),
+            ("CA", "ca.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n"),
+        ];
+        files.map(|(word, name, content)| (word, file(name, content)))
     }
 
     #[test]
-    fn agent_option_that_cannot_work_on_the_node_is_warned_of() {
-        for (options, expected) in [
-            (
-                "expect=/etc/nothing",
-                "the agent reads /etc/nothing (--agent-option expect), but no --file adds it",
-            ),
-            (
-                "protect=S1,sda",
-                "--agent-option protect contains \"sda\", the kernel's name of a disk",
-            ),
-        ] {
-            let found =
-                warnings(&format!("--vim https://v --agent-in-image --agent-option {options}"));
-            assert!(found.len() == 1 && found[0].starts_with(expected), "{options}: {found:?}");
-        }
-        for options in
-            ["expect=/etc/x --file /etc/x=https://v/x", "protect=data,/dev/disk/by-id/ata-1"]
-        {
-            let options = format!("--vim https://v --agent-in-image --agent-option {options}");
-            assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");
-        }
-    }
-
-    #[test]
-    fn config_to_install_that_is_ignored_in_part_or_never_boots_is_warned_of() {
-        let target = file("packet.ign", b"{\"ignition\":{\"version\":\"3.3.0\"}}");
-        let misspelt =
-            file("misspelt.ign", b"{\"ignition\":{\"version\":\"3.3.0\"},\"storge\":{}}");
-        let of = |options: &str| warnings(&format!("--agent-in-image --autologin {options}"));
-        let ignored = "the config of --install: $.storge: unknown key, which Ignition ignores unless only its case is wrong";
-        assert_eq!(of(&format!("--install {misspelt}")), [ignored]);
-        let packet = format!("--install {target} --agent-option platform=packet");
-        let found = of(&packet);
-        assert!(found.len() == 1 && found[0].starts_with("platform is packet, on which"));
-        for options in
-            [format!("--install {target}"), packet + " --agent-option firstboot_args=ip=dhcp"]
-        {
-            assert_eq!(of(&options), Vec::<String>::new(), "{options}");
+    fn what_cannot_work_is_refused_as_the_user_wrote_it_and_a_useless_image_is_warned_of() {
+        let files = files();
+        for case in include_str!("live_config/cases.txt").split("\n\n") {
+            let case =
+                files.iter().fold(case.to_owned(), |case, (word, file)| case.replace(word, file));
+            let mut lines = case.lines().filter(|line| !line.starts_with('#'));
+            let Some(options) = lines.next() else { continue };
+            let mut words: Vec<String> =
+                options.split(' ').map(|word| word.replace('|', " ")).collect();
+            if !words.iter().any(|word| word == "--vim" || word == "--install") {
+                words.push("--vim=https://v".to_owned());
+            }
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let expected = lines.next().unwrap_or_default();
+            let found = made(&words).map(|live| live.warnings);
+            let is_as_expected = match (expected.get(..2), &found) {
+                (Some("- "), Err(error)) => {
+                    error.contains(&expected[2..]) && !error.contains("sec/ret")
+                }
+                (Some("? "), Ok(warnings)) => {
+                    matches!(&warnings[..], [warning] if warning.starts_with(&expected[2..]))
+                }
+                (None, Ok(warnings)) => warnings.is_empty(),
+                _ => false,
+            };
+            assert!(is_as_expected, "{options}: {found:?}");
         }
     }
 
@@ -395,10 +347,11 @@ mod tests {
         });
         let large: Vec<u8> = b"\x7fELF".iter().copied().chain(random.take(6_600_000)).collect();
         let agent = file("large-agent", &large);
-        let error = made(&["--binary", &agent]).unwrap_err();
+        let vim = "--vim=https://v";
+        let error = made(&[vim, "--binary", &agent]).unwrap_err();
         assert!(error.contains("expected at most 8388608 bytes"), "{error}");
         assert!(error.ends_with("; let Ignition fetch the agent with --binary-url"), "{error}");
-        made(&["--binary", &agent, "--binary-url", "https://v/a.gz"]).unwrap();
+        made(&[vim, "--binary", &agent, "--binary-url", "https://v/a.gz"]).unwrap();
     }
 
     #[test]
@@ -408,7 +361,7 @@ mod tests {
         };
         let (ca, mirror) =
             (file("vim-ca", pem("VIM").as_bytes()), file("mirror-ca", pem("MIRROR").as_bytes()));
-        let text = made(&["--ca-file", &ca, "--mirror-ca", &mirror, "--format", "butane"]).unwrap();
+        let text = text(&["--ca-file", &ca, "--mirror-ca", &mirror, "--format", "butane"]);
         let n_times = |word: &str| text.matches(word).count();
         assert_eq!((n_times("VIM\n"), n_times("MIRROR\n")), (2, 3), "{text}");
         assert!(text.contains("/etc/pki/ca-trust/source/anchors/"), "{text}");
@@ -419,7 +372,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("rci-network-{}", std::process::id()));
         let yaml = file("net.yaml", b"interfaces: [{name: eth0, ipv4: {dhcp: true}}]");
         let folder_name = folder.to_str().unwrap();
-        let text = made(&["--network", &yaml, "--network-dir", folder_name]).unwrap();
+        let text = text(&["--network", &yaml, "--network-dir", folder_name]);
         assert!(
             text.contains("/etc/NetworkManager/system-connections/eth0.nmconnection"),
             "{text}"
@@ -427,116 +380,6 @@ mod tests {
         let written = fs::read_to_string(folder.join("eth0.nmconnection")).unwrap();
         assert!(written.contains("[ipv4]\nmethod=auto\n"), "{written}");
         fs::remove_dir_all(&folder).unwrap();
-        let keyfile = file("eth0", b"[connection]\nid=eth0\n");
-        let error = made(&["--network", &keyfile]).unwrap_err();
-        assert!(error.ends_with("expected a name that ends in .nmconnection"), "{error}");
-        let error = made(&["--network", &yaml, "--network", &yaml]).unwrap_err();
-        assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
-    }
-
-    /// Checks that each of these options is refused with the text next to it. A bar is a blank in a value.
-    fn refused(cases: &[(String, String)]) {
-        for (options, expected) in cases {
-            let words: Vec<String> =
-                options.split(' ').map(|word| word.replace('|', " ")).collect();
-            let error = made(&words.iter().map(String::as_str).collect::<Vec<&str>>()).unwrap_err();
-            assert!(error.contains(expected), "{options}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused_by_the_option_as_the_user_wrote_it() {
-        let good =
-            file("good.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
-        let (bad, empty) = (file("bad.pem", b"no certificate"), file("empty", b"\n"));
-        let making = |end: &str| format!("making the live image's configuration: {end}");
-        let carry = |format: &str, options: &str| {
-            format!(
-                "--format {format} writes only kernel arguments, which cannot carry {options}; "
-            )
-        };
-        let many = "--ssh-key=ssh-ed25519|AAAA|x --binary=/bin/sh --autologin";
-        refused(&[
-            ("--ssh-key x".to_owned(), making("--ssh-key is text without the type of a key")),
-            (
-                "--format ipxe".into(),
-                making("this --format needs --kernel-url and --initramfs-url"),
-            ),
-            (
-                "--file /opt/x=http://h/x".into(),
-                making("--file is \"http://h/x\" without one, expected a digest"),
-            ),
-            (
-                "--network-metadata http://h/m".into(),
-                making("--network-metadata is \"http://h/m\", expected https"),
-            ),
-            ("--hostname=-x".into(), making("--hostname is \"-x\", expected a host name")),
-            ("--append-karg a\"b --format kargs".into(), making("--append-karg is ")),
-            ("--config-url x|y --format kargs".into(), making("--config-url is ")),
-            ("--format ignition --platform packet".into(), "cannot carry --platform; ".into()),
-            ("--format butane --append-karg quiet".into(), "cannot carry --append-karg; ".into()),
-            (
-                "--format ignition --rootfs-url http://h/r".into(),
-                "cannot carry --rootfs-url; ".into(),
-            ),
-            (format!("--format kargs {many}"), carry("kargs", "--binary, --ssh-key, --autologin")),
-            (format!("--format ipxe {many}"), carry("ipxe", "--binary, --ssh-key, --autologin")),
-            (
-                format!("--format pxelinux {many}"),
-                carry("pxelinux", "--binary, --ssh-key, --autologin"),
-            ),
-            (format!("--format grub {many}"), carry("grub", "--binary, --ssh-key, --autologin")),
-            (
-                format!("--token-file {empty}"),
-                format!("reading --token-file: {empty} is empty, expected a token"),
-            ),
-            ("--ca-file /nonexistent/x".into(), "reading --ca-file".into()),
-            ("--password-hash-file /nonexistent/x".into(), "reading --password-hash-file".into()),
-            ("--binary /nonexistent/x".into(), "reading --binary".into()),
-            ("--token-file /nonexistent/x".into(), "reading --token-file".into()),
-            // A file without a certificate is blamed on its own option.
-            (format!("--mirror-ca {bad}"), "--mirror-ca is text without".into()),
-            (format!("--mirror-ca {bad} --ca-file {good}"), "--mirror-ca is text without".into()),
-            (format!("--ca-file {bad}"), "--ca-file is text without".into()),
-            (format!("--ca-file {bad} --mirror-ca {good}"), "--ca-file is text without".into()),
-        ]);
-        made(&["--format", "kargs", "--config-url", "https://v/x.ign"]).unwrap();
-    }
-
-    #[test]
-    fn what_the_agent_would_refuse_or_only_try_is_refused() {
-        let expectations = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
-        let no_dry_run = "dry-run cannot be used in a live image";
-        let kargs = "--format kargs --append-karg";
-        let of_expect = format!("expect=/etc/e.yaml --file /etc/e.yaml={expectations}");
-        for (option, expected) in [
-            ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
-            ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
-            ("bring-links-up=perhaps", "bring-links-up"),
-            ("block-also=memory.lots", "the nearest is memory.lost"),
-            (of_expect.as_str(), "/etc/e.yaml: dimm: \"sise\" is not a known key"),
-            ("dry-run=true", no_dry_run),
-            ("dry_run=true", no_dry_run),
-        ] {
-            refused(&[(format!("--agent-option={option}"), expected.to_owned())]);
-        }
-        for (karg, expected) in [
-            ("rci.log-levle=debug", "is not an option, did you mean \"rci.log-level\"?"),
-            ("rci.dry-run=true", no_dry_run),
-            ("quiet|rci.dry_run", no_dry_run),
-        ] {
-            refused(&[(format!("{kargs} {karg}"), expected.to_owned())]);
-        }
-        let expectations = file("expect-good.yaml", b"bios: {version: a}\n");
-        let expect = format!("/etc/expect.yaml={expectations}");
-        for options in [
-            &["--agent-option", "log-level=debug"][..],
-            &["--agent-option", "give_up_after=86400"],
-            &["--agent-option", "bring_links_up=false"],
-            &["--agent-option", "expect=/etc/expect.yaml", "--file", &expect],
-        ] {
-            made(options).unwrap();
-        }
     }
 
     #[test]
@@ -561,36 +404,19 @@ mod tests {
     }
 
     #[test]
-    fn hint_without_a_value_is_refused() {
-        let words = "run-coreos-installer live-config --install https://h/i --agent-option hints=serial=A,wwn";
-        let words: Vec<_> = words.split(' ').map(Into::into).collect();
-        let error = of(&words, &Sources::default()).unwrap_err();
-        assert!(error.contains("wwn has no value, expected wwn=VALUE"), "{error}");
-    }
-
-    #[test]
     fn agent_in_the_live_image_gets_proxy_and_time_limit() {
         let options =
             ["--proxy", "http://p.example:1", "--no-proxy", "a,b", "--give-up-after", "7200"];
-        let text = made(&[&options[..], &["--format", "butane"]].concat()).unwrap();
+        let butane = text(&[&options[..], &["--format", "butane"]].concat());
         for line in [r#"proxy: "http://p.example:1""#, "no_proxy:", "give_up_after: "] {
-            assert!(text.contains(line), "{line}: {text}");
+            assert!(butane.contains(line), "{line}: {butane}");
         }
-        assert!(text.contains("7200"), "{text}");
-        let json = made(&["--proxy", "p.example:1", "--no-proxy", "a, b,a,"]).unwrap();
+        assert!(butane.contains("7200"), "{butane}");
+        let json = text(&["--proxy", "p.example:1", "--no-proxy", "a, b,a,"]);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let expected = serde_json::json!({
             "httpProxy": "http://p.example:1", "httpsProxy": "http://p.example:1", "noProxy": ["a", "b"]
         });
         assert_eq!(json["ignition"]["proxy"], expected, "Ignition has the proxy too");
-        let error = made(&["--proxy", "socks5://me:secret@p"]).unwrap_err();
-        assert!(error.contains("--proxy is text of another form"), "{error}");
-        let error = made(&[&options[..], &["--format", "kargs"]].concat()).unwrap_err();
-        assert!(error.contains("cannot carry --proxy, --no-proxy, --give-up-after"), "{error}");
-        let error = made(&["--proxy", "http://me:sec/ret@p"]).unwrap_err();
-        assert!(error.contains("contains /, expected it percent-encoded: %2F"), "{error}");
-        assert!(!error.contains("sec/ret"), "{error}");
-        let error = made(&["--proxy", "http://p", "--agent-option", "proxy=http://q"]).unwrap_err();
-        assert!(error.contains("2 values for proxy"), "{error}");
     }
 }

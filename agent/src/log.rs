@@ -23,7 +23,7 @@ pub fn start(level: LogLevel) {
     let is_colored = terminal::may_be_colored(&io::stderr());
     tracing_subscriber::fmt()
         .with_max_level(filter)
-        .with_writer(CleanStderr { has_colors: is_colored })
+        .with_writer(move || CleanStderr { has_colors: is_colored })
         .with_ansi(is_colored)
         .with_target(false)
         .without_time()

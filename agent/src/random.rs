@@ -11,13 +11,18 @@ pub(crate) const DEVICE: &str = "/dev/urandom";
 
 /// A random UUID, e.g. `6f1c2d3e-8a4b-4c5d-9e6f-708192a3b4c5`. It neither fails nor waits: the result of a job needs one.
 pub fn uuid() -> String {
-    // Without random numbers from the kernel the time of day still differs from call to call and node to node.
-    let bytes = random_bytes::<16>().unwrap_or_else(|_| {
-        SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or([0; 16], |since| since.as_nanos().to_le_bytes())
-    });
-    Builder::from_random_bytes(bytes).into_uuid().to_string()
+    Builder::from_random_bytes(random_bytes_or_time()).into_uuid().to_string()
+}
+
+/// At most 16 random bytes from the kernel. Without them those of the time of day, which still differ from call to call and
+/// node to node.
+pub(crate) fn random_bytes_or_time<const N: usize>() -> [u8; N] {
+    let time = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let bytes = since.as_nanos().to_le_bytes();
+        std::array::from_fn(|at| bytes.get(at).copied().unwrap_or_default())
+    };
+    random_bytes().unwrap_or_else(|_| time())
 }
 
 /// Random bytes from the kernel. Unlike `getrandom(2)`, its device never waits for the kernel to gather randomness early

@@ -1,5 +1,6 @@
 //! The report: everything that is known about a machine, in the form that is posted and printed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -155,8 +156,9 @@ impl Report {
         ]
     }
 
-    /// Replaces the findings, and concludes the faults from them.
-    pub fn set_findings(&mut self, findings: Vec<Finding>) {
+    /// Replaces the findings, sorts them, and concludes the faults from them.
+    pub fn set_findings(&mut self, mut findings: Vec<Finding>) {
+        findings.sort_by_key(|finding| Reverse(finding.severity));
         self.faults = faults(&self.inventory, &findings);
         self.findings = findings;
     }

@@ -102,10 +102,6 @@ impl<'de> Visitor<'de> for Reader<'_> {
         Ok(text.into())
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(text.into())
-    }
-
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }

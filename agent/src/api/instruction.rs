@@ -89,12 +89,16 @@ impl Action {
 }
 
 /// What a node does after it refused an instruction and touched no disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
     /// Ask again, ever more slowly, and try the same instruction again only after a fault outside of it.
     #[default]
+    #[value(help = "Ask the VIM again, ever more slowly")]
     Retry,
     /// Exit with status 4, so that systemd opens the emergency shell.
+    #[value(help = "Exit, so that systemd opens the emergency shell")]
     Stop,
 }

@@ -11,12 +11,14 @@ use std::ops::Range;
 use aho_corasick::AhoCorasick;
 use anyhow::Context as _;
 use formats::hex::bytes_lossy;
-use formats::{Edit, splice, wwn};
+use formats::wwn;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
-use super::anonymize::spelling::{self, Edge, MIN_DISTINCTIVE_BYTES, Scope, Spelling};
+use super::anonymize::replace::{Place, is_at};
+use super::anonymize::spelling::{self, MIN_DISTINCTIVE_BYTES, Scope, Spelling};
+use super::each_text;
 
 /// A serial number with fewer characters occurs by chance.
 const MIN_TEXT: usize = 6;
@@ -45,10 +47,16 @@ impl Identifiers {
     /// `recorded` is the original: a serial number that is also a path component there (a USB root hub has
     /// its controller's PCI address) identifies nothing.
     pub(super) fn of(report: &Value, recorded: &Recorded) -> Identifiers {
-        let mut found = Identifiers::default();
-        found.add("", report);
+        let mut found = BTreeMap::new();
+        // UUIDs with a public meaning.
         let mut public = BTreeSet::new();
-        public_uuids(report, &mut public);
+        each_text("", report, &mut |key, text| {
+            if is_identifier(key) {
+                found.entry(text.trim().to_owned()).or_insert_with(|| key.to_owned());
+            } else if key == "type_uuid" {
+                public.insert(text.to_lowercase());
+            }
+        });
         let paths =
             recorded.files.keys().chain(recorded.links.values()).chain(recorded.links.keys());
         let places: BTreeSet<&str> = paths.flat_map(|path| path.split('/')).collect();
@@ -59,27 +67,8 @@ impl Identifiers {
                 && !is_known_duplicate(value)
                 && !spellings(value).is_empty()
         };
-        found.0.retain(|value, _| names_something(value));
-        found
-    }
-
-    fn add(&mut self, key: &str, value: &Value) {
-        match value {
-            Value::String(text) if is_identifier(key) => {
-                self.0.entry(text.trim().to_owned()).or_insert_with(|| key.to_owned());
-            }
-            Value::Array(list) => list.iter().for_each(|value| self.add(key, value)),
-            Value::Object(keys) => {
-                // In the list of identifiers the kind says what the value is.
-                if let (Some(kind), Some(value)) =
-                    (keys.get("kind").and_then(Value::as_str), keys.get("value"))
-                {
-                    self.add(kind, value);
-                }
-                keys.iter().for_each(|(key, value)| self.add(key, value));
-            }
-            _ => {}
-        }
+        found.retain(|value, _| names_something(value));
+        Identifiers(found)
     }
 
     /// Returns the identifiers left in an anonymised tree and the report from it.
@@ -89,25 +78,17 @@ impl Identifiers {
     pub(super) fn left_in(&self, recorded: &Recorded, report: &str) -> anyhow::Result<Vec<Leak>> {
         let search = Search::new(self)?;
         let mut leaks = BTreeSet::new();
-        for (path, content) in &recorded.files {
-            search.add_to(&mut leaks, path, path.as_bytes());
-            search.add_to(&mut leaks, path, content);
-        }
-        for (path, names) in &recorded.directories {
-            search.add_to(&mut leaks, path, path.as_bytes());
-            for name in names {
-                search.add_to(&mut leaks, path, name.as_bytes());
-            }
-        }
-        for (path, target) in &recorded.links {
-            search.add_to(&mut leaks, path, path.as_bytes());
-            search.add_to(&mut leaks, path, target.as_bytes());
-        }
-        for ((_, path), failure) in &recorded.failures {
-            search.add_to(&mut leaks, path, path.as_bytes());
-            if let Failure::Text(text) = failure {
-                search.add_to(&mut leaks, path, text.as_bytes());
-            }
+        let files = recorded.files.iter().map(|(path, content)| (path, vec![content.as_slice()]));
+        let folders = recorded.directories.iter();
+        let folders = folders.map(|(path, all)| (path, all.iter().map(String::as_bytes).collect()));
+        let links = recorded.links.iter().map(|(path, target)| (path, vec![target.as_bytes()]));
+        let failures = recorded.failures.iter().map(|((_, path), failure)| match failure {
+            Failure::Text(text) => (path, vec![text.as_bytes()]),
+            Failure::Code(_) => (path, Vec::new()),
+        });
+        for (path, contents) in files.chain(folders).chain(links).chain(failures) {
+            let all = contents.into_iter().chain([path.as_bytes()]);
+            all.for_each(|content| search.add_to(&mut leaks, path, content));
         }
         search.add_to(&mut leaks, super::REPORT, report.as_bytes());
         Ok(leaks.into_iter().collect())
@@ -121,19 +102,6 @@ fn is_identifier(key: &str) -> bool {
          node_name fabric_name machine_id";
     KEYS.split(' ').any(|known| known == key)
         || ["_mac", "_serial", "_asset_tag"].iter().any(|end| key.ends_with(end))
-}
-
-/// Collects UUIDs with a public meaning, in lower case.
-fn public_uuids(report: &Value, found: &mut BTreeSet<String>) {
-    match report {
-        Value::Array(list) => list.iter().for_each(|value| public_uuids(value, found)),
-        Value::Object(keys) => {
-            let public = keys.get("type_uuid").and_then(Value::as_str).map(str::to_lowercase);
-            found.extend(public);
-            keys.values().for_each(|value| public_uuids(value, found));
-        }
-        _ => {}
-    }
 }
 
 /// Returns every spelling of an identifier; none if it is too short or could be a word or a size.
@@ -188,11 +156,6 @@ fn digits(value: &str) -> Option<String> {
 
 /// All spellings for all identifiers.
 struct Search<'a> {
-    /// Text in any case, and bytes.
-    halves: [Half<'a>; 2],
-}
-
-struct Half<'a> {
     found: AhoCorasick,
     /// Each spelling with its identifier's key.
     spellings: Vec<(Spelling, &'a str)>,
@@ -200,60 +163,51 @@ struct Half<'a> {
 
 impl<'a> Search<'a> {
     fn new(identifiers: &'a Identifiers) -> anyhow::Result<Search<'a>> {
-        let half = |is_text: bool| -> anyhow::Result<Half<'a>> {
-            let mut known = HashSet::new();
-            let mut all = Vec::new();
-            for (value, key) in &identifiers.0 {
-                let of_half = spellings(value).into_iter().filter(|s| s.is_text == is_text);
-                for spelling in of_half {
-                    if known.insert((spelling.bytes.clone(), spelling.edge)) {
-                        all.push((spelling, key.as_str()));
-                    }
-                }
-            }
-            let found = AhoCorasick::builder()
-                .ascii_case_insensitive(is_text)
-                .build(all.iter().map(|(spelling, _)| &spelling.bytes))
-                .context("building the search for identifiers")?;
-            Ok(Half { found, spellings: all })
-        };
-        Ok(Search { halves: [half(true)?, half(false)?] })
+        let mut known = HashSet::new();
+        let all = identifiers.0.iter().flat_map(|(value, key)| {
+            spellings(value).into_iter().map(|spelling| (spelling, key.as_str()))
+        });
+        let identity =
+            |spelling: &Spelling| (spelling.bytes.clone(), spelling.edge, spelling.is_text);
+        let all: Vec<_> = all.filter(|(spelling, _)| known.insert(identity(spelling))).collect();
+        let found = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(all.iter().map(|(spelling, _)| &spelling.bytes))
+            .context("building the search for identifiers")?;
+        Ok(Search { found, spellings: all })
+    }
+
+    /// Returns where a spelling occurs in `content`, and the identifier's key. Only text is found in any case.
+    fn find(&self, content: &[u8]) -> impl Iterator<Item = (Range<usize>, &Spelling, &'a str)> {
+        self.found.find_overlapping_iter(content).filter_map(move |found| {
+            let (spelling, key) = self.spellings.get(found.pattern().as_usize())?;
+            let is_equal = spelling.is_text || content.get(found.range()) == Some(&spelling.bytes);
+            is_equal.then_some((found.range(), spelling, *key))
+        })
     }
 
     /// Adds the identifiers that remain in `content`, which is the content or name of the file at `path`.
     fn add_to(&self, leaks: &mut BTreeSet<Leak>, path: &str, content: &[u8]) {
-        for half in &self.halves {
-            for found in half.found.find_overlapping_iter(content) {
-                let Some((spelling, key)) = half.spellings.get(found.pattern().as_usize()) else {
-                    continue;
-                };
-                let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-                let before = found.start().checked_sub(1).and_then(|at| content.get(at));
-                let is_part = is_word(before) || is_word(content.get(found.end()));
-                if spelling.edge == Edge::Any || !is_part {
-                    let path = self.without_identifiers(path);
-                    leaks.insert(Leak { key: (*key).to_owned(), path });
-                }
+        for (span, spelling, key) in self.find(content) {
+            if is_at(spelling, Place::MESSAGE, content, span.start) {
+                leaks.insert(Leak { key: key.to_owned(), path: self.without_identifiers(path) });
             }
         }
     }
 
     /// Returns a path for a message, without any spelling of an identifier.
     fn without_identifiers(&self, path: &str) -> String {
-        let [text, _] = &self.halves;
-        let found = text.found.find_overlapping_iter(path);
-        let mut spans: Vec<Range<usize>> = found.map(|found| found.range()).collect();
-        spans.sort_by_key(|span| span.start);
-        spans.dedup_by(|next, span| {
-            let is_overlapping = next.start < span.end;
-            if is_overlapping {
-                span.end = span.end.max(next.end);
+        let mut is_secret = vec![false; path.len()];
+        self.find(path.as_bytes()).for_each(|(span, ..)| is_secret[span].fill(true));
+        let mut shown = String::new();
+        for (at, c) in path.char_indices() {
+            match is_secret[at] {
+                false => shown.push(c),
+                true if shown.ends_with('…') => {}
+                true => shown.push('…'),
             }
-            is_overlapping
-        });
-        let edits = spans.into_iter().map(|span| (span, "…".into()));
-        let path = splice(path.as_bytes(), 0, &edits.collect::<Vec<Edit>>());
-        String::from_utf8_lossy(&path).into_owned()
+        }
+        shown
     }
 }
 

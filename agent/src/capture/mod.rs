@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use probes::collect::Options;
 use probes::machine::{Archive, Recorded, Source};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde_json::Value;
 
 use crate::output;
 use crate::output::draft::{Draft, PRIVATE};
@@ -25,36 +26,38 @@ use leaks::{Identifiers, Leak};
 /// Name of the report in the archive. Replays do not read it.
 const REPORT: &str = "report.json";
 
-/// Writes `recorded` and its `report` to `file`, and replays the file: returns
-/// the differences between the two reports, except for times. If a signal arrives, no file is left.
+/// Writes `recorded` and its `report` to `file`, and replays the file: returns the differences between the two reports,
+/// except for times. If a signal arrives, no file is left.
+///
+/// An anonymous file lacks the identifiers of this machine, its disks, its network and its owner. It contains the report of
+/// the replay; returned are also the places where that describes another machine, apart from names.
 ///
 /// # Errors
-/// If the file cannot be written, or cannot be read back.
+/// If the file cannot be written, or cannot be read back. For an anonymous one also if there are no random numbers, or if an
+/// identifier of the original report is left anywhere: then nothing is written.
 pub fn write(
     recorded: &Recorded,
     report: &Report,
     options: &Options,
     file: &Path,
+    is_anonymous: bool,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    put(file, recorded, &output::json(report)?, options, stop)
-}
-
-/// Like [`write()`], without the identifiers of this machine, its disks, its network and its owner. The file
-/// contains the report of the replay; returned are the places where that describes another machine, apart
-/// from names.
-///
-/// # Errors
-/// As [`write()`], if there are no random numbers, or if an identifier of the original report is left
-/// anywhere: then nothing is written.
-pub fn write_anonymized(
-    recorded: &Recorded,
-    report: &Report,
-    options: &Options,
-    file: &Path,
-    stop: &Stop,
-) -> anyhow::Result<Vec<String>> {
+    let put = |recorded: &Recorded, report: &str| {
+        let packed = packed(recorded, &[(REPORT, report.as_bytes())])?;
+        let draft = Draft::new(file, PRIVATE, &packed)?;
+        let path = draft.path();
+        let source =
+            Source::captured(path).with_context(|| format!("reading back {}", path.display()))?;
+        let differing = difference::differences(report, &replay(source, options)?)?;
+        ensure!(!stop.is_stopped(), "ended by a signal; no capture was written");
+        draft.keep()?;
+        anyhow::Ok(differing)
+    };
     let report = output::json(report)?;
+    if !is_anonymous {
+        return put(recorded, &report);
+    }
     let original = output::tree(&report)?;
     let identifiers = Identifiers::of(&original, recorded);
     let recorded = anonymize::anonymize(recorded, &original)?;
@@ -62,7 +65,7 @@ pub fn write_anonymized(
     let archive = Archive::unpack(packed.as_slice()).context("unpacking the capture")?;
     let anonymous = replay(Source::unpacked(archive), options)?;
     refuse_leaks(&identifiers.left_in(&recorded, &anonymous)?)?;
-    let mut differing = put(file, &recorded, &anonymous, options, stop)?;
+    let mut differing = put(&recorded, &anonymous)?;
     differing.extend(difference::other_shapes(&report, &anonymous)?);
     Ok(differing)
 }
@@ -83,24 +86,6 @@ fn refuse_leaks(leaks: &[Leak]) -> anyhow::Result<()> {
     )
 }
 
-/// Writes all of it to `file`, unless a signal arrives, and replays it: returns the differences between the reports.
-fn put(
-    file: &Path,
-    recorded: &Recorded,
-    report: &str,
-    options: &Options,
-    stop: &Stop,
-) -> anyhow::Result<Vec<String>> {
-    let draft = Draft::new(file, PRIVATE, &packed(recorded, &[(REPORT, report.as_bytes())])?)?;
-    let path = draft.path();
-    let source =
-        Source::captured(path).with_context(|| format!("reading back {}", path.display()))?;
-    let differing = difference::differences(report, &replay(source, options)?)?;
-    ensure!(!stop.is_stopped(), "ended by a signal; no capture was written");
-    draft.keep()?;
-    Ok(differing)
-}
-
 fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>> {
     let tar = tree::pack(recorded, more).context("packing the capture")?;
     Ok(compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
@@ -111,9 +96,35 @@ fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
 }
 
+/// Visits every text in a report with the key that says what it is: its own, that of the list that contains it, or in
+/// the list of identifiers their kind. The label of a RAID member is called `md_name`.
+fn each_text<'r>(key: &'r str, value: &'r Value, visit: &mut dyn FnMut(&'r str, &'r str)) {
+    match value {
+        Value::String(text) => visit(key, text),
+        Value::Array(list) => list.iter().for_each(|value| each_text(key, value, visit)),
+        Value::Object(keys) => {
+            let text = |key: &str| keys.get(key).and_then(Value::as_str);
+            if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
+                visit(kind, value);
+            }
+            if text("kind") == Some("linux_raid_member") {
+                visit("md_name", text("label").unwrap_or_default());
+            }
+            keys.iter().for_each(|(key, value)| each_text(key, value, visit));
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A capture of these files.
+    pub(super) fn recorded(files: &[(&str, &[u8])]) -> Recorded {
+        let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec()));
+        Recorded { files: files.collect(), ..Recorded::default() }
+    }
 
     #[test]
     fn a_capture_with_an_identifier_left_is_refused_by_kind_and_file_without_the_value() {
@@ -142,14 +153,13 @@ mod tests {
         let original = report(&source, &options);
         let recorded = source.recorded();
         assert!(recorded.files.contains_key("etc/os-release"));
-        let name = format!("rci-leak-{}.tar.zst", std::process::id());
-        let file = std::env::temp_dir().join(&name);
-        let error = write_anonymized(&recorded, &original, &options, &file, &Stop::default());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("leak.tar.zst");
+        let error = write(&recorded, &original, &options, &file, true, &Stop::default());
         let error = error.unwrap_err().to_string();
         assert!(error.contains("serial in etc/os-release"), "{error}");
         assert!(!error.to_lowercase().contains("abcdef"), "{error}");
-        let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-        let left = left.filter(|entry| entry.file_name().to_string_lossy().contains(&name));
+        let left = std::fs::read_dir(folder.path()).unwrap();
         assert_eq!(left.count(), 0, "neither the file nor a part of it");
     }
 }

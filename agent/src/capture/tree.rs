@@ -141,7 +141,7 @@ fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::machine::Source;
+    use probes::machine::{Archive, Machine, Source};
     use std::sync::Arc;
 
     fn map<T: Clone>(pairs: &[(&str, T)]) -> BTreeMap<String, T> {
@@ -149,15 +149,10 @@ mod tests {
     }
 
     /// Returns the machine that a replay of `recorded` shows.
-    fn replay(name: &str, recorded: &Recorded) -> probes::machine::Machine {
+    fn replay(recorded: &Recorded) -> Machine {
         let tar = pack(recorded, &[("report.json", b"{}")]).unwrap();
-        let level = ruzstd::encoding::CompressionLevel::Fastest;
-        let packed = ruzstd::encoding::compress_to_vec(tar.as_slice(), level);
-        let file = std::env::temp_dir().join(format!("rci-{name}-{}.tar.zst", std::process::id()));
-        std::fs::write(&file, packed).unwrap();
-        let source = Source::captured(&file).unwrap();
-        std::fs::remove_file(file).unwrap();
-        probes::machine::Machine::new(Arc::new(source), "test")
+        let archive = Archive::unpack(tar.as_slice()).unwrap();
+        Machine::new(Arc::new(Source::unpacked(archive)), "test")
     }
 
     #[test]
@@ -176,7 +171,7 @@ mod tests {
             .into(),
             ..Recorded::default()
         };
-        let machine = replay("denied", &recorded);
+        let machine = replay(&recorded);
         assert_eq!(machine.list("sys/class/net"), ["eno1", "gone"]);
         assert!(machine.text("sys/class/net/gone").is_none());
         assert!(machine.text("sys/none").is_none() && machine.list("sys/none").is_empty());
@@ -196,7 +191,7 @@ mod tests {
             failures: [not_a_directory].into(),
             ..Recorded::default()
         };
-        let machine = replay("both", &recorded);
+        let machine = replay(&recorded);
         assert!(machine.list("sys/a").is_empty());
         assert_eq!(machine.text("sys/a").as_deref(), Some("1"));
         assert!(machine.is_dir("kernel"), "a replay knows that answers of the kernel were kept");

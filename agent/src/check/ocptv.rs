@@ -318,7 +318,6 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use probes::machine::Problem;
-    use probes::memory::Memory;
 
     use super::*;
     use crate::check::tests::{fault, finding, report_with};
@@ -328,24 +327,18 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The diagnoses, as step name, type, verdict and part.
-    fn diagnoses(lines: &[Value]) -> Vec<[String; 4]> {
-        let steps = lines.iter().map(|line| &line["testStepArtifact"]);
-        let name = |id: &Value| {
-            let start =
-                steps.clone().find(|s| s["testStepId"] == *id && s.get("testStepStart").is_some());
-            start.unwrap()["testStepStart"]["name"].as_str().unwrap().to_owned()
-        };
-        let found = steps.clone().filter(|step| step.get("diagnosis").is_some());
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        found
-            .map(|step| {
-                let diagnosis = &step["diagnosis"];
-                let [kind, verdict, part] =
-                    ["type", "verdict", "hardwareInfoId"].map(|key| text(&diagnosis[key]));
-                [name(&step["testStepId"]), kind, verdict, part]
-            })
-            .collect()
+    /// The diagnoses, each as the step's name, type, verdict and part.
+    fn diagnoses(lines: &[Value]) -> Vec<String> {
+        let mut name = "";
+        let diagnoses = lines.iter().filter_map(|line| {
+            let step = &line["testStepArtifact"];
+            name = step["testStepStart"]["name"].as_str().unwrap_or(name);
+            let diagnosis = step.get("diagnosis")?;
+            let of = |key: &str| diagnosis[key].as_str().unwrap_or_default();
+            let [kind, verdict, part] = ["type", "verdict", "hardwareInfoId"].map(of);
+            Some(format!("{name} {kind} {verdict} {part}").trim_end().to_owned())
+        });
+        diagnoses.collect()
     }
 
     /// The run's result.
@@ -381,22 +374,16 @@ mod tests {
             finding("disk.haunted", "disk", Some("sdq (serial 7)")),
             finding("new.kind", "robot", Some("arm")),
         ]);
-        let dimm = |locator: &str, serial: &str| Dimm {
-            locator: Some(locator.to_owned()),
-            serial: Some(serial.to_owned()),
-            ..Dimm::default()
-        };
-        let dimms = vec![dimm("A10", "S10"), dimm("A1", "S1")];
-        report.inventory.memory = Some(Memory { dimms, ..Memory::default() });
+        let dimms = json!([{"locator": "A10", "serial": "S10"}, {"locator": "A1", "serial": "S1"}]);
+        report.inventory.memory = serde_json::from_value(json!({"dimms": dimms})).unwrap();
         let lines = parsed(&report);
-        let found = diagnoses(&lines);
         let expected = [
-            ["memory", "FAIL", "memory.ecc.uncorrectable", "part-1"],
-            ["memory", "FAIL", "memory.lost", ""],
-            ["disk", "FAIL", "disk.haunted", "part-2"],
-            ["robot", "FAIL", "new.kind", "part-3"],
+            "memory FAIL memory.ecc.uncorrectable part-1",
+            "memory FAIL memory.lost",
+            "disk FAIL disk.haunted part-2",
+            "robot FAIL new.kind part-3",
         ];
-        assert_eq!(found, expected.map(|row| row.map(str::to_owned)));
+        assert_eq!(diagnoses(&lines), expected);
         let infos = &lines[1]["testRunArtifact"]["testRunStart"]["dutInfo"]["hardwareInfos"];
         assert_eq!(
             (&infos[1]["serialNumber"], &infos[1]["hardwareInfoId"]),
@@ -408,19 +395,16 @@ mod tests {
 
     #[test]
     fn modules_of_one_name_are_distinguished_or_not_named() {
-        let dimm = |bank: &str| Dimm {
-            locator: Some("A1".to_owned()),
-            bank_locator: Some(bank.to_owned()),
-            ..Dimm::default()
-        };
         let mut report = report_with(vec![
             finding("memory.ecc.uncorrectable", "memory", Some("A1 (NODE 1)")),
             finding("memory.lost", "memory", Some("A1")),
         ]);
-        let dimms = vec![dimm("NODE 0"), dimm("NODE 1")];
-        report.inventory.memory = Some(Memory { dimms, ..Memory::default() });
-        let found = diagnoses(&parsed(&report));
-        assert_eq!([&found[0][3], &found[1][3]], ["part-1", "part-2"]);
+        let dimm = |bank: &str| json!({"locator": "A1", "bank_locator": bank});
+        let memory = json!({"dimms": [dimm("NODE 0"), dimm("NODE 1")]});
+        report.inventory.memory = serde_json::from_value(memory).unwrap();
+        let expected =
+            ["memory FAIL memory.ecc.uncorrectable part-1", "memory FAIL memory.lost part-2"];
+        assert_eq!(diagnoses(&parsed(&report)), expected);
     }
 
     #[test]
@@ -444,10 +428,9 @@ mod tests {
     #[test]
     fn part_that_could_not_be_read_is_not_said_to_pass() {
         let mut report = report_with(Vec::new());
-        let devices = || vec![probes::pci::PciDevice::default()];
-        let pci = || probes::pci::Pci { n_devices: Some(1), devices: devices() };
-        report.inventory.memory = Some(Memory { usable_bytes: Some(1), ..Memory::default() });
-        report.inventory.pci = Some(pci());
+        let pci = || serde_json::from_value(json!({"n_devices": 1, "devices": [{}]})).unwrap();
+        report.inventory.memory = serde_json::from_value(json!({"usable_bytes": 1})).unwrap();
+        report.inventory.pci = pci();
         report.problems.push(Problem {
             collector: "memory".to_owned(),
             path: "/proc/meminfo".to_owned(),
@@ -455,17 +438,13 @@ mod tests {
             expected: "a number".to_owned(),
         });
         let mut unread = Report { problems: report.problems.clone(), ..report_with(Vec::new()) };
-        unread.inventory.pci = Some(pci());
+        unread.inventory.pci = pci();
         unread.problems[0].collector = "os".to_owned();
-        let of_log = ["pci", "UNKNOWN", "pci.read_in_part", ""].map(str::to_owned);
-        assert_eq!(diagnoses(&parsed(&unread)), [of_log], "the kernel log was not read");
+        let of_log = ["pci UNKNOWN pci.read_in_part"];
+        assert_eq!(diagnoses(&parsed(&unread)), of_log, "the kernel log was not read");
         let lines = parsed(&report);
-        let found = diagnoses(&lines);
-        let expected = [
-            ["memory", "UNKNOWN", "memory.read_in_part", ""],
-            ["pci", "PASS", "pci.no_finding", ""],
-        ];
-        assert_eq!(found, expected.map(|row| row.map(str::to_owned)));
+        let expected = ["memory UNKNOWN memory.read_in_part", "pci PASS pci.no_finding"];
+        assert_eq!(diagnoses(&lines), expected);
         assert_eq!(lines[2]["testRunArtifact"]["log"]["severity"], "WARNING");
         assert_eq!(result(&lines), "NOT_APPLICABLE", "the memory may be broken");
         report.problems.clear();
@@ -479,7 +458,7 @@ mod tests {
         let mut info = finding("bmc.event_log", "bmc", Some("Fan 1"));
         info.severity = Severity::Info;
         let lines = parsed(&report_with(vec![info]));
-        assert_eq!(diagnoses(&lines), [["bmc", "PASS", "bmc.no_finding", ""].map(str::to_owned)]);
+        assert_eq!(diagnoses(&lines), ["bmc PASS bmc.no_finding"]);
         let log = lines.iter().find(|line| line["testStepArtifact"].get("log").is_some()).unwrap();
         let message = log["testStepArtifact"]["log"]["message"].as_str().unwrap();
         assert!(message.starts_with("bmc.event_log Fan 1: seen; "), "{message}");

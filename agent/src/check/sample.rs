@@ -4,7 +4,6 @@
 //! that the first reading did not have, or whose figures differ, says so in its evidence. Some counters are findings only
 //! if they rise.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use probes::counters::{self, Counters, risen};
@@ -35,10 +34,8 @@ impl Earlier {
     /// Marks the changes in `report`, and adds the parts whose counters have `risen`.
     pub fn compare(&self, report: &mut Report, risen: Vec<Finding>, seconds: u64) {
         let now = std::mem::take(&mut report.findings);
-        let mut findings = compared(&self.report.findings, now, seconds);
-        findings.extend(risen);
-        findings.sort_by_key(|finding| Reverse(finding.severity));
-        report.set_findings(findings);
+        let compared = compared(&self.report.findings, now, seconds);
+        report.set_findings(compared.into_iter().chain(risen).collect());
     }
 }
 

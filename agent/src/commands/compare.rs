@@ -190,13 +190,8 @@ fn load(path: &Path) -> anyhow::Result<Value> {
         return replayed(super::captured(path, "")?).with_context(|| path.display().to_string());
     }
     let (bytes, name) = if is_standard_input {
-        let mut bytes = Vec::new();
-        let mut input = std::io::stdin().lock().take(LIMIT_BYTES + 1);
-        input.read_to_end(&mut bytes).context("reading standard input")?;
-        if bytes.len() as u64 > LIMIT_BYTES {
-            bail!("standard input is larger than {LIMIT_BYTES} bytes");
-        }
-        (bytes, "standard input".to_owned())
+        let name = "standard input".to_owned();
+        (bounded::read(std::io::stdin().lock(), &name, LIMIT_BYTES)?, name)
     } else {
         (bounded::read_file(path, LIMIT_BYTES)?, path.display().to_string())
     };

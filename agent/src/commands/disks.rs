@@ -6,15 +6,16 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use probes::block::Disk;
 use probes::collect::{Options, collect};
-use probes::machine::Source;
 use serde::Serialize;
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use super::explain::wrapped;
 use crate::act::hints::from_option;
 use crate::act::install::check_verify;
 use crate::act::say::Words;
 use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
-use crate::act::{DiskChoice, ExistingData, Order};
+use crate::act::{DiskChoice, Order};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
 use crate::cli::DisksOptions;
@@ -29,48 +30,19 @@ const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
 const MAX_COLUMN: usize = 28;
 const MIN_LAST: usize = 30;
 
-/// The command's JSON output.
-#[derive(Debug, Serialize)]
-struct Disks<'a> {
-    disks: Vec<Entry<'a>>,
-    decision: Shown,
-}
-
-#[derive(Debug, Serialize)]
-struct Entry<'a> {
-    device: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    serial: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wwn: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_bytes: Option<u64>,
-    eligible: bool,
-    not_eligible_because: &'a [String],
-    existing_data: Vec<ExistingData>,
-}
-
 /// The disk that would be written, or the reason for none.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize)]
 struct Shown {
-    #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     serial: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     existing_data: Option<&'static str>,
     /// The intended disk, which must not be written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     refused_device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 
@@ -80,11 +52,7 @@ struct Shown {
 /// If hints or instruction are refused, or if the machine cannot be read.
 pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     let install = wanted(options)?;
-    let source = match &options.root {
-        None => Source::live(),
-        Some(root) => super::captured(root, "--root ")?,
-    };
-    let source = Arc::new(source);
+    let source = Arc::new(super::open(options.root.as_deref())?);
     let is_live = source.is_live();
     let collection = Options { only: vec!["block".to_owned()], ..Options::default() };
     let found = collect(&source, &collection);
@@ -102,9 +70,11 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
         bail!("{}", failure.message.in_words(words));
     }
     let is_chosen = decision.is_ok();
-    let all =
-        Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision, words) };
-    super::show(options.format, &all, |all| page(all, output::width()))?;
+    let decision = shown(decision, words);
+    let entries: Vec<Value> = block.disks.iter().map(entry).collect();
+    super::show(options.format, &json!({"disks": entries, "decision": decision}), |_| {
+        page(&block.disks, &decision, output::width())
+    })?;
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
@@ -151,17 +121,20 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
     }
 }
 
-fn entry(disk: &Disk) -> Entry<'_> {
-    Entry {
-        device: &disk.device,
-        model: disk.model.as_deref(),
-        serial: disk.serial.as_deref(),
-        wwn: disk.wwn.as_deref(),
-        size_bytes: disk.size_bytes,
-        eligible: disk.eligible,
-        not_eligible_because: &disk.not_eligible_because,
-        existing_data: existing_data(disk),
-    }
+/// The disk in the command's JSON output, without what is unknown.
+fn entry(disk: &Disk) -> Value {
+    let mut entry = json!({
+        "device": disk.device,
+        "model": disk.model,
+        "serial": disk.serial,
+        "wwn": disk.wwn,
+        "size_bytes": disk.size_bytes,
+        "eligible": disk.eligible,
+        "not_eligible_because": disk.not_eligible_because,
+        "existing_data": existing_data(disk),
+    });
+    entry.as_object_mut().iter_mut().for_each(|entry| entry.retain(|_, value| !value.is_null()));
+    entry
 }
 
 fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
@@ -184,24 +157,25 @@ fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
 }
 
 /// The list in aligned columns, and the choice below it.
-fn page(all: &Disks<'_>, width: usize) -> String {
+fn page(disks: &[Disk], decision: &Shown, width: usize) -> String {
     let heading = ["DEVICE", "SIZE", "MODEL", "SERIAL"].map(str::to_owned);
-    let short = |text: Option<&str>| {
-        let text = text.map_or_else(|| "-".to_owned(), |text| clean::text(text.trim(), 200));
+    let short = |text: &Option<String>| {
+        let text =
+            text.as_ref().map_or_else(|| "-".to_owned(), |text| clean::text(text.trim(), 200));
         match text.char_indices().nth(MAX_COLUMN) {
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
             None => text,
         }
     };
     let rows: Vec<[String; 4]> = std::iter::once(heading)
-        .chain(all.disks.iter().map(|disk| {
+        .chain(disks.iter().map(|disk| {
             let size = disk.size_bytes.map_or_else(|| "-".to_owned(), text::disk_size);
-            [disk.device.to_owned(), size, short(disk.model), short(disk.serial)]
+            [disk.device.clone(), size, short(&disk.model), short(&disk.serial)]
         }))
         .collect();
     let column = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
     let widths = [0, 1, 2, 3].map(|index| column(index).unwrap_or_default());
-    let judged = all.disks.iter().map(judgement);
+    let judged = disks.iter().map(judgement);
     let judged: Vec<String> = std::iter::once("ELIGIBLE".to_owned()).chain(judged).collect();
     let longest = judged.iter().map(|judgement| judgement.chars().count()).max();
     let least = MIN_LAST.min(longest.unwrap_or_default());
@@ -210,10 +184,10 @@ fn page(all: &Disks<'_>, width: usize) -> String {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
         page.push_str(&columns(&cells.collect::<String>(), judgement, least, width));
     }
-    if all.disks.is_empty() {
+    if disks.is_empty() {
         "This machine has no disk.\n".clone_into(&mut page);
     }
-    page + "\n" + &verdict(&all.decision, width)
+    page + "\n" + &verdict(decision, width)
 }
 
 /// A row: its cells and, from there on, the wrapped judgement; it goes below if fewer than `least` characters are left.
@@ -227,14 +201,13 @@ fn columns(cells: &str, judgement: &str, least: usize, width: usize) -> String {
 }
 
 /// Describes the disk's eligibility for an install, and its content.
-fn judgement(disk: &Entry<'_>) -> String {
+fn judgement(disk: &Disk) -> String {
     if !disk.eligible {
         let why = disk.not_eligible_because.join("; ");
         let why = if why.is_empty() { "unknown".to_owned() } else { clean::text(&why, 2000) };
         return format!("no: {why}");
     }
-    let names: Vec<String> = disk
-        .existing_data
+    let names: Vec<String> = existing_data(disk)
         .iter()
         .take(8)
         .map(|data| clean::text(&format!("{} {}", data.name, data.what), 200))
@@ -268,36 +241,27 @@ mod tests {
 
     #[test]
     fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {
-        let reasons = vec![
-            "in use: sdb1 is mounted at /data and held by something with a long name".to_owned(),
-        ];
-        let disk = |device: &'static str, reasons: &'static [String]| Entry {
-            device,
-            model: Some("MODEL"),
-            serial: None,
-            wwn: None,
-            size_bytes: Some(960_197_124_096),
-            eligible: reasons.is_empty(),
-            not_eligible_because: reasons,
-            existing_data: Vec::new(),
+        let reason = "in use: sdb1 is mounted at /data and held by something with a long name";
+        let disk = |device: &str, reasons: &[&str]| -> Disk {
+            let disk = json!({
+                "device": device, "model": "MODEL", "size_bytes": 960_197_124_096_u64,
+                "eligible": reasons.is_empty(), "not_eligible_because": reasons,
+            });
+            serde_json::from_value(disk).unwrap()
         };
-        let reasons: &'static [String] = Box::leak(reasons.into_boxed_slice());
         let decision = Shown { code: Some("DISK_NONE".into()), ..Shown::default() };
-        let all =
-            Disks { disks: vec![disk("/dev/nvme0n1", &[]), disk("/dev/sdb", reasons)], decision };
+        let all = [disk("/dev/nvme0n1", &[]), disk("/dev/sdb", &[reason])];
         assert_eq!(
-            page(&all, 80),
+            page(&all, &decision, 80),
             "DEVICE        SIZE   MODEL  SERIAL  ELIGIBLE\n\
              /dev/nvme0n1  960GB  MODEL  -       yes, blank\n\
              /dev/sdb      960GB  MODEL  -       no: in use: sdb1 is mounted at /data and\n\
              \x20                                   held by something with a long name\n\
              \nNothing would be written: DISK_NONE\n"
         );
-        assert!(page(&all, 60).lines().all(|line| line.chars().count() <= 60));
+        assert!(page(&all, &decision, 60).lines().all(|line| line.chars().count() <= 60));
         // Short judgements fit where long ones would be wrapped to a few words a line.
-        let decision = Shown { code: Some("DISK_NONE".into()), ..Shown::default() };
-        let short = Disks { disks: vec![disk("/dev/nvme0n1", &[])], decision };
-        assert!(page(&short, 50).contains("-       yes, blank\n"));
+        assert!(page(&all[..1], &decision, 50).contains("-       yes, blank\n"));
     }
 
     #[test]

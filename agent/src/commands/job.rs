@@ -11,7 +11,6 @@ use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
-use crate::api::OnRefusal;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::engines::assisted::{self, Assisted};
@@ -118,7 +117,7 @@ fn with_engine(
             if let Some(settings) = offline {
                 return Ok(run(&mut Offline::new(settings, &server, node, Survey(&mut collect))?));
             }
-            let settings = vim::Settings { server, on_refusal: on_refusal(options) };
+            let settings = vim::Settings { server, on_refusal: options.on_refusal };
             run(&mut Vim::new(settings, node, Survey(&mut collect))?)
         }
         Backend::Assisted => {
@@ -144,13 +143,6 @@ fn with_engine(
             run(&mut Ironic::new(ironic_settings(options)?, node, Survey(&mut survey))?)
         }
     })
-}
-
-fn on_refusal(options: &InstallOptions) -> OnRefusal {
-    match options.on_refusal {
-        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
-        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
-    }
 }
 
 /// Options for reading the hardware.
@@ -229,16 +221,12 @@ fn listen(listener: &Listener, brings_links_up: bool, stop: &Stop) {
     listener.start(move || {
         let links = brings_links_up.then(|| LinksUp::bring_up(&stop));
         of_thread.end_links(links.as_ref().is_some_and(LinksUp::has_ports));
-        let found = neighbours(&listening_machine());
+        let machine = Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras(LLDP_WAIT));
+        let found = neighbours(&machine);
         // A port that was brought up stays so until the neighbours are known.
         drop(links);
         found
     });
-}
-
-/// The machine on which the agent listens for neighbours after the report was posted.
-fn listening_machine() -> Machine {
-    Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras(LLDP_WAIT))
 }
 
 /// A dry run that was not typed comes from the live image's configuration. Its unit reboots after exit status 0 into
@@ -262,40 +250,35 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
     if settings.url.is_none() {
         bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
     }
+    let read = |wait| super::read(&super::source(&options.source)?, &options.source, wait);
     match options.to {
         Recipient::Vim => {}
-        Recipient::Ironic => return send_inspection(&settings, options),
+        Recipient::Ironic => return send_inspection(&settings, || read(Duration::ZERO)),
         Recipient::Inspector => {
-            let source = super::source(&options.source)?;
-            let report = super::read(&source, &options.source, Duration::ZERO)?;
-            return inspector::send(&settings, &inspector::document(&report));
+            return inspector::send(&settings, &inspector::document(&read(Duration::ZERO)?));
         }
     }
     // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
-    let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
+    let report = read(LLDP_WAIT)?;
     match client.post_report(&json(&report)?) {
         Ok(_) => {
             let vim = redact(settings.url.as_deref().unwrap_or_default());
             tracing::info!("{vim} has the report of node {}", report.node_id);
             Ok(ExitStatus::Done)
         }
-        Err(gave_up) => {
-            tracing::error!("the report could not be posted: {gave_up}");
-            Ok(ExitStatus::NotReported)
-        }
+        Err(gave_up) => Ok(not_posted(&gave_up)),
     }
 }
 
 /// Posts the report as Ironic's inspection data.
 fn send_inspection(
     settings: &ServerSettings,
-    options: &ReportOptions,
+    read: impl FnOnce() -> anyhow::Result<Report>,
 ) -> anyhow::Result<ExitStatus> {
     let clock: Arc<dyn Clock> = Arc::new(RealClock);
     let api = Api::new(settings, &clock, &Stop::default())?;
-    let report = super::read(&super::source(&options.source)?, &options.source, Duration::ZERO)?;
-    let inspected = inspection::inspect(&api, &export::ironic(&report));
+    let inspected = inspection::inspect(&api, &export::ironic(&read()?));
     Ok(match inspected {
         Ok(Inspected::Accepted(_)) => {
             tracing::info!(
@@ -311,11 +294,13 @@ fn send_inspection(
             tracing::error!("{why}");
             ExitStatus::NotReported
         }
-        Err(gave_up) => {
-            tracing::error!("the report could not be posted: {gave_up}");
-            ExitStatus::NotReported
-        }
+        Err(gave_up) => not_posted(&gave_up),
     })
+}
+
+fn not_posted(why: &dyn std::fmt::Display) -> ExitStatus {
+    tracing::error!("the report could not be posted: {why}");
+    ExitStatus::NotReported
 }
 
 /// Returns the proxy from the options; unset ones are taken from the environment.

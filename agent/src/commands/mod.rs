@@ -11,16 +11,15 @@ mod network;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::CommandFactory as _;
 use probes::collect::{Options, sections};
-use probes::guard;
 use probes::machine::{Extras, Source};
 use serde::Serialize;
 
+use crate::ask::{Unanswered, ask_within};
 use crate::check::load::Task;
 use crate::cli::{
     CaptureOptions, Cli, Command, Document, Format, LocateOptions, SchemaOptions, SourceOptions,
@@ -36,11 +35,6 @@ use crate::{api, capture, expect, locate, output};
 
 /// For `inspect` and similar commands a person is waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
-
-/// Interval at which the main thread checks for a signal while another one reads the machine.
-const SIGNAL_POLL: Duration = Duration::from_millis(50);
-/// Stack size of that other thread.
-const STACK_BYTES: usize = 2 << 20;
 
 /// Runs the command that the configuration names and returns its exit status.
 ///
@@ -99,16 +93,16 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
 }
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
-    let source = Arc::new(open(&options.source)?.recording());
+    let source = Arc::new(open(options.source.root.as_deref())?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
     let report = read(&source, &options.source, NO_WAIT)?;
     if let Err(error) = require_hardware(&report, &options.source) {
         tracing::warn!("{error:#}");
     }
-    let write = if options.anonymize { capture::write_anonymized } else { capture::write };
     // From here on a signal waits until the unfinished file is removed.
     let stop = Stop::on_signals().context("catching signals")?;
-    let written = write(&source.recorded(), &report, &collection, &options.output, &stop);
+    let (recorded, file) = (source.recorded(), &options.output);
+    let written = capture::write(&recorded, &report, &collection, file, options.anonymize, &stop);
     stop.release();
     let differing = written?;
     for key in differing {
@@ -157,7 +151,7 @@ fn show<T: Serialize>(
 
 /// Reads the machine. `lldp_wait` is the time to listen for neighbours if the options do not set it.
 ///
-/// A signal ends the program at once, so nothing is printed or posted after one. Ports that were brought up
+/// A signal ends the program, so nothing is printed or posted after one. Ports that were brought up
 /// are restored first.
 fn read(
     source: &Arc<Source>,
@@ -177,31 +171,17 @@ fn read(
     let stop = Stop::on_signals().context("catching signals")?;
     let links = LinksUp::bring_up(&stop);
     let source = Arc::clone(source);
-    let found = unless_stopped(&stop, move || report(&source, &collection));
+    let read = move || report(&source, &collection);
+    let found = ask_within("collect", Duration::MAX, &stop, read).map_err(|error| match error {
+        Unanswered::Bug(panic) => {
+            anyhow!("a bug ended the reading of the hardware; please report it: {panic}")
+        }
+        Unanswered::Stopped => anyhow!("interrupted by a signal"),
+        error => anyhow!("{error}"),
+    });
     drop(links);
     stop.release();
     found
-}
-
-/// Runs `work` on another thread and returns its result, or an error as soon as a signal arrives.
-fn unless_stopped<T: Send + 'static>(
-    stop: &Stop,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
-    let answer = guard::ask("collect", STACK_BYTES, work).context("starting a thread")?;
-    while !stop.is_stopped() {
-        match answer.recv_timeout(SIGNAL_POLL) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(panic)) => {
-                bail!("a bug ended the reading of the hardware; please report it: {panic}")
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                bail!("reading the hardware ended without a result")
-            }
-        }
-    }
-    bail!("interrupted by a signal")
 }
 
 fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
@@ -220,14 +200,12 @@ fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Op
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {
-    open(options).map(Arc::new)
+    open(options.root.as_deref()).map(Arc::new)
 }
 
-fn open(options: &SourceOptions) -> anyhow::Result<Source> {
-    match &options.root {
-        None => Ok(Source::live()),
-        Some(root) => captured(root, "--root "),
-    }
+/// Opens the machine that `--root` names.
+fn open(root: Option<&Path>) -> anyhow::Result<Source> {
+    root.map_or_else(|| Ok(Source::live()), |root| captured(root, "--root "))
 }
 
 /// Opens the captured machine at `root`; `option` precedes it in an error.
@@ -280,21 +258,6 @@ fn settings_table(settings: &[Setting]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn signal_ends_a_read_at_once() {
-        let stop = Stop::default();
-        assert_eq!(unless_stopped(&stop, || 7).unwrap(), 7);
-        let late = stop.clone();
-        let stopper = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(100));
-            late.stop();
-        });
-        let start = std::time::Instant::now();
-        let found = unless_stopped(&stop, || std::thread::sleep(Duration::from_mins(5)));
-        assert!(found.is_err() && start.elapsed() < Duration::from_mins(1));
-        stopper.join().unwrap();
-    }
 
     #[test]
     fn help_of_only_lists_every_section_once() {

@@ -28,14 +28,11 @@ pub(super) fn with_tip(
     command.build();
     let read = command.clone().ignore_errors(true).try_get_matches_from(words);
     let named = read.ok().and_then(|read| command.find_subcommand(read.subcommand_name()?));
-    let (name, known) = match named {
-        Some(command) => (command.get_name(), options(command)),
-        None => ("", options(command)),
-    };
-    let known: Vec<String> = known.into_iter().map(|option| option.name).collect();
-    let has_root = known.iter().any(|option| option == "root");
+    let name = named.map_or("", clap::Command::get_name);
+    let known: Vec<&str> = options(named.unwrap_or(command)).map(|(name, _)| name).collect();
+    let has_root = known.contains(&"root");
     if let Some(written) = found.strip_prefix("--") {
-        if let Some(near) = nearest(written, known.iter().map(String::as_str)) {
+        if let Some(near) = nearest(written, known) {
             let near = ContextValue::String(format!("--{near}"));
             error.insert(ContextKind::SuggestedArg, near);
         }

@@ -48,17 +48,16 @@ fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
 
 #[test]
 fn stronger_source_overrides_weaker_one() {
-    let all = sources("vim: file", "quiet rci.vim=kernel", &[("RCI_VIM", "environment")]);
-    let (value, origin) = vim_of("report --vim line", &all);
-    assert_eq!((value.as_deref(), origin), (Some("line"), Origin::CommandLine));
-    let (value, origin) = vim_of("report", &all);
-    assert_eq!(value.as_deref(), Some("environment"));
-    assert_eq!(origin, Origin::Environment("RCI_VIM".to_owned()));
-    let (value, origin) = vim_of("report", &sources("vim: file", "rci.vim=kernel", &[]));
-    assert_eq!(value.as_deref(), Some("kernel"));
-    assert_eq!(origin, Origin::KernelArgument("rci.vim".to_owned()));
-    let (value, origin) = vim_of("report", &sources("vim: file", "", &[]));
-    assert_eq!((value.as_deref(), origin), (Some("file"), Origin::File("test.yaml".to_owned())));
+    let of_line = ("report --vim line", "rci.vim=kernel", &[("RCI_VIM", "environment")][..]);
+    for ((line, kernel, environment), value, origin) in [
+        (of_line, "line", Origin::CommandLine),
+        (("report", of_line.1, of_line.2), "environment", Origin::Environment("RCI_VIM".into())),
+        (("report", of_line.1, &[]), "kernel", Origin::KernelArgument("rci.vim".into())),
+        (("report", "", &[]), "file", Origin::File("test.yaml".into())),
+    ] {
+        let sources = sources("vim: file", &format!("quiet {kernel}"), environment);
+        assert_eq!(vim_of(line, &sources), (Some(value.to_owned()), origin));
+    }
     assert_eq!(vim_of("report", &Sources::default()), (None, Origin::Default));
 }
 
@@ -129,7 +128,7 @@ fn non_utf8_kernel_argument_does_not_hide_the_others() {
     std::fs::create_dir_all(root.join("proc")).unwrap();
     std::fs::write(root.join("proc/cmdline"), b"label=\xfc rci.vim=http://[fd02::1]\n").unwrap();
     let source = Arc::new(Source::captured(&root).unwrap());
-    let found = of_kernel(&Machine::new(source, "config"));
+    let found = kernel_arguments(&command_line(&Machine::new(source, "config")));
     std::fs::remove_dir_all(&root).unwrap();
     assert_eq!(found, [("vim".to_owned(), "http://[fd02::1]".to_owned())]);
 }
@@ -169,43 +168,24 @@ fn unknown_setting_is_refused_by_every_command_with_the_nearest_option() {
 }
 
 #[test]
-fn setting_unlike_every_option_or_of_a_wrong_value_is_refused_with_what_is_expected() {
-    let file = "configuration file test.yaml holds";
-    for (error, expected) in [
-        (
-            refused("install", "zzz: 1", "", &[]),
-            "holds the key \"zzz\", expected one of after, agent-in-image, agent-option, ".to_owned(),
-        ),
-        (
-            refused("install", "", "rci.zzz=1", &[]),
-            "rci.zzz on the kernel command line is not an option, expected one of rci.after, rci.agent-in-image, \
-             rci.agent-option, "
-                .to_owned(),
-        ),
-        (
-            refused("install", "", "", &[("RCI_é", "1")]),
-            "RCI_é is not an option, expected one of RCI_AFTER, RCI_AGENT_IN_IMAGE, RCI_AGENT_OPTION, "
-                .to_owned(),
-        ),
-        (
-            refused("inspect", "budget: many", "", &[]),
-            format!("{file} \"many\" for budget, expected a whole number of seconds from 1 to 3600"),
-        ),
-        (
-            refused("inspect", "", "rci.log-level=loud", &[]),
-            "kernel argument rci.log-level holds \"loud\" for log-level, expected one of error, warn, info, debug"
-                .to_owned(),
-        ),
-        (
-            refused("inspect", "budget: [1, 2]", "", &[]),
-            format!("{file} 2 values for budget, expected one"),
-        ),
-        (
-            refused("install", "", "rci.bring-links-up=perhaps", &[]),
-            "holds \"perhaps\" for bring-links-up, expected true or false".to_owned(),
-        ),
-    ] {
+fn wrong_setting_or_malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
+    for case in include_str!("cases.txt").split("\n\n").skip(1) {
+        let of = |start: &str| {
+            let line = case.lines().find_map(|line| line.strip_prefix(start));
+            line.unwrap_or_default().replace("\\n", "\n")
+        };
+        let [command, file, kernel, variable, expected] = ["$ ", "f ", "k ", "e ", "- "].map(of);
+        if command.is_empty() {
+            assert_eq!(parse_file(&file, "test.yaml").unwrap_err().to_string(), expected);
+            continue;
+        }
+        let environment: Vec<(&str, &str)> = variable.split_once('=').into_iter().collect();
+        let error = refused(&command, &file, &kernel, &environment);
         assert!(error.contains(&expected), "{error}");
+    }
+    assert!(parse_file("\u{0}", "test.yaml").unwrap_err().to_string().contains("is not YAML"));
+    for empty in ["", "  \n", "# a comment\n"] {
+        assert!(parse_file(empty, "test.yaml").unwrap().is_empty());
     }
 }
 
@@ -219,75 +199,7 @@ fn list_in_the_file_sets_several_values() {
 }
 
 #[test]
-fn print_config_without_a_command_shows_the_default_command() {
-    let configuration = configure(&words("--print-config"), &Sources::default(), false);
-    let configuration = configuration.unwrap();
-    assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
-    assert!(configuration.cli.common.print_config);
-}
-
-#[test]
 fn quoted_kernel_argument_may_contain_spaces() {
     let found = kernel_arguments("a rci.x=\"1 2\" rci.y");
     assert_eq!(found, [("x".to_owned(), "1 2".to_owned()), ("y".to_owned(), "true".to_owned())]);
-}
-
-#[test]
-fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
-    let name = "the configuration file test.yaml";
-    for (text, expected) in [
-        (
-            "vim: https://v\nbudget: [1",
-            format!(
-                "line 2 of {name} is not YAML: \"budget\": a quotation mark or bracket of its value is not closed, or \
-                 text follows it, expected OPTION: VALUE"
-            ),
-        ),
-        ("- a", format!("{name} holds a list, expected lines of the form OPTION: VALUE")),
-        ("vim", format!("{name} holds plain text, expected lines of the form OPTION: VALUE")),
-        (
-            "vim: {a: b}",
-            format!(
-                "line 1 of {name} holds a mapping for \"vim\", expected one value or a list of values"
-            ),
-        ),
-        (
-            "vim:",
-            format!(
-                "line 1 of {name} holds no value for \"vim\", expected one value or a list of values"
-            ),
-        ),
-        ("1: x", format!("{name} holds a number as a key, expected the name of an option")),
-        ("vim: a\nvim: b", format!("{name} sets key \"vim\" twice, expected once")),
-        ("vim: {a: 1, a: 2}", format!("{name} sets key \"a\" in vim twice, expected once")),
-        ("~: a\n~: b", format!("{name} sets a key twice, expected once")),
-        ("[a]: a\n[a]: b", format!("{name} sets a key twice, expected once")),
-        (
-            "proxy: http://u:SEC/RET@h: x",
-            format!(
-                "line 1 of {name} is not YAML: \"proxy\": its value contains a colon and a blank, so it needs \
-                 quotes, expected OPTION: VALUE"
-            ),
-        ),
-        (
-            "vim: a\nhunter2",
-            format!(
-                "line 2 of {name} is not YAML: it has no key with a colon and a blank after it, expected OPTION: VALUE"
-            ),
-        ),
-        (
-            "hints: @x",
-            format!(
-                "line 1 of {name} is not YAML: \"hints\": its value begins with @, so it needs quotes, expected \
-                 OPTION: VALUE"
-            ),
-        ),
-        ("dry-run: true\ndry_run: false", format!("{name} sets dry-run twice, expected once")),
-    ] {
-        assert_eq!(parse_file(text, "test.yaml").unwrap_err().to_string(), expected);
-    }
-    assert!(parse_file("\u{0}", "test.yaml").unwrap_err().to_string().contains("is not YAML"));
-    for empty in ["", "  \n", "# a comment\n"] {
-        assert!(parse_file(empty, "test.yaml").unwrap().is_empty());
-    }
 }

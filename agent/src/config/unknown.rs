@@ -13,39 +13,37 @@ use super::{Sources, option_name};
 /// The variable that names the configuration file. Only the environment and the command line may.
 const CONFIG_VARIABLE: &str = "RCI_CONFIG";
 
+/// How a source writes the name of an option.
+type Written = fn(&str) -> String;
+
 impl Sources {
     /// Refuses the first setting that names no option of any command.
     ///
     /// # Errors
     /// If there is one; the error names where it is and the nearest option.
     pub(super) fn check_names(&self, known: &[String]) -> anyhow::Result<()> {
-        let is_unknown = |name: &str| !known.iter().any(|known| known == name);
-        if let Some(key) = self.file.keys().find(|key| is_unknown(key)) {
-            let place = match line_of(&self.file_text, key) {
-                Some(line) => format!("line {line} of the configuration file"),
-                None => "the configuration file".to_owned(),
-            };
-            let expected = expected(key, known, str::to_owned);
-            bail!("{place} {} holds the key \"{}\", {expected}", self.file_name, quoted(key));
+        let of_file = self.file.keys().map(|key| {
+            let line = line_of(&self.file_text, key).map(|line| format!("line {line} of "));
+            let (line, file) = (line.unwrap_or_default(), &self.file_name);
+            let found =
+                format!("{line}the configuration file {file} holds the key \"{}\"", quoted(key));
+            (key.clone(), found, str::to_owned as Written)
+        });
+        let of_kernel = self.kernel.iter().map(|(written, _)| {
+            let found =
+                format!("rci.{} on the kernel command line is not an option", quoted(written));
+            (option_name(written), found, argument_of_option as Written)
+        });
+        let variables = self.environment.keys().filter(|variable| *variable != CONFIG_VARIABLE);
+        let of_environment = variables.map(|variable| {
+            let found = format!("the environment variable {} is not an option", quoted(variable));
+            (option_of_variable(variable), found, variable_of_option as Written)
+        });
+        let mut all = of_file.chain(of_kernel).chain(of_environment);
+        match all.find(|(name, ..)| !known.contains(name)) {
+            Some((name, found, written)) => bail!("{found}, {}", expected(&name, known, written)),
+            None => Ok(()),
         }
-        for (written, _) in &self.kernel {
-            let name = option_name(written);
-            if is_unknown(&name) {
-                let expected = expected(&name, known, |name| format!("rci.{name}"));
-                bail!(
-                    "rci.{} on the kernel command line is not an option, {expected}",
-                    quoted(written)
-                );
-            }
-        }
-        for variable in self.environment.keys().filter(|variable| *variable != CONFIG_VARIABLE) {
-            let name = option_of_variable(variable);
-            if is_unknown(&name) {
-                let expected = expected(&name, known, variable_of_option);
-                bail!("the environment variable {} is not an option, {expected}", quoted(variable));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -54,7 +52,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// What is expected instead of `name`: the known names, and the nearest one if any is near.
-fn expected(name: &str, known: &[String], written: impl Fn(&str) -> String) -> String {
+fn expected(name: &str, known: &[String], written: Written) -> String {
     if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
         return format!("did you mean \"{}\"?", written(near));
     }
@@ -76,6 +74,11 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
 fn option_of_variable(variable: &str) -> String {
     let name = variable.strip_prefix("RCI_").unwrap_or(variable);
     option_name(&name.to_ascii_lowercase())
+}
+
+/// `dry-run` is set by `rci.dry-run`.
+fn argument_of_option(name: &str) -> String {
+    format!("rci.{name}")
 }
 
 /// `dry-run` is set by `RCI_DRY_RUN`.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::object::known;
 use super::ports::{Port, boot_port, ports, software, without_prefix};
-use super::select::{architecture, boot_mode, max_mhz, n_cpus};
+use super::select::{architecture, max_mhz, n_cpus};
 
 /// `AF_INET` and `AF_INET6`, which the agent writes although the definition speaks of 4 and 6.
 const FAMILIES: [(&str, u32); 2] = [("ipv4", 2), ("ipv6", 10)];
@@ -22,6 +22,9 @@ pub fn inventory(inventory: &Inventory) -> Value {
     let software = software(inventory);
     let interfaces = ports.iter().map(|port| interface(port, "physical"));
     let interfaces = interfaces.chain(software.iter().map(|(port, kind)| interface(port, kind)));
+    // All disks and drives but those that the kernel hides: the service judges each by itself.
+    let disks = inventory.block.iter().flat_map(|block| &block.disks);
+    let disks = disks.filter(|disk| disk.hidden != Some(true));
     let bmc = inventory.bmc.clone().unwrap_or_default();
     let cards = inventory.gpu.iter().flat_map(|gpu| &gpu.cards);
     let cards = cards.filter(|card| matches!(card.kind, CardKind::Gpu | CardKind::Accelerator));
@@ -33,7 +36,7 @@ pub fn inventory(inventory: &Inventory) -> Value {
         "bmc_address": bmc.ipv4,
         "bmc_v6address": bmc.ipv6,
         "interfaces": interfaces.collect::<Value>(),
-        "disks": all_disks(inventory).map(disk).collect::<Value>(),
+        "disks": disks.map(disk).collect::<Value>(),
         "boot": boot(inventory, booted),
         "system_vendor": system_vendor(inventory),
         "memory": memory(inventory),
@@ -42,12 +45,6 @@ pub fn inventory(inventory: &Inventory) -> Value {
         "routes": routes.map(route).collect::<Value>(),
         "tpm_version": tpm.filter(|version| matches!(*version, "1.2" | "2.0")),
     }))
-}
-
-/// All disks and drives but those that the kernel hides: the service judges each by itself.
-fn all_disks(inventory: &Inventory) -> impl Iterator<Item = &Disk> {
-    let all = inventory.block.iter().flat_map(|block| &block.disks);
-    all.filter(|disk| disk.hidden != Some(true))
 }
 
 fn interface(port: &Port<'_>, kind: &str) -> Value {
@@ -125,7 +122,7 @@ fn boot(inventory: &Inventory, booted: Option<&str>) -> Value {
     let os = inventory.os.as_ref();
     let is_live = os.is_some_and(|os| os.live_image.is_some());
     json!({
-        "current_boot_mode": mode.map(boot_mode),
+        "current_boot_mode": mode,
         "pxe_interface": booted,
         "command_line": os.and_then(|os| os.command_line.as_ref()),
         "secure_boot_state": secure_boot,

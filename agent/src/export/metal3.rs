@@ -7,21 +7,18 @@ use serde_json::{Value, json};
 
 use super::object::known;
 use super::ports::{Port, boot_port, ports, switch, without_prefix};
-use super::select::{architecture, disks, extended_wwn, max_mhz, n_cpus};
-
-const MIB: u64 = 1 << 20;
+use super::select::{architecture, disks, extended_wwn, installed_mib, max_mhz, n_cpus};
 
 /// The details, as the annotation `inspect.metal3.io/hardwaredetails` holds them.
 pub fn details(inventory: &Inventory) -> Value {
     let product = inventory.product.clone().unwrap_or_default();
     let bios = inventory.bios.clone().unwrap_or_default();
-    let installed = inventory.memory.as_ref().and_then(|memory| memory.installed_bytes);
     known(json!({
         "systemVendor": {
             "manufacturer": product.vendor, "productName": product.name, "serialNumber": product.serial,
         },
         "firmware": {"bios": {"date": bios.date, "vendor": bios.vendor, "version": bios.version}},
-        "ramMebibytes": installed.map(|bytes| bytes / MIB).filter(|mib| *mib > 0),
+        "ramMebibytes": installed_mib(inventory),
         "nics": nics(inventory),
         "storage": disks(inventory).map(storage).collect::<Value>(),
         "cpu": cpu(inventory),

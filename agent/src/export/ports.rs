@@ -133,28 +133,28 @@ pub(crate) fn tlvs(neighbour: &LldpNeighbour) -> Vec<(u8, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::network::{LocalAddresses, Network};
+    use serde_json::{Value, json};
 
-    fn inventory(interfaces: Vec<Interface>) -> Inventory {
-        let network = Network { interfaces, ..Network::default() };
-        Inventory { network: Some(network), ..Inventory::default() }
+    fn inventory(interfaces: &[Value]) -> Inventory {
+        serde_json::from_value(json!({"network": {"interfaces": interfaces}})).unwrap()
     }
 
-    fn physical(name: &str) -> Interface {
-        Interface {
-            name: name.to_owned(),
-            kind: Some("physical".to_owned()),
-            current_mac: Some("02:00:00:00:00:0A".to_owned()),
-            ..Interface::default()
-        }
+    /// A physical port with these facts in addition.
+    fn physical(name: &str, facts: Value) -> Value {
+        let mut port =
+            json!({"name": name, "kind": "physical", "current_mac": "02:00:00:00:00:0A"});
+        let Value::Object(facts) = facts else { panic!("{facts}") };
+        port.as_object_mut().unwrap().extend(facts);
+        port
     }
 
     #[test]
     fn mac_of_a_bonded_port_is_only_the_permanent_one() {
-        let bonded = Interface { master: Some("bond0".to_owned()), ..physical("eth0") };
-        let known =
-            Interface { permanent_mac: Some("02:00:00:00:00:0b".to_owned()), ..bonded.clone() };
-        let all = inventory(vec![physical("eth1"), bonded, known]);
+        let all = inventory(&[
+            physical("eth1", json!({})),
+            physical("eth0", json!({"master": "bond0"})),
+            physical("eth0", json!({"master": "bond0", "permanent_mac": "02:00:00:00:00:0b"})),
+        ]);
         let macs: Vec<Option<String>> = ports(&all).into_iter().map(|port| port.mac).collect();
         let text = |mac: &str| Some(mac.to_owned());
         assert_eq!(macs, [text("02:00:00:00:00:0a"), None, text("02:00:00:00:00:0b")]);
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn ports_that_would_confuse_a_consumer_are_left_out() {
-        let all = inventory(vec![
-            Interface { is_bmc_usb: true, ..physical("usb0") },
-            Interface { vf_of: Some("0000:3b:00.0".to_owned()), ..physical("eth0v1") },
-            Interface { is_representor: true, ..physical("eth0_0") },
-            Interface { kind: Some("bond".to_owned()), ..physical("bond0") },
-            physical("eth0"),
+        let all = inventory(&[
+            physical("usb0", json!({"is_bmc_usb": true})),
+            physical("eth0v1", json!({"vf_of": "0000:3b:00.0"})),
+            physical("eth0_0", json!({"is_representor": true})),
+            physical("bond0", json!({"kind": "bond"})),
+            physical("eth0", json!({})),
         ]);
         let names: Vec<&str> = ports(&all).iter().map(|port| port.facts.name.as_str()).collect();
         assert_eq!(names, ["eth0"]);
@@ -179,11 +179,8 @@ mod tests {
     fn infiniband_port_of_mellanox_has_the_mac_in_its_guid() {
         let address = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52";
         let port = |vendor: &str, address: &str| {
-            let all = inventory(vec![Interface {
-                permanent_mac: Some(address.to_owned()),
-                vendor_id: Some(vendor.to_owned()),
-                ..physical("ib0")
-            }]);
+            let facts = json!({"permanent_mac": address, "vendor_id": vendor});
+            let all = inventory(&[physical("ib0", facts)]);
             let port = ports(&all).remove(0);
             (port.mac, port.client_id)
         };
@@ -196,40 +193,33 @@ mod tests {
 
     #[test]
     fn switch_is_the_only_neighbour_that_forwards_frames() {
-        let neighbour = |name: &str, capability: &str| LldpNeighbour {
-            system_name: Some(name.to_owned()),
-            enabled_capabilities: vec![capability.to_owned()],
-            ..LldpNeighbour::default()
-        };
-        let of = |lldp: Vec<LldpNeighbour>| {
-            let port = Interface { lldp: Some(lldp), ..physical("eth0") };
-            switch(&port).and_then(|found| found.system_name.clone())
-        };
-        let (card, leaf) = (neighbour("card", "station_only"), neighbour("leaf", "bridge"));
-        assert_eq!(of(vec![card.clone()]).as_deref(), Some("card"));
-        assert_eq!(of(vec![card.clone(), leaf.clone()]).as_deref(), Some("leaf"));
-        assert_eq!(of(vec![leaf.clone(), leaf]), None);
-        assert_eq!(of(vec![card.clone(), card]), None);
+        let card = json!({"system_name": "card", "enabled_capabilities": ["station_only"]});
+        let leaf = json!({"system_name": "leaf", "enabled_capabilities": ["bridge"]});
+        for (neighbours, expected) in [
+            (vec![&card], Some("card")),
+            (vec![&card, &leaf], Some("leaf")),
+            (vec![&leaf, &leaf], None),
+            (vec![&card, &card], None),
+        ] {
+            let port = physical("eth0", json!({"lldp": neighbours}));
+            let port: Interface = serde_json::from_value(port).unwrap();
+            let found = switch(&port).and_then(|found| found.system_name.as_deref());
+            assert_eq!(found, expected, "{neighbours:?}");
+        }
     }
 
     #[test]
     fn lasting_global_addresses_come_first_and_unusable_ones_are_left_out() {
-        let address = |text: &str, scope: &str, flags: &[&str]| Address {
-            interface: "eth0".to_owned(),
-            address: text.to_owned(),
-            family: "ipv6".to_owned(),
-            scope: Some(scope.to_owned()),
-            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
-        };
-        let addresses = vec![
+        let address = |text: &str, scope: &str, flags: &[&str]| json!({"interface": "eth0", "address": text, "family": "ipv6", "scope": scope, "flags": flags});
+        let addresses = [
             address("fe80::1/64", "link", &[]),
             address("fd00::1/64", "global", &["tentative"]),
             address("fd00::2/64", "global", &["temporary"]),
             address("fd00::3/64", "global", &["deprecated"]),
             address("fd00::4/64", "global", &[]),
         ];
-        let local = LocalAddresses { addresses, ..LocalAddresses::default() };
-        let all = Inventory { local_addresses: Some(local), ..inventory(vec![physical("eth0")]) };
+        let local = serde_json::from_value(json!({"addresses": addresses})).unwrap();
+        let all = Inventory { local_addresses: local, ..inventory(&[physical("eth0", json!({}))]) };
         let port = ports(&all).remove(0);
         assert_eq!(port.ipv6, ["fd00::4/64", "fd00::2/64", "fd00::3/64", "fe80::1/64"]);
         assert!(port.ipv4.is_empty());

@@ -4,7 +4,6 @@ use formats::wwn;
 use probes::block::Disk;
 use probes::collect::Inventory;
 use probes::cpu::Cpu;
-use probes::firmware::BootMode;
 
 /// The disks that a consumer may be shown as storage: each LUN once, with a known size.
 ///
@@ -34,6 +33,12 @@ pub(crate) fn architecture(inventory: &Inventory) -> Option<String> {
     of_cpu.or_else(|| inventory.os.as_ref()?.architecture.clone())
 }
 
+/// The installed memory in MiB.
+pub(crate) fn installed_mib(inventory: &Inventory) -> Option<u64> {
+    let bytes = inventory.memory.as_ref()?.installed_bytes?;
+    Some(bytes >> 20).filter(|mib| *mib > 0)
+}
+
 /// The number of online logical CPUs.
 pub(crate) fn n_cpus(cpu: &Cpu) -> Option<usize> {
     cpu.n_logical_cpus_online.filter(|n_cpus| *n_cpus > 0)
@@ -47,12 +52,4 @@ pub(crate) fn extended_wwn(disk: &Disk) -> (Option<String>, Option<String>) {
     };
     let extension = wwn::forms(full).and_then(|forms| forms.extension);
     (Some(full.clone()), extension.map(|extension| format!("0x{extension}")))
-}
-
-/// The word for a boot mode that all consumers use.
-pub(crate) fn boot_mode(mode: BootMode) -> &'static str {
-    match mode {
-        BootMode::Uefi => "uefi",
-        BootMode::Bios => "bios",
-    }
 }

@@ -1,15 +1,15 @@
 //! User additions to a live image: files, units, network profiles, and the version of its config.
 
 use std::fs;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use ignition::live::{ExtraFile, FileSource, Keyfile, LiveError, Spec, Unit, keyfiles};
 
-use crate::bounded;
 use crate::cli::LiveConfigOptions;
 use crate::engines::offline;
+use crate::{bounded, whole_file};
 
 /// Largest file that goes into the config, in bytes; the largest config that Ignition's check accepts has 8 MiB.
 const MAX_FILE_BYTES: u64 = 32 << 20;
@@ -115,17 +115,11 @@ pub(super) fn write_network(
 
 /// Writes profiles into a folder, readable by their owner alone, as `NetworkManager` demands.
 pub(crate) fn write_profiles(folder: &Path, profiles: &[Keyfile]) -> anyhow::Result<()> {
-    let write = |path: &Path, text: &str| {
-        let mut file = fs::OpenOptions::new();
-        let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // A file that exists keeps its mode when it is opened.
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        std::io::Write::write_all(&mut file, text.as_bytes())
-    };
     fs::create_dir_all(folder)?;
     for profile in profiles {
         let path = folder.join(&profile.name);
-        write(&path, &profile.text).with_context(|| path.display().to_string())?;
+        whole_file::write(&path, 0o600, profile.text.as_bytes())
+            .with_context(|| path.display().to_string())?;
     }
     Ok(())
 }

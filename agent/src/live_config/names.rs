@@ -5,10 +5,9 @@ use ignition::live::LiveError;
 use crate::config::Setting;
 use crate::engines::offline;
 
-/// Settings whose names differ from the options that set them.
-const OPTIONS: [(&str, &[&str]); 22] = [
+/// Settings whose options are not their names in the singular.
+const OPTIONS: [(&str, &[&str]); 12] = [
     ("vim_addresses", &["vim-address"]),
-    ("vim_names", &["vim-name"]),
     ("ca", &["ca-file"]),
     ("client_cert or client_key", &["client-cert-file", "client-key-file"]),
     ("client_cert and client_key", &["client-cert-file", "client-key-file"]),
@@ -16,19 +15,10 @@ const OPTIONS: [(&str, &[&str]); 22] = [
     ("agent.url", &["binary-url"]),
     ("agent.iso_path", &["binary-on-iso"]),
     ("agent.hash", &["binary"]),
-    ("agent_options", &["agent-option"]),
-    ("ssh_keys", &["ssh-key"]),
     ("password_hash", &["password-hash-file"]),
-    ("config_url", &["config-url"]),
     ("kernel_arguments", &["append-karg"]),
-    ("boot.kernel_url", &["kernel-url"]),
-    ("boot.initramfs_url", &["initramfs-url"]),
-    ("rootfs_url", &["rootfs-url"]),
-    ("files", &["file"]),
     ("files.url", &["file"]),
     ("files.hash", &["file"]),
-    ("units", &["unit"]),
-    ("network_metadata", &["network-metadata"]),
 ];
 
 /// Returns the option `name` as the user wrote it; as on the command line if no source sets it.
@@ -44,7 +34,8 @@ pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
         return "this --format needs --kernel-url and --initramfs-url".to_owned();
     }
     let known = OPTIONS.iter().find(|(name, _)| name == setting);
-    let names = known.map_or_else(|| vec![*setting], |(_, options)| options.to_vec());
+    let own = setting.trim_start_matches("boot.").trim_end_matches('s').replace('_', "-");
+    let names = known.map_or_else(|| vec![own.as_str()], |(_, options)| options.to_vec());
     let names: Vec<String> = names.into_iter().map(|name| written(name, settings)).collect();
     let expected = expected.replace("allow_plain_http", &written("allow-plain-http", settings));
     format!("{} is {found}, expected {expected}", names.join(" or "))

@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn only_the_light_of_the_disks_own_bay_is_switched() {
-        let root = std::env::temp_dir().join(format!("rci-locate-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
         let slots = ["sys/class/enclosure/0:0:8:0/Slot 03", "sys/class/enclosure/0:0:8:0/Slot 04"];
         let leds = ["0000:3a:00.0", "0000:3a:02.0", "0000:3a:03.0"]
             .map(|port| format!("sys/class/leds/{port}:enclosure:locate"));
@@ -80,7 +81,7 @@ mod tests {
         fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
         symlink(format!("../../../../{device}"), root.join("sys/bus/pci/devices/0000:3c:00.0"))
             .unwrap();
-        let machine = Machine::new(Arc::new(Source::captured(&root).unwrap()), "locate");
+        let machine = Machine::new(Arc::new(Source::captured(root).unwrap()), "locate");
 
         let bay = DiskBay {
             enclosure: Some("0:0:8:0".to_owned()),
@@ -88,22 +89,21 @@ mod tests {
             ..DiskBay::default()
         };
         let sas = Disk { device: "/dev/sda".to_owned(), bay: Some(bay), ..Disk::default() };
-        set(&machine, &root, &sas, true).unwrap();
-        let state = slots.map(|slot| read(&root, &format!("{slot}/locate")));
+        set(&machine, root, &sas, true).unwrap();
+        let state = slots.map(|slot| read(root, &format!("{slot}/locate")));
         assert_eq!(state, ["1", "0"]);
-        set(&machine, &root, &sas, false).unwrap();
-        assert_eq!(read(&root, &format!("{}/locate", slots[0])), "0");
+        set(&machine, root, &sas, false).unwrap();
+        assert_eq!(read(root, &format!("{}/locate", slots[0])), "0");
 
         let path = DiskPath { pci_address: Some("0000:3c:00.0".to_owned()), ..DiskPath::default() };
         let transport = Some("nvme".to_owned());
         let nvme = Disk { paths: vec![path.clone()], transport, ..Disk::default() };
-        set(&machine, &root, &nvme, true).unwrap();
-        let state = leds.map(|led| read(&root, &format!("{led}/brightness")));
+        set(&machine, root, &nvme, true).unwrap();
+        let state = leds.map(|led| read(root, &format!("{led}/brightness")));
         assert_eq!(state, ["0", "0", "1"]);
 
         let other = Disk { device: "/dev/vda".to_owned(), paths: vec![path], ..Disk::default() };
-        let error = set(&machine, &root, &other, true).unwrap_err().to_string();
+        let error = set(&machine, root, &other, true).unwrap_err().to_string();
         assert_eq!(error, "/dev/vda is in no bay with a locate light that the kernel knows");
-        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -6,8 +6,7 @@ mod kernel;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use nix::errno::Errno;
@@ -16,9 +15,9 @@ use probes::collect::{Options, collect};
 use probes::machine::{Machine, Source};
 use tracing::info;
 
+use crate::clock::{Clock as _, RealClock};
 use crate::signals::Stop;
 
-const TICK: Duration = Duration::from_millis(100);
 /// The completion code for a command that the controller does not know (IPMI 2.0, table 5-2).
 const INVALID_COMMAND: u8 = 0xc1;
 
@@ -43,7 +42,7 @@ pub fn locate(part: &str, seconds: u64, stop: &Stop) -> anyhow::Result<()> {
     let disk = named(&disks, part)?;
     let light = bay::set(&machine, Path::new("/"), disk, true)?;
     info!("{}: turned on by /{light} for {seconds} s; Ctrl-C ends it", disk.device);
-    wait(seconds, stop);
+    RealClock.sleep(Duration::from_secs(seconds), stop);
     bay::set(&machine, Path::new("/"), disk, false).map(drop)
 }
 
@@ -62,7 +61,7 @@ fn chassis(
             info!("the light of the chassis blinks for {seconds} s; Ctrl-C ends it");
         }
         left -= u64::from(interval);
-        wait(u64::from(interval), stop);
+        RealClock.sleep(Duration::from_secs(interval.into()), stop);
     }
     if stop.is_stopped() { completed(identify(0)) } else { Ok(()) }
 }
@@ -106,13 +105,6 @@ fn named<'a>(disks: &'a [Disk], part: &str) -> anyhow::Result<&'a Disk> {
         [disk] => Ok(disk),
         [] => bail!("{part} is neither `chassis` nor a network port or disk of this machine"),
         [first, second, ..] => bail!("{part} is {} and {}; name one", first.device, second.device),
-    }
-}
-
-fn wait(seconds: u64, stop: &Stop) {
-    let end = Instant::now() + Duration::from_secs(seconds);
-    while Instant::now() < end && !stop.is_stopped() {
-        sleep(TICK);
     }
 }
 

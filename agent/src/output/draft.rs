@@ -66,24 +66,19 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("rci-draft-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&dir).ok();
-        fs::create_dir_all(&dir).unwrap();
-        dir
-    }
-
-    fn names(dir: &Path) -> Vec<String> {
-        let names = fs::read_dir(dir).unwrap().flatten();
+    fn names(dir: &TempDir) -> Vec<String> {
+        let names = fs::read_dir(dir.path()).unwrap().flatten();
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
     #[test]
     fn the_file_appears_whole_and_for_its_owner_alone() {
-        let dir = folder("whole");
-        let name = dir.join("x");
+        let dir = &tempfile::tempdir().unwrap();
+        let name = dir.path().join("x");
         fs::write(&name, "old").unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o644)).unwrap();
         let draft = Draft::new(&name, PRIVATE, b"new").unwrap();
@@ -92,8 +87,7 @@ mod tests {
         draft.keep().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"new");
         assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o7777, PRIVATE);
-        assert_eq!(names(&dir), ["x"]);
-        fs::remove_dir_all(dir).unwrap();
+        assert_eq!(names(dir), ["x"]);
     }
 
     #[test]
@@ -107,26 +101,24 @@ mod tests {
 
     #[test]
     fn a_draft_that_is_not_kept_is_deleted() {
-        let dir = folder("dropped");
-        let draft = Draft::new(&dir.join("x"), PRIVATE, b"half").unwrap();
-        assert_eq!(names(&dir).len(), 1);
+        let dir = &tempfile::tempdir().unwrap();
+        let draft = Draft::new(&dir.path().join("x"), PRIVATE, b"half").unwrap();
+        assert_eq!(names(dir).len(), 1);
         drop(draft);
-        assert!(names(&dir).is_empty());
-        fs::remove_dir_all(dir).unwrap();
+        assert!(names(dir).is_empty());
     }
 
     #[test]
     fn neither_a_link_nor_a_device_nor_a_directory_is_written_or_replaced() {
-        let dir = folder("links");
-        fs::write(dir.join("target"), "precious").unwrap();
-        std::os::unix::fs::symlink("target", dir.join("link")).unwrap();
-        fs::create_dir(dir.join("folder")).unwrap();
+        let dir = &tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("target"), "precious").unwrap();
+        std::os::unix::fs::symlink("target", dir.path().join("link")).unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
         for (name, what) in [("link", "a link"), ("folder", "a directory")] {
-            let error = Draft::new(&dir.join(name), PRIVATE, b"").unwrap_err().to_string();
+            let error = Draft::new(&dir.path().join(name), PRIVATE, b"").unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
         assert!(Draft::new(Path::new("/dev/null"), PRIVATE, b"").is_err());
-        assert_eq!(fs::read(dir.join("target")).unwrap(), b"precious");
-        fs::remove_dir_all(dir).unwrap();
+        assert_eq!(fs::read(dir.path().join("target")).unwrap(), b"precious");
     }
 }

@@ -19,8 +19,9 @@ const MARGIN_BELOW: usize = 3;
 const MAX_VERSION: usize = 20;
 /// Bright white on black, for a character and its background.
 const WHITE_ON_BLACK: &str = "\x1b[97;40m";
-const WHITE_BACKGROUND: &str = "\x1b[107m";
-const BLACK_BACKGROUND: &str = "\x1b[40m";
+/// A module that is two characters wide.
+const WHITE_BACKGROUND: &str = "\x1b[107m  ";
+const BLACK_BACKGROUND: &str = "\x1b[40m  ";
 const PLAIN: &str = "\x1b[0m";
 
 /// Encodes as many lines of `summary` as fit `screen` in a QR code; `None` if not even the shortest text fits.
@@ -63,31 +64,21 @@ fn characters(code: &QrCode, screen: &Screen) -> String {
     let size = code.size();
     // Outside of the code every module is light.
     let is_light = |x, y| !code.get_module(x, y);
-    let columns = -margin..size + margin;
+    let (step, end) = if screen.is_utf8 { (2, size + margin - 1) } else { (1, size + margin) };
     let mut text = String::new();
-    if screen.is_utf8 {
-        for y in (-margin..size + margin - 1).step_by(2) {
-            text.push_str(if screen.is_colored { WHITE_ON_BLACK } else { "" });
-            text.extend(columns.clone().map(|x| match (is_light(x, y), is_light(x, y + 1)) {
-                (true, true) => '█',
-                (true, false) => '▀',
-                (false, true) => '▄',
-                (false, false) => ' ',
-            }));
-            text.push_str(if screen.is_colored { PLAIN } else { "" });
-            text.push('\n');
-        }
-        return text;
-    }
-    for y in columns.clone() {
-        for x in columns.clone() {
-            text.push_str(match (is_light(x, y), screen.is_colored) {
-                (true, true) => WHITE_BACKGROUND,
-                (false, true) => BLACK_BACKGROUND,
-                (_, false) => "",
-            });
-            text.push_str(if is_light(x, y) && !screen.is_colored { "##" } else { "  " });
-        }
+    for y in (-margin..end).step_by(step) {
+        text.push_str(if screen.is_utf8 && screen.is_colored { WHITE_ON_BLACK } else { "" });
+        let module = |x| match (is_light(x, y), is_light(x, y + 1)) {
+            (true, _) if !screen.is_utf8 && screen.is_colored => WHITE_BACKGROUND,
+            (false, _) if !screen.is_utf8 && screen.is_colored => BLACK_BACKGROUND,
+            (true, _) if !screen.is_utf8 => "##",
+            (false, _) if !screen.is_utf8 => "  ",
+            (true, true) => "█",
+            (true, false) => "▀",
+            (false, true) => "▄",
+            (false, false) => " ",
+        };
+        text.extend((-margin..size + margin).map(module));
         text.push_str(if screen.is_colored { PLAIN } else { "" });
         text.push('\n');
     }

@@ -11,15 +11,9 @@ pub(super) fn block(page: &mut Page, block: &Block) {
         block.physical_bytes.map(|bytes| format!("{} physical storage", unit::disk(bytes))),
     ];
     page.section(&heading("block storage", parts.into_iter().flatten()));
-    for entry in &block.disks {
-        disk(page, entry);
-    }
-    for entry in &block.raid_controllers {
-        super::raid::controller(page, entry);
-    }
-    for entry in &block.r#virtual {
-        virtual_device(page, entry);
-    }
+    page.each(&block.disks, disk);
+    page.each(&block.raid_controllers, super::raid::controller);
+    page.each(&block.r#virtual, virtual_device);
 }
 
 fn disk(page: &mut Page, disk: &Disk) {
@@ -33,19 +27,15 @@ fn disk(page: &mut Page, disk: &Disk) {
     let line = format!(
         "{}{kind}{}{}{}{}{}",
         disk.name,
-        unit::disk_size(disk.size_bytes),
+        heading("", disk.size_bytes.map(unit::disk)),
         with(" ", disk.transport.as_ref()),
         place(disk),
         pairs!(disk; vendor, model, firmware, serial, "WWN" wwn),
         if disk.is_removable == Some(true) { " removable=true" } else { "" },
     );
     page.line(1, &line);
-    for text in details(disk) {
-        page.line(3, &text);
-    }
-    if let Some(health) = &disk.health {
-        health_line(page, health);
-    }
+    page.lines(3, details(disk));
+    page.each(&disk.health, health_line);
     if !disk.eligible {
         let reasons = disk.not_eligible_because.join("; ");
         page.toned(Tone::Quiet, 3, &format!("not eligible: {reasons}"));
@@ -53,9 +43,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     if let Some(filesystem) = &disk.filesystem {
         page.line(2, &format!("whole disk{}", content(Some(filesystem), &disk.mounted_at)));
     }
-    for entry in &disk.partitions {
-        partition(page, entry);
-    }
+    page.each(&disk.partitions, partition);
     for path in &disk.paths {
         let target = with(" target=", path.target.as_ref().map(|target| &target.name));
         let pairs = pairs!(path; state, "access" ana_state, controller);
@@ -133,7 +121,7 @@ fn place(disk: &Disk) -> String {
 }
 
 fn partition(page: &mut Page, partition: &Partition) {
-    let size = unit::disk_size(partition.size_bytes);
+    let size = heading("", partition.size_bytes.map(unit::disk));
     let content = content(partition.filesystem.as_ref(), &partition.mounted_at);
     page.line(2, &format!("{}{size}{content}{}", partition.name, pairs!(partition; label)));
 }
@@ -146,7 +134,7 @@ fn content(filesystem: Option<&Filesystem>, mounted_at: &[String]) -> String {
 fn virtual_device(page: &mut Page, device: &VirtualDevice) {
     let members = (!device.members.is_empty()).then(|| device.members.join(", "));
     let members = with(" of ", members);
-    let size = unit::disk_size(device.size_bytes);
+    let size = heading("", device.size_bytes.map(unit::disk));
     let kind = device.kind.as_deref().unwrap_or("virtual");
     page.toned(Tone::Quiet, 1, &format!("{} {kind}{size}{members}", device.name));
 }
@@ -154,26 +142,25 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-    use probes::block::DiskTcg;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn disks_that_could_not_be_listed_are_not_counted() {
-        let heading = |n_disks| text_of(|page| block(page, &Block { n_disks, ..Block::default() }));
-        assert!(heading(None).ends_with("#\nblock storage\n"));
-        assert!(heading(Some(0)).ends_with("#\nblock storage (0 disks)\n"));
+        for (n_disks, expected) in [(json!(null), "\n"), (json!(0), " (0 disks)\n")] {
+            let text = shown(block, json!({"n_disks": n_disks}));
+            assert!(text.ends_with(&format!("#\nblock storage{expected}")), "{text}");
+        }
     }
 
     #[test]
     fn locks_are_shown_once_they_are_enabled() {
-        let of = |is_locking_enabled: bool, is_locked: bool| {
-            let tcg = DiskTcg {
-                standards: vec!["Opal 2".to_owned()],
-                is_locking_enabled: Some(is_locking_enabled),
-                is_locked: Some(is_locked),
-                ..DiskTcg::default()
-            };
-            details(&Disk { tcg: Some(tcg), ..Disk::default() }).join("; ")
+        let of = |is_enabled: bool, is_locked: bool| {
+            let tcg = json!({
+                "standards": ["Opal 2"], "is_locking_enabled": is_enabled, "is_locked": is_locked,
+            });
+            let disk = serde_json::from_value(json!({"tcg": tcg})).unwrap();
+            details(&disk).join("; ")
         };
         assert_eq!(of(false, false), "");
         assert_eq!(of(true, false), "self-encrypting: locking enabled, Opal 2");

@@ -18,9 +18,7 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
         page.line(1, model.trim());
     }
     figures(page, cpu);
-    for entry in &cpu.packages {
-        package(page, entry);
-    }
+    page.each(&cpu.packages, package);
     for socket in cpu.sockets.iter().filter(|socket| is_disabled(socket)) {
         let locator = socket.locator.as_deref().unwrap_or("socket");
         let status = socket.status.as_deref().unwrap_or_default();
@@ -70,9 +68,7 @@ fn package(page: &mut Page, package: &Package) {
     // 0 would mean that the cores of this package were counted; they are unknown.
     let counts = counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, one)| counted(n, one));
     page.line(1, &heading(&format!("physical package{id}"), counts));
-    for entry in &package.cores {
-        core(page, entry);
-    }
+    page.each(&package.cores, core);
 }
 
 fn core(page: &mut Page, core: &Core) {

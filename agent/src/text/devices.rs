@@ -10,9 +10,7 @@ use super::unit;
 pub(super) fn devices(page: &mut Page, devices: &Devices) {
     let n_usb = devices.usb.iter().filter(|usb| !usb.is_root_hub).count();
     page.section(&format!("USB ({})", counted(n_usb, "device")));
-    for entry in devices.usb.iter().filter(|usb| !usb.is_root_hub) {
-        usb(page, entry);
-    }
+    page.each(devices.usb.iter().filter(|usb| !usb.is_root_hub), usb);
     page.facts("devices", "", |page| others(page, devices));
 }
 
@@ -26,17 +24,13 @@ fn others(page: &mut Page, devices: &Devices) {
         let reset = if is_cause { " caused the last reset" } else { "" };
         page.line(1, &format!("watchdog {}{}{reset}", watchdog.name, pairs!(watchdog; identity)));
     }
-    for port in &devices.serial_ports {
-        page.line(1, &format!("serial port {}", port.name));
-    }
+    page.lines(1, devices.serial_ports.iter().map(|port| format!("serial port {}", port.name)));
     for supply in &devices.power_supplies {
         let charge = supply.charge_percent.map(|percent| format!("{percent}%"));
         let pairs = pairs!(supply; "type" kind, status) + &with(" charge=", charge);
         page.line(1, &format!("power supply {}{pairs}", supply.name));
     }
-    for entry in &devices.sensors {
-        sensor(page, entry);
-    }
+    page.each(&devices.sensors, sensor);
 }
 
 fn usb(page: &mut Page, usb: &UsbDevice) {

@@ -23,9 +23,7 @@ pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
         };
         page.toned(tone, 1, &format!("{word} {first}: {}", fault.class));
         if fault.suspects.len() > 1 {
-            for one in fault.suspects.iter().take(MOST_SUSPECTS) {
-                page.line(5, &suspect(one));
-            }
+            page.lines(5, fault.suspects.iter().take(MOST_SUSPECTS).map(suspect));
             let n_more = fault.suspects.len().saturating_sub(MOST_SUSPECTS);
             if n_more > 0 {
                 page.line(5, &format!("and {}", counted(n_more, "other part")));
@@ -56,34 +54,28 @@ fn suspect(suspect: &Suspect) -> String {
 mod tests {
     use super::*;
     use crate::text::page::tests::text_of;
-    use probes::faults::ReplaceableUnit;
-    use probes::findings::Severity;
+    use serde_json::{Value, json};
 
-    fn page(suspects: Vec<Suspect>) -> String {
-        let fault = Fault {
-            class: "disk.failing".to_owned(),
-            severity: Severity::Critical,
-            suspects,
-            evidence: Vec::new(),
-            advice: "Replace it.".to_owned(),
-        };
+    fn page(suspects: Value) -> String {
+        let fault = json!({
+            "class": "disk.failing", "severity": "critical", "suspects": suspects, "evidence": [],
+            "advice": "Replace it.",
+        });
+        let fault: Fault = serde_json::from_value(fault).unwrap();
         text_of(|page| faults(page, &[fault])).lines().skip(1).collect::<Vec<_>>().join("\n")
     }
 
-    fn part(n: u8) -> Suspect {
-        let part = format!("disk sd{n}");
-        Suspect { part, label: Some("bay 3".to_owned()), fru: None, certainty_percent: 40 }
+    fn part(n: u8) -> Value {
+        json!({"part": format!("disk sd{n}"), "label": "bay 3", "certainty_percent": 40})
     }
 
     #[test]
     fn part_place_and_unit_come_first() {
-        let serial = Some("SERIAL-01".to_owned());
-        let model = Some("ST4000".to_owned());
-        let fru = Some(ReplaceableUnit { model, serial, ..ReplaceableUnit::default() });
-        let text = page(vec![Suspect { fru, ..part(1) }]);
+        let mut suspect = part(1);
+        suspect["fru"] = json!({"model": "ST4000", "serial": "SERIAL-01"});
         let line =
             " critical disk sd1 in bay 3 (ST4000, serial SERIAL-01), 40 % certain: disk.failing";
-        assert_eq!(text, format!("faults (1)\n{line}\n   Replace it."));
+        assert_eq!(page(json!([suspect])), format!("faults (1)\n{line}\n   Replace it."));
     }
 
     #[test]
@@ -91,6 +83,6 @@ mod tests {
         let text = page((0..10).map(part).collect());
         assert!(text.contains(" critical one of 10 parts: disk.failing\n"), "{text}");
         assert!(text.contains("     disk sd7 in bay 3, 40 % certain\n     and 2 other parts\n"));
-        assert!(page(Vec::new()).contains("unknown part: "));
+        assert!(page(json!([])).contains("unknown part: "));
     }
 }

@@ -15,18 +15,12 @@ pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
 }
 
 fn below(page: &mut Page, bmc: &Bmc) {
-    for entry in &bmc.lan_channels {
-        channel(page, entry);
-    }
+    page.each(&bmc.lan_channels, channel);
     if let Some(redfish) = &bmc.redfish {
         page.line(1, &["redfish", &pairs!(redfish; address, port, "host" hostname)].concat());
     }
-    for entry in &bmc.sensors {
-        sensor(page, entry);
-    }
-    for entry in &bmc.frus {
-        fru(page, entry);
-    }
+    page.each(&bmc.sensors, sensor);
+    page.each(&bmc.frus, fru);
     events(page, bmc);
 }
 
@@ -88,9 +82,7 @@ fn events(page: &mut Page, bmc: &Bmc) {
     let count = if n_entries == 1 { "1 entry".to_owned() } else { format!("{n_entries} entries") };
     let lost = if info.has_overflowed { ", overflowed" } else { "" };
     page.line(1, &format!("event log ({count}{lost})"));
-    for entry in bmc.event_log.iter().rev().take(N_EVENTS).rev() {
-        event(page, entry);
-    }
+    page.each(bmc.event_log.iter().rev().take(N_EVENTS).rev(), event);
 }
 
 fn event(page: &mut Page, event: &BmcEvent) {
@@ -112,16 +104,12 @@ pub(super) fn smbios(page: &mut Page, table: &SmbiosTable) {
     if !table.power_supplies.is_empty() {
         page.section(&format!("power supplies ({})", table.power_supplies.len()));
     }
-    for entry in &table.power_supplies {
-        power_supply(page, entry);
-    }
+    page.each(&table.power_supplies, power_supply);
     if !table.slots.is_empty() {
         let n_used = table.slots.iter().filter(|s| s.usage.as_deref() == Some("in use")).count();
         page.section(&format!("slots ({}, {n_used} in use)", table.slots.len()));
     }
-    for entry in &table.slots {
-        slot(page, entry);
-    }
+    page.each(&table.slots, slot);
 }
 
 fn power_supply(page: &mut Page, supply: &PowerSupply) {
@@ -149,31 +137,17 @@ fn slot(page: &mut Page, slot: &Slot) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-    use probes::bmc::{EventLogInfo, FruBoard, FruPowerSupply, FruProduct};
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn a_technician_sees_the_part_and_serial_numbers_of_boards_and_power_supplies() {
-        let text = |text: &str| Some(text.to_owned());
-        let supply = FruPowerSupply { capacity_watts: Some(750), ..FruPowerSupply::default() };
-        let board =
-            FruBoard { serial: text("S2R0"), mfg_date: text("2023-05-04"), ..FruBoard::default() };
-        let product = FruProduct {
-            part_number: text("0PJMDN"),
-            serial: text("CN17"),
-            ..FruProduct::default()
-        };
-        let frus = vec![
-            Fru { board: Some(board), ..Fru::default() },
-            Fru {
-                id: 2,
-                name: text("PSU1"),
-                product: Some(product),
-                power_supply: Some(supply),
-                ..Fru::default()
-            },
-        ];
-        let text = text_of(|page| bmc(page, &Bmc { frus, ..Bmc::default() }));
+        let product = json!({"part_number": "0PJMDN", "serial": "CN17"});
+        let frus = json!([
+            {"board": {"serial": "S2R0", "mfg_date": "2023-05-04"}},
+            {"id": 2, "name": "PSU1", "product": product, "power_supply": {"capacity_watts": 750}},
+        ]);
+        let text = shown(bmc, json!({"frus": frus}));
         for line in [
             " fru 0 board serial=S2R0 made=2023-05-04\n",
             " fru PSU1 product part=0PJMDN serial=CN17 power=750W\n",
@@ -184,38 +158,24 @@ mod tests {
 
     #[test]
     fn a_technician_sees_addresses_bad_sensors_and_the_last_events() {
-        let sensor = |name: &str, reading_milli, status: Option<&str>| BmcSensor {
-            name: Some(name.to_owned()),
-            reading_milli,
-            unit: Some("°C".to_owned()),
-            status: status.map(str::to_owned),
-            ..BmcSensor::default()
+        let event = |id: u8| {
+            let time = format!("2026-11-20T10:00:{id:02}");
+            json!({"id": id, "time": time, "kind": "memory", "event": "uncorrectable error"})
         };
-        let event = |id| BmcEvent {
-            id,
-            time: Some(format!("2026-11-20T10:00:{id:02}")),
-            kind: Some("memory".to_owned()),
-            event: Some("uncorrectable error".to_owned()),
-            ..BmcEvent::default()
-        };
-        let found = Bmc {
-            lan_channels: vec![LanChannel {
-                number: 1,
-                ipv4: Some("192.0.2.9".to_owned()),
-                ipv4_prefix_length: Some(24),
-                ..LanChannel::default()
-            }],
-            sensors: vec![
-                sensor("Inlet", Some(-500), Some("ok")),
-                sensor("CPU1", Some(97_250), Some("critical")),
-                sensor("Fan1", None, Some("non-recoverable")),
-                sensor("Quiet", None, None),
-            ],
-            event_log_info: Some(EventLogInfo { n_entries: 12, ..EventLogInfo::default() }),
-            event_log: (1..=12).map(event).collect(),
-            ..Bmc::default()
-        };
-        let text = text_of(|page| bmc(page, &found));
+        let text = shown(
+            bmc,
+            json!({
+                "lan_channels": [{"number": 1, "ipv4": "192.0.2.9", "ipv4_prefix_length": 24}],
+                "sensors": [
+                    {"name": "Inlet", "reading_milli": -500, "unit": "°C", "status": "ok"},
+                    {"name": "CPU1", "reading_milli": 97_250, "unit": "°C", "status": "critical"},
+                    {"name": "Fan1", "status": "non-recoverable"},
+                    {"name": "Quiet"},
+                ],
+                "event_log_info": {"n_entries": 12},
+                "event_log": (1..=12).map(event).collect::<Vec<_>>(),
+            }),
+        );
         for line in [
             " channel 1 ipv4=192.0.2.9/24\n",
             " sensor Inlet: -0.5 °C\n",

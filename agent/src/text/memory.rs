@@ -1,6 +1,6 @@
 //! `memory (…)`: the totals and every slot.
 
-use probes::memory::{CxlMemory, DaxDevice, Dimm, Memory, PersistentMemory};
+use probes::memory::{CxlMemory, DaxDevice, Dimm, HugePages, Memory, PersistentMemory};
 
 use super::page::{Page, Tone, heading, joined, pair, pairs, with};
 use super::unit;
@@ -19,20 +19,17 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
         let correction = pairs!(memory; "ecc" error_correction);
         page.line(1, &format!("{populated} of {slots} slots{correction}"));
     }
-    for entry in &memory.dimms {
-        dimm(page, entry);
-    }
-    for device in &memory.cxl {
-        cxl(page, device);
-    }
-    for device in &memory.dax {
-        dax(page, device);
-    }
-    memory.persistent.iter().for_each(|memory| persistent(page, memory));
-    for pages in memory.hugepages.iter().filter(|pages| pages.n_total.is_some_and(|n| n > 0)) {
-        let n_total = pages.n_total.unwrap_or_default();
-        page.line(1, &format!("huge pages {} × {n_total}", unit::memory(pages.size_bytes)));
-    }
+    page.each(&memory.dimms, dimm);
+    page.each(&memory.cxl, cxl);
+    page.each(&memory.dax, dax);
+    page.each(&memory.persistent, persistent);
+    page.lines(1, memory.hugepages.iter().filter_map(huge_pages));
+}
+
+/// Formats the reserved huge pages of one size, if there are any.
+pub(super) fn huge_pages(pages: &HugePages) -> Option<String> {
+    let n_total = pages.n_total.filter(|n| *n > 0)?;
+    Some(format!("huge pages {} × {n_total}", unit::memory(pages.size_bytes)))
 }
 
 /// Formats the nonzero parts of a size, as ` (256GiB, 128GiB persistent)`.
@@ -67,10 +64,13 @@ fn persistent(page: &mut Page, memory: &PersistentMemory) {
         let name = &region.name;
         page.line(1, &format!("NVDIMM {name}{size}{modules}{}", pair("read-only", read_only)));
     }
-    for namespace in &memory.namespaces {
-        let size = sizes(&[(namespace.size_bytes, "")]);
-        page.line(2, &format!("{}{size}{}", namespace.name, pairs!(namespace; mode)));
-    }
+    page.lines(
+        2,
+        memory.namespaces.iter().map(|namespace| {
+            let size = sizes(&[(namespace.size_bytes, "")]);
+            format!("{}{size}{}", namespace.name, pairs!(namespace; mode))
+        }),
+    );
 }
 
 fn dimm(page: &mut Page, dimm: &Dimm) {
@@ -80,8 +80,7 @@ fn dimm(page: &mut Page, dimm: &Dimm) {
         page.toned(Tone::Quiet, 1, &format!("{locator} empty{bank}"));
         return;
     }
-    let size =
-        dimm.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes))).unwrap_or_default();
+    let size = heading("", dimm.size_bytes.map(unit::memory));
     let kind = with(" ", dimm.kind.as_ref());
     let speed = match (dimm.configured_speed_mt_s, dimm.speed_mt_s) {
         (Some(configured), Some(rated)) if configured != rated => {
@@ -102,17 +101,15 @@ fn dimm(page: &mut Page, dimm: &Dimm) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-    use probes::memory::Nvdimm;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn an_nvdimm_that_can_send_health_events_needs_no_attention() {
         let is_plain = |flags: &[&str]| {
-            let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-            let module = Nvdimm { name: "nmem0".to_owned(), flags, ..Nvdimm::default() };
             let mut page = Page::new(true);
-            let modules = vec![module];
-            persistent(&mut page, &PersistentMemory { modules, ..Default::default() });
+            let memory = json!({"modules": [{"name": "nmem0", "flags": flags}]});
+            persistent(&mut page, &serde_json::from_value(memory).unwrap());
             !page.into_text().contains('\x1b')
         };
         assert!(is_plain(&[]) && is_plain(&["smart_notify"]));
@@ -121,13 +118,14 @@ mod tests {
 
     #[test]
     fn cxl_memory_shows_the_kinds_that_it_has_and_no_zero() {
-        let text = |volatile_bytes, persistent_bytes| {
-            let name = "mem0".to_owned();
-            let device = CxlMemory { name, volatile_bytes, persistent_bytes, ..Default::default() };
-            text_of(|page| cxl(page, &device))
-        };
-        assert_eq!(text(Some(0), Some(256 << 20)), " CXL mem0 (256MiB persistent)\n");
-        assert_eq!(text(Some(1 << 30), Some(1 << 30)), " CXL mem0 (1GiB, 1GiB persistent)\n");
-        assert_eq!(text(None, None), " CXL mem0\n");
+        for (volatile, persistent, expected) in [
+            (json!(0), json!(256 << 20), " CXL mem0 (256MiB persistent)\n"),
+            (json!(1 << 30), json!(1 << 30), " CXL mem0 (1GiB, 1GiB persistent)\n"),
+            (json!(null), json!(null), " CXL mem0\n"),
+        ] {
+            let bytes =
+                json!({"name": "mem0", "volatile_bytes": volatile, "persistent_bytes": persistent});
+            assert_eq!(shown(cxl, bytes), expected);
+        }
     }
 }

@@ -26,30 +26,26 @@ use crate::machine_name::machine_name;
 use crate::report::Report;
 pub use left_out::left_out;
 use page::{Page, Tone, counted, with};
-
-/// Formats a disk size as on its label, e.g. `960GB`.
-pub fn disk_size(bytes: u64) -> String {
-    unit::disk(bytes)
-}
+pub(crate) use unit::disk as disk_size;
 
 /// The whole report as text.
 pub fn text(report: &Report, is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
     let inventory = &report.inventory;
-    inventory.cpu.iter().for_each(|cpu| cpu::cpu(&mut page, cpu));
-    inventory.memory.iter().for_each(|memory| memory::memory(&mut page, memory));
-    inventory.block.iter().for_each(|block| block::block(&mut page, block));
-    if let Some(topology) = &inventory.topology {
-        topology::topology(&mut page, topology, |cpus| n_cores(report, cpus));
-    }
-    inventory.network.iter().for_each(|network| network::network(&mut page, network));
-    inventory.local_addresses.iter().for_each(|local| network::local_addresses(&mut page, local));
-    inventory.pci.iter().for_each(|pci| pci::pci(&mut page, pci));
-    inventory.gpu.iter().for_each(|gpu| pci::gpu(&mut page, gpu, inventory.pci.as_ref()));
-    inventory.devices.iter().for_each(|devices| devices::devices(&mut page, devices));
+    page.each(&inventory.cpu, cpu::cpu);
+    page.each(&inventory.memory, memory::memory);
+    page.each(&inventory.block, block::block);
+    page.each(&inventory.topology, |page, topology| {
+        topology::topology(page, topology, |cpus| n_cores(report, cpus));
+    });
+    page.each(&inventory.network, network::network);
+    page.each(&inventory.local_addresses, network::local_addresses);
+    page.each(&inventory.pci, pci::pci);
+    page.each(&inventory.gpu, |page, gpu| pci::gpu(page, gpu, inventory.pci.as_ref()));
+    page.each(&inventory.devices, devices::devices);
     platform::platform(&mut page, inventory);
     identity(&mut page, report);
-    report.live.iter().for_each(|live| moment(&mut page, live));
+    page.each(&report.live, moment);
     faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
     page.into_text()
@@ -121,9 +117,7 @@ fn write_findings(page: &mut Page, report: &Report) {
         counted(count(Severity::Warning), "warning"),
         count(Severity::Info)
     ));
-    for entry in &report.findings {
-        finding(page, entry, &report.faults);
-    }
+    page.each(&report.findings, |page, entry| finding(page, entry, &report.faults));
     if let Some(note) = report.inventory.firmware.as_ref().and_then(firmware_note) {
         page.toned(Tone::Quiet, 1, &note);
     }
@@ -176,21 +170,17 @@ fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::cpu::{Cpu, Package};
-    use probes::gpu::Gpu;
-    use probes::live::Load;
-    use probes::memory::Memory;
     use probes::pci::Pci;
-    use probes::topology::{Node, Topology};
+    use serde_json::json;
 
     #[test]
     fn the_section_live_shows_only_what_is_known() {
-        let text = |live: &Live| page::tests::text_of(|page| moment(page, live));
-        assert_eq!(text(&Live::default()), "");
-        let load = Some(Load { one_minute: 0.5, five_minutes: 1.0, fifteen_minutes: 2.25 });
-        let live = Live { uptime_s: Some(61), load, agent_cpu_time_ms: Some(7), ..Live::default() };
+        let text = |live| page::tests::shown(moment, live);
+        assert_eq!(text(json!({})), "");
+        let load = json!({"one_minute": 0.5, "five_minutes": 1.0, "fifteen_minutes": 2.25});
+        let live = json!({"uptime_s": 61, "load": load, "agent_cpu_time_ms": 7});
         let expected = "#\nlive uptime=61s load=0.50,1.00,2.25 agent-cpu-time=7ms\n";
-        assert!(text(&live).ends_with(expected), "{}", text(&live));
+        assert!(text(live.clone()).ends_with(expected), "{}", text(live));
     }
 
     #[test]
@@ -206,16 +196,17 @@ mod tests {
 
     #[test]
     fn a_heading_counts_only_what_is_known() {
-        let mut page = Page::new(false);
-        let packages = vec![Package { id: Some(0), ..Package::default() }];
-        cpu::cpu(&mut page, &Cpu { packages, ..Cpu::default() });
-        memory::memory(&mut page, &Memory::default());
-        topology::topology(&mut page, &Topology::default(), |_| None);
-        let nodes = Some(vec![Node { cpus: Some("0-3".to_owned()), ..Node::default() }]);
-        topology::topology(&mut page, &Topology { nodes, ..Topology::default() }, |_| None);
-        pci::pci(&mut page, &Pci::default());
-        pci::gpu(&mut page, &Gpu::default(), Some(&Pci::default()));
-        let text = page.into_text();
+        let none = json!({});
+        let topology = |page: &mut Page, topology: &_| topology::topology(page, topology, |_| None);
+        let text = [
+            page::tests::shown(cpu::cpu, json!({"packages": [{"id": 0}]})),
+            page::tests::shown(memory::memory, none.clone()),
+            page::tests::shown(topology, none.clone()),
+            page::tests::shown(topology, json!({"nodes": [{"cpus": "0-3"}]})),
+            page::tests::shown(pci::pci, none.clone()),
+            page::tests::shown(|page, gpu| pci::gpu(page, gpu, Some(&Pci::default())), none),
+        ]
+        .concat();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "cpu",

@@ -12,12 +12,8 @@ pub(super) fn network(page: &mut Page, network: &Network) {
     let shown: Vec<&Interface> = network.interfaces.iter().filter(is_shown).collect();
     let count = (!network.interfaces.is_empty()).then(|| counted(shown.len(), "NIC"));
     page.section(&heading("net", count));
-    for entry in shown {
-        interface(page, entry);
-    }
-    for entry in &network.infiniband {
-        infiniband(page, entry);
-    }
+    page.each(shown, interface);
+    page.each(&network.infiniband, infiniband);
 }
 
 fn interface(page: &mut Page, interface: &Interface) {
@@ -49,17 +45,13 @@ fn interface(page: &mut Page, interface: &Interface) {
         marks(interface),
     );
     page.line(1, &line);
-    for neighbour in interface.lldp.iter().flatten() {
-        lldp(page, neighbour);
-    }
+    page.each(interface.lldp.iter().flatten(), lldp);
     if interface.lldp.as_ref().is_some_and(Vec::is_empty) {
         let is_consumed = interface.has_firmware_lldp_agent == Some(true);
         let why = if is_consumed { ": the card's firmware consumes LLDP frames" } else { "" };
         page.toned(Tone::Quiet, 2, &format!("no LLDP neighbour{why}"));
     }
-    if let Some(module) = &interface.module {
-        self::module(page, module);
-    }
+    page.each(&interface.module, module);
     if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
         let number = usize::try_from(n_vfs).unwrap_or(usize::MAX);
         page.toned(Tone::Quiet, 2, &counted(number, "virtual function"));
@@ -96,9 +88,8 @@ fn module(page: &mut Page, module: &Module) {
 fn infiniband(page: &mut Page, device: &InfinibandDevice) {
     let pairs = pairs!(device; "guid" node_guid, firmware);
     page.line(1, &format!("{} (infiniband){pairs}", device.name));
-    for port in &device.ports {
-        page.line(2, &format!("port {}{}", port.number, pairs!(port; state, rate)));
-    }
+    let ports = device.ports.iter();
+    page.lines(2, ports.map(|port| format!("port {}{}", port.number, pairs!(port; state, rate))));
 }
 
 pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
@@ -121,37 +112,30 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
         let flags = with(" flags=", joined(&flags));
         page.line(1, &format!("{} {}{scope}{dhcp}{flags}", address.interface, address.address));
     }
-    for client in &local.dhcp6_clients {
-        page.line(1, &format!("{} dhcp6 duid={}", client.interface, client.duid));
-    }
+    let clients = local.dhcp6_clients.iter();
+    page.lines(1, clients.map(|client| format!("{} dhcp6 duid={}", client.interface, client.duid)));
     for route in &local.routes {
         let gateway = with(" via ", route.gateway.as_ref());
         page.line(1, &format!("route {}{gateway} dev {}", route.destination, route.interface));
     }
-    for server in &local.dns {
-        page.line(1, &format!("name server {}", server.address));
-    }
+    page.lines(1, local.dns.iter().map(|server| format!("name server {}", server.address)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
-
-    fn line_of(interface: Interface) -> String {
-        let network = Network { interfaces: vec![interface], ..Network::default() };
-        text_of(|page| super::network(page, &network))
-    }
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn a_port_that_is_off_differs_from_one_without_link_or_without_neighbour() {
-        let eno1 = || Interface { name: "eno1".to_owned(), ..Interface::default() };
-        let off = line_of(Interface { is_up: Some(false), ..eno1() });
-        assert!(off.contains(" eno1 link=off\n"), "{off}");
-        let down = Interface { is_up: Some(true), has_carrier: Some(false), ..eno1() };
-        assert!(line_of(down).contains(" eno1 link=down\n"));
-        let no_neighbour = line_of(Interface { lldp: Some(Vec::new()), ..eno1() });
-        assert!(no_neighbour.ends_with(" eno1\n  no LLDP neighbour\n"), "{no_neighbour}");
-        assert!(line_of(eno1()).ends_with(" eno1\n"));
+        for (port, expected) in [
+            (json!({"name": "eno1", "is_up": false}), " eno1 link=off\n"),
+            (json!({"name": "eno1", "is_up": true, "has_carrier": false}), " eno1 link=down\n"),
+            (json!({"name": "eno1", "lldp": []}), " eno1\n  no LLDP neighbour\n"),
+            (json!({"name": "eno1"}), " eno1\n"),
+        ] {
+            assert_eq!(shown(interface, port), expected);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::clean;
+use formats::text::is_visible;
 
 /// Width of the rule above each section, as in the VIM document's report.
 const RULE: usize = 73;
@@ -76,6 +76,20 @@ impl Page {
         }
     }
 
+    /// Plain lines.
+    pub(super) fn lines(&mut self, indent: usize, lines: impl IntoIterator<Item = String>) {
+        lines.into_iter().for_each(|text| self.line(indent, &text));
+    }
+
+    /// Writes each of these parts with `write`.
+    pub(super) fn each<'a, T: 'a>(
+        &mut self,
+        parts: impl IntoIterator<Item = &'a T>,
+        write: impl Fn(&mut Page, &'a T),
+    ) {
+        parts.into_iter().for_each(|part| write(self, part));
+    }
+
     /// Prints words in rows of six, like the CPU capabilities in the VIM document.
     pub(super) fn words(&mut self, indent: usize, name: &str, words: &[String]) {
         let next = " ".repeat(name.len() + 3);
@@ -93,10 +107,10 @@ impl Page {
             self.text.push_str(style);
         }
         for character in text.chars() {
-            if clean::is_hidden(character) {
-                self.text.extend(character.escape_default());
-            } else {
+            if is_visible(character) {
                 self.text.push(character);
+            } else {
+                self.text.extend(character.escape_default());
             }
         }
         if is_styled {
@@ -150,6 +164,9 @@ pub(super) fn counted(n: usize, one: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
     use super::*;
 
     /// The text that `write` puts on a page without colours.
@@ -157,6 +174,14 @@ pub(super) mod tests {
         let mut page = Page::new(false);
         write(&mut page);
         page.into_text()
+    }
+
+    /// The text that `write` makes of a part of a report, given as JSON.
+    pub(in crate::text) fn shown<T: DeserializeOwned>(
+        write: impl FnOnce(&mut Page, &T),
+        part: Value,
+    ) -> String {
+        text_of(|page| write(page, &serde_json::from_value(part).unwrap()))
     }
 
     #[test]

@@ -9,9 +9,7 @@ use super::unit;
 pub(super) fn pci(page: &mut Page, pci: &Pci) {
     let count = (!pci.devices.is_empty()).then(|| counted(pci.devices.len(), "device"));
     page.section(&heading("PCI", count));
-    for entry in &pci.devices {
-        device(page, entry);
-    }
+    page.each(&pci.devices, device);
 }
 
 fn device(page: &mut Page, device: &PciDevice) {
@@ -76,9 +74,7 @@ pub(super) fn gpu(page: &mut Page, gpu: &Gpu, pci: Option<&Pci>) {
     let is_known = !gpu.cards.is_empty() || pci.is_some_and(|pci| !pci.devices.is_empty());
     let count = is_known.then(|| counted(gpu.cards.len(), "graphics card"));
     page.section(&heading("gpu", count));
-    for (index, entry) in gpu.cards.iter().enumerate() {
-        card(page, index, entry);
-    }
+    gpu.cards.iter().enumerate().for_each(|(index, entry)| card(page, index, entry));
 }
 
 fn card(page: &mut Page, index: usize, card: &Card) {
@@ -86,7 +82,7 @@ fn card(page: &mut Page, index: usize, card: &Card) {
     let ids = [&card.vendor_id, &card.device_id].map(|id| id.as_deref().unwrap_or("????"));
     let ids = ids.join(":");
     let name = card.model.as_deref().or(card.name.as_deref()).unwrap_or(&ids);
-    let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
+    let memory = heading("", card.memory_bytes.map(unit::memory));
     let driver = card.driver.as_deref().unwrap_or("");
     let kind = match card.kind {
         CardKind::Gpu => "gpu",

@@ -24,10 +24,10 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
         let controller = pairs!(bios; "embedded-controller" embedded_controller_release);
         heading("bios", &(pairs!(bios; vendor, version, date) + &controller));
     }
-    inventory.firmware.iter().for_each(|firmware| boot(page, firmware));
-    inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
-    inventory.smbios.iter().for_each(|table| management::smbios(page, table));
-    inventory.os.iter().for_each(|part| os(page, part));
+    page.each(&inventory.firmware, boot);
+    page.each(&inventory.bmc, management::bmc);
+    page.each(&inventory.smbios, management::smbios);
+    page.each(&inventory.os, os);
 }
 
 fn os(page: &mut Page, os: &Os) {
@@ -94,28 +94,19 @@ fn boot(page: &mut Page, firmware: &Firmware) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::bmc::Bmc;
-    use probes::dmi::{Baseboard, Bios, Chassis, Product};
-    use probes::firmware::BootEntry;
-
-    use crate::text::page::tests::text_of;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn the_boot_order_and_inactive_entries_are_shown() {
-        let entry = |id: &str, is_active| BootEntry {
-            id: id.to_owned(),
-            description: Some("Fedora".to_owned()),
-            is_active: Some(is_active),
-            ..BootEntry::default()
-        };
-        let firmware = Firmware {
-            boot_mode: Some(BootMode::Uefi),
-            boot_next: Some("0002".to_owned()),
-            boot_order: Some(vec!["0002".to_owned(), "0001".to_owned()]),
-            boot_entries: vec![entry("0001", false), entry("0002", true)],
-            ..Firmware::default()
-        };
-        let text = text_of(|page| boot(page, &firmware));
+        let entry = |id: &str, is_active: bool| json!({"id": id, "description": "Fedora", "is_active": is_active});
+        let text = shown(
+            boot,
+            json!({
+                "boot_mode": "uefi", "boot_next": "0002", "boot_order": ["0002", "0001"],
+                "boot_entries": [entry("0001", false), entry("0002", true)],
+            }),
+        );
         assert!(text.ends_with(
             "firmware boot=uefi next=0002 order=0002,0001\n boot entry 0001 (inactive) Fedora\n \
              boot entry 0002 Fedora\n"
@@ -124,25 +115,12 @@ mod tests {
 
     #[test]
     fn a_part_without_a_known_fact_has_no_heading() {
-        let mut inventory = Inventory {
-            chassis: Some(Chassis::default()),
-            baseboard: Some(Baseboard::default()),
-            product: Some(Product::default()),
-            bios: Some(Bios::default()),
-            firmware: Some(Firmware::default()),
-            bmc: Some(Bmc::default()),
-            os: Some(Os::default()),
-            ..Inventory::default()
-        };
-        let text = |inventory: &Inventory| {
-            let mut page = Page::new(true);
-            platform(&mut page, inventory);
-            page.into_text()
-        };
-        assert_eq!(text(&inventory), "");
-        inventory.os = Some(Os { command_line: Some("quiet".to_owned()), ..Os::default() });
-        let shown = text(&inventory);
-        assert!(shown.contains("os\x1b[0m\n") && shown.contains("command line: quiet"), "{shown}");
+        let parts = ["chassis", "baseboard", "product", "bios", "firmware", "bmc", "os"];
+        let mut inventory: serde_json::Value =
+            parts.map(|part| (part, json!({}))).into_iter().collect();
+        assert_eq!(shown(platform, inventory.clone()), "");
+        inventory["os"] = json!({"command_line": "quiet"});
+        assert!(shown(platform, inventory).ends_with("\nos\n command line: quiet\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use probes::block::{RaidController, RaidDrive, RaidVolume};
 
-use super::page::{Page, Tone, counted, nonzero, pairs, with};
+use super::page::{Page, Tone, counted, heading, nonzero, pairs, with};
 use super::unit;
 
 pub(super) fn controller(page: &mut Page, controller: &RaidController) {
@@ -16,8 +16,8 @@ pub(super) fn controller(page: &mut Page, controller: &RaidController) {
         pairs!(controller; serial, firmware),
     );
     page.line(1, &line);
-    controller.volumes().for_each(|entry| volume(page, controller, entry));
-    controller.drives().for_each(|entry| drive(page, entry));
+    page.each(controller.volumes(), |page, entry| volume(page, controller, entry));
+    page.each(controller.drives(), drive);
 }
 
 fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
@@ -32,7 +32,7 @@ fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
         "volume {}{}{}{}{}{}{}",
         volume.id,
         with(" ", volume.raid_level.as_ref()),
-        unit::disk_size(volume.size_bytes),
+        heading("", volume.size_bytes.map(unit::disk)),
         with(" ", volume.state.as_ref()),
         with(", on ", members),
         with(", ", missing),
@@ -62,7 +62,7 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
         place(drive),
         with(" ", drive.state.as_ref()),
         with(" ", drive.rebuild_percent.map(|percent| format!("{percent} %"))),
-        unit::disk_size(drive.size_bytes),
+        heading("", drive.size_bytes.map(unit::disk)),
         with(" ", drive.interface.as_ref()),
         if drive.is_foreign == Some(true) { ", foreign" } else { "" },
         with(", ", (!errors.is_empty()).then(|| errors.join(", "))),
@@ -93,36 +93,29 @@ fn place(drive: &RaidDrive) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::page::tests::text_of;
+    use crate::text::page::tests::shown;
+    use serde_json::json;
 
     #[test]
     fn a_failed_drive_of_a_volume_is_named_by_enclosure_and_slot() {
-        let one = |id, slot, state: &str| RaidDrive {
-            device_id: Some(id),
-            enclosure: Some(32),
-            slot: Some(slot),
-            state: Some(state.to_owned()),
-            ..RaidDrive::default()
-        };
-        let failed = RaidDrive { media_errors: Some(7), ..one(9, 4, "failed") };
-        let volume = RaidVolume {
-            raid_level: Some("RAID 1".to_owned()),
-            state: Some("degraded".to_owned()),
-            drives: vec![8, 9],
-            disk: Some("sda".to_owned()),
-            ..RaidVolume::default()
-        };
-        let known = RaidController {
-            pci_address: "0000:18:00.0".to_owned(),
-            drives: Some(vec![one(8, 3, "online"), failed]),
-            volumes: Some(vec![volume]),
-            ..RaidController::default()
-        };
-        let text = text_of(|page| controller(page, &known));
-        assert!(
-            text.contains("volume 0 RAID 1 degraded, on slot 32:3, slot 32:4 disk=sda\n"),
-            "{text}"
+        let text = shown(
+            controller,
+            json!({
+                "pci_address": "0000:18:00.0",
+                "drives": [
+                    {"device_id": 8, "enclosure": 32, "slot": 3, "state": "online"},
+                    {"device_id": 9, "enclosure": 32, "slot": 4, "state": "failed", "media_errors": 7},
+                ],
+                "volumes": [
+                    {"raid_level": "RAID 1", "state": "degraded", "drives": [8, 9], "disk": "sda"},
+                ],
+            }),
         );
-        assert!(text.contains("slot 32:4 failed, 7 media errors\n"), "{text}");
+        for line in [
+            "volume 0 RAID 1 degraded, on slot 32:3, slot 32:4 disk=sda\n",
+            "slot 32:4 failed, 7 media errors\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use probes::cpuset::CpuSet;
 use probes::topology::{Cache, Node, Topology};
 
+use super::memory::huge_pages;
 use super::page::{Page, counted, heading, with};
 use super::unit;
 
@@ -43,14 +44,11 @@ fn details(page: &mut Page, node: &Node) {
     if let Some(bytes) = node.memory_bytes {
         page.line(2, &format!("memory ({}{kind})", unit::memory(bytes)));
     }
-    for cache in &node.side_caches {
-        let size = cache.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes)));
-        page.line(2, &format!("memory-side cache L{}{}", cache.level, size.unwrap_or_default()));
-    }
-    for pages in node.hugepages.iter().filter(|pages| pages.n_total.is_some_and(|n| n > 0)) {
-        let n_total = pages.n_total.unwrap_or_default();
-        page.line(2, &format!("huge pages {} × {n_total}", unit::memory(pages.size_bytes)));
-    }
+    page.each(&node.side_caches, |page, cache| {
+        let name = format!("memory-side cache L{}", cache.level);
+        page.line(2, &heading(&name, cache.size_bytes.map(unit::memory)));
+    });
+    page.lines(2, node.hugepages.iter().filter_map(huge_pages));
     if !node.distances.is_empty() {
         let each = node.distances.iter().map(|(id, distance)| format!("#{id} {distance}"));
         page.line(2, &format!("distances to node {}", each.collect::<Vec<_>>().join(", ")));
@@ -63,15 +61,10 @@ fn line(page: &mut Page, cache: &Cache, set: &CpuSet) {
         Some("data") => "d",
         _ => "",
     };
-    let size = cache.size_bytes.map(|bytes| format!(" ({})", unit::cache(bytes)));
     let cpus: Vec<String> = set.iter().map(|cpu| cpu.to_string()).collect();
-    let line = format!(
-        "L{}{letter} cache{} shared with logical processors: {}",
-        cache.level,
-        size.unwrap_or_default(),
-        cpus.join(",")
-    );
-    page.line(2, &line);
+    let name = format!("L{}{letter} cache", cache.level);
+    let name = heading(&name, cache.size_bytes.map(unit::cache));
+    page.line(2, &format!("{name} shared with logical processors: {}", cpus.join(",")));
 }
 
 fn shared(cache: &Cache) -> CpuSet {

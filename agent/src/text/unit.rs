@@ -6,13 +6,8 @@ pub(super) fn memory(bytes: u64) -> String {
 }
 
 /// A disk size in decimal units, as on the disk's label: `960GB`, `1.9TB`.
-pub(super) fn disk(bytes: u64) -> String {
+pub(crate) fn disk(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "KB", "MB", "GB", "TB", "PB"])
-}
-
-/// ` (960GB)` if the size of a disk is known.
-pub(super) fn disk_size(bytes: Option<u64>) -> String {
-    bytes.map(|bytes| format!(" ({})", disk(bytes))).unwrap_or_default()
 }
 
 /// A cache size in KiB. The VIM document prints `32 KB`, which is a different unit.

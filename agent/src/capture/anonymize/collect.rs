@@ -11,6 +11,7 @@ use formats::{Encoding, Field, Kind};
 use probes::machine::Recorded;
 use serde_json::Value;
 
+use super::super::each_text;
 use super::disks;
 use super::secret::{Secret, Secrets};
 use super::sources::{self, COMMAND_LINE, guid, ip, latin, turned};
@@ -23,7 +24,11 @@ const EFI: &str = "sys/firmware/efi/";
 /// Collects all secrets of the machine that `report` describes.
 pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     let mut secrets = Secrets::default();
-    in_value("", report, &mut secrets);
+    each_text("", report, &mut |key, text| {
+        if key != "raw_base64" {
+            secrets.named(key, text);
+        }
+    });
     let listed = recorded
         .directories
         .iter()
@@ -41,25 +46,6 @@ pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
     let paths = recorded.files.keys().chain(recorded.links.keys()).chain(recorded.links.values());
     secrets.finish(&paths.flat_map(|path| path.split('/')).collect::<BTreeSet<&str>>());
     secrets
-}
-
-/// Collects from a part of the report, which has this key.
-fn in_value(key: &str, value: &Value, secrets: &mut Secrets) {
-    match value {
-        Value::String(text) if key != "raw_base64" => secrets.named(key, text),
-        Value::Array(list) => list.iter().for_each(|value| in_value(key, value, secrets)),
-        Value::Object(keys) => {
-            let text = |key: &str| keys.get(key).and_then(Value::as_str);
-            if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
-                secrets.named(kind, value);
-            }
-            if text("kind") == Some("linux_raid_member") {
-                secrets.named("md_name", text("label").unwrap_or_default());
-            }
-            keys.iter().for_each(|(key, value)| in_value(key, value, secrets));
-        }
-        _ => {}
-    }
 }
 
 fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {

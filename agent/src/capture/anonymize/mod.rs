@@ -12,7 +12,7 @@ mod collect;
 mod disks;
 mod ipv4;
 mod pseudonym;
-mod replace;
+pub(super) mod replace;
 mod secret;
 mod sources;
 pub(super) mod spelling;

@@ -17,7 +17,7 @@ const MIN_BYTES: usize = 4;
 
 /// The kind of a file, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(in crate::capture) struct Place {
     kind: Kind,
     /// True if it contains identities rather than words and sizes.
     is_identity: bool,
@@ -39,7 +39,7 @@ enum Kind {
 
 impl Place {
     /// A message, or a path component that udev derived from identities.
-    const MESSAGE: Place = Place { kind: Kind::Text, is_identity: false };
+    pub(in crate::capture) const MESSAGE: Place = Place { kind: Kind::Text, is_identity: false };
     const NAME: Place = Place { kind: Kind::Name, is_identity: false };
 
     pub(super) fn of(path: &str, content: &[u8]) -> Place {
@@ -140,7 +140,7 @@ impl Table {
 }
 
 /// Returns true if a value may occur at the position where its spelling was found.
-fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
+pub(in crate::capture) fn is_at(from: &Spelling, place: Place, content: &[u8], at: usize) -> bool {
     if !place.is_in(from.scope) {
         return false;
     }

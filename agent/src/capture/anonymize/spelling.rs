@@ -250,26 +250,15 @@ fn is_weak_host(name: &str) -> bool {
 /// Returns true if the kernel uses this name too, so it means nothing outside a host name field: letters
 /// that name a kind of device, then numbers.
 fn is_kernel_name(name: &str) -> bool {
-    const KINDS: [&str; 40] = [
-        "node", "cpu", "eth", "nvme", "md", "dm-", "loop", "ram", "sr", "tty", "ttyS", "host",
-        "target", "memory", "card", "bond", "br", "vlan", "wlan", "usb", "hwmon", "mmcblk", "rtc",
-        "tpm", "ib", "mlx4_", "mlx5_", "eno", "ens", "port", "slot", "state", "zram", "nbd", "mtd",
-        "index", "policy", "session", "rport", "zone",
-    ];
-    let rest = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let is_disk = ["sd", "hd", "vd", "xvd"].iter().any(|start| {
-        let letters = name
-            .strip_prefix(start)
-            .map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()));
-        letters
-            .is_some_and(|l| (1..3).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_lowercase()))
+    const KINDS: &str = "node cpu eth md dm- loop ram sr tty ttyS host target memory card bond br vlan wlan usb hwmon \
+         mmcblk rtc tpm ib mlx4_ mlx5_ eno ens port slot state zram nbd mtd index policy session rport zone";
+    let after = |start: &str| name.strip_prefix(start);
+    let is_disk = ["sd", "hd", "vd", "xvd"].into_iter().filter_map(after).any(|rest| {
+        let letters = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+        (1..3).contains(&letters.len()) && letters.bytes().all(|b| b.is_ascii_lowercase())
     });
-    let is_numbered = KINDS.iter().any(|kind| {
-        let number = name.strip_prefix(kind).unwrap_or_default();
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    });
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     // Of NVMe: nvme0n1, nvme0c1n1p2.
-    let is_nvme = name.starts_with("nvme")
-        && rest.bytes().all(|byte| byte.is_ascii_digit() || b"cnp".contains(&byte));
-    is_disk || is_numbered || (is_nvme && !rest.is_empty())
+    let is_nvme = after("nvme").is_some_and(|rest| is_number(&rest.replace(['c', 'n', 'p'], "")));
+    is_disk || is_nvme || KINDS.split(' ').filter_map(after).any(is_number)
 }

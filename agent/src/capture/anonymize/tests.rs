@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use formats::hex::hex;
-use probes::machine::Recorded;
 use serde_json::json;
 
 use super::*;
+use crate::capture::tests::recorded;
 
 mod disks;
 mod lines;
@@ -17,11 +17,6 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 const DMI: &str = "sys/firmware/dmi/tables/DMI";
 const DMI_SERIAL: &str = "sys/class/dmi/id/product_serial";
-
-fn recorded(files: &[(&str, &[u8])]) -> Recorded {
-    let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec()));
-    Recorded { files: files.collect(), ..Recorded::default() }
-}
 
 fn anonymous(files: &[(&str, &[u8])], report: &Value) -> Files {
     let put = with_key([7; 32], &recorded(files), report).unwrap().files;
@@ -52,6 +47,11 @@ fn text(files: &Files, path: &str) -> String {
     String::from_utf8_lossy(&files[path]).into_owned()
 }
 
+/// The parts of a text between bars.
+fn parts(text: &str) -> Vec<&[u8]> {
+    text.split('|').map(str::as_bytes).collect()
+}
+
 fn in_turned_pairs(text: &[u8]) -> Vec<u8> {
     text.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect()
 }
@@ -64,8 +64,8 @@ fn a_mac_stays_a_mac_of_its_maker_in_every_form() {
         ("kernel/rtnetlink/link", b"\0\0\0\x3c\xec\xef\x11\x22\x30"),
         ("run/udev/data/n2", b"E:ID_NET_NAME_MAC=enx3CECEF112230\n"),
     ];
-    let secrets: [&[u8]; 4] = [b"ef112230", b"ef:11", b"ef-11", b"\xef\x11\x22\x30"];
-    let files = hidden(&files, &json!({}), &secrets, &[b"BOOTIF=01-3c-ec-ef-", b" quiet\n"]);
+    let secrets = [parts("ef112230|ef:11|ef-11"), vec![b"\xef\x11\x22\x30"]].concat();
+    let files = hidden(&files, &json!({}), &secrets, &parts("BOOTIF=01-3c-ec-ef-| quiet\n"));
     let digits = hex(&files["kernel/rtnetlink/link"][3..]);
     let colons = formats::hex::grouped(&digits, 2, ":");
     assert_eq!(text(&files, &format!("sys/class/net/enx{digits}/address")), format!("{colons}\n"));
@@ -209,11 +209,7 @@ fn an_identifier_is_hidden_whatever_its_form_and_keeps_its_length() {
         ("dm/uuid", "part1-mpath-3600508b1001c4d41aabbccddeeff0011", "aabbccddeeff0011"),
         ("dm/uuid", "mpath-eui.0025385b71b01234", "5b71b01234"),
         ("dm/uuid", "mpath-20025385b71b01234", "5b71b01234"),
-        (
-            "dm/uuid",
-            "mpath-nvme.144d-533634474e453052313233-51454d55-00000001",
-            "533634474e453052313233",
-        ),
+        ("dm/uuid", "mpath-nvme.144d-533634474e4530-51454d55-00000001", "533634474e4530"),
         ("dm/uuid", "mpath-SATA_Samsung_SSD_S64GNE0R123456", "S64GNE0R123456"),
         ("dm/uuid", "mpath-1IBM     IPR-0   5EC2590000000080", "5EC2590000000080"),
         ("wwid", "eui.0025385b71b01234", "5b71b01234"),

@@ -3,11 +3,7 @@
 use serde_json::json;
 
 use super::*;
-
-fn recorded(files: &[(&str, &[u8])]) -> Recorded {
-    let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec()));
-    Recorded { files: files.collect(), ..Recorded::default() }
-}
+use crate::capture::tests::recorded;
 
 /// Returns the keys of `report` whose values remain in a file with this content.
 fn left(report: &Value, content: &[u8]) -> Vec<String> {
@@ -18,42 +14,37 @@ fn left(report: &Value, content: &[u8]) -> Vec<String> {
 
 #[test]
 fn an_identifier_is_found_in_every_spelling() {
-    let mac = json!({"current_mac": "3c:ec:ef:11:22:3a"});
-    let turned = [0x3a, 0x22, 0x11, 0xef, 0xec, 0x3c];
-    let mac_spellings: [&[u8]; 7] = [
+    let mixed = [
+        0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x46, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee,
+        0xf1,
+    ];
+    let of_mac: [&[u8]; 7] = [
         b"x3C-EC-EF-11-22-3A.",
         b"id 3ceC ef1122 3cecef11223a0000",
         b"3cec.ef11.223a",
         b"3c ec ef 11 22 3a",
         &[0, 0x3c, 0xec, 0xef, 0x11, 0x22, 0x3a],
-        &turned,
+        &[0x3a, 0x22, 0x11, 0xef, 0xec, 0x3c],
         b"3\0c\0e\0c\0e\0f\x001\x001\x002\x002\x003\0A\0",
     ];
-    for content in mac_spellings {
-        assert_eq!(left(&mac, content), ["current_mac"], "{}", String::from_utf8_lossy(content));
-    }
-    let serial = json!({"disks": [{"serial": "S64G NE0R1"}]});
-    let serial_spellings: [&[u8]; 5] = [
+    let of_serial: [&[u8]; 5] = [
         b"disk S64g ne0R1.",
         b"E:ID_SERIAL=Model_S64G_NE0R1",
         b"6SG4N 0E1R",
         b"nvme.144d-53363447204e45305231-51454d55",
         b"S\x006\x004\0G\0 \0N\0E\x000\0R\x001\0",
     ];
-    for content in serial_spellings {
-        assert_eq!(left(&serial, content), ["serial"], "{}", String::from_utf8_lossy(content));
-    }
-    let uuid = json!({"uuid": "00112233-4455-4677-8899-aabbccddeef1"});
-    let mixed = [
-        0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x46, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee,
-        0xf1,
-    ];
-    for content in [
-        &mixed[..],
-        b"33221100-5544-7746-8899-AABBCCDDEEF1",
-        b"33221100:77465544:bbaa9988:f1eeddcc",
+    let of_uuid: [&[u8]; 3] =
+        [&mixed, b"33221100-5544-7746-8899-AABBCCDDEEF1", b"33221100:77465544:bbaa9988:f1eeddcc"];
+    for (key, value, contents) in [
+        ("current_mac", "3c:ec:ef:11:22:3a", &of_mac[..]),
+        ("serial", "S64G NE0R1", &of_serial),
+        ("uuid", "00112233-4455-4677-8899-aabbccddeef1", &of_uuid),
     ] {
-        assert_eq!(left(&uuid, content), ["uuid"], "{}", String::from_utf8_lossy(content));
+        for content in contents {
+            let report = json!({"parts": [{key: value}]});
+            assert_eq!(left(&report, content), [key], "{}", content.escape_ascii());
+        }
     }
 }
 
@@ -68,18 +59,9 @@ fn the_serial_number_in_a_wwid_is_an_identifier_too() {
 
 #[test]
 fn what_could_be_a_word_or_a_size_or_was_never_set_is_not_searched_for() {
-    for value in [
-        "SATASER",
-        "2048",
-        "123456789",
-        "A1B2",
-        "To Be Filled By O.E.M.",
-        "00:00:00:00:00:0a",
-        "02:00:00:00:00:0a",
-        "50:00:00:00:00:00:00:ab",
-        "0x1221000000000000",
-        "03000200-0400-0500-0006-000700080009",
-    ] {
+    let values = "SATASER|2048|123456789|A1B2|To Be Filled By O.E.M.|00:00:00:00:00:0a|02:00:00:00:00:0a|\
+         50:00:00:00:00:00:00:ab|0x1221000000000000|03000200-0400-0500-0006-000700080009";
+    for value in values.split('|') {
         let report = json!({"serial": value, "current_mac": value, "uuid": value});
         assert_eq!(Identifiers::of(&report, &Recorded::default()).0.len(), 0, "{value}");
     }

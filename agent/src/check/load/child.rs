@@ -18,11 +18,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
 
 use super::kernels::KERNELS;
 use super::memory::{Budget, Memory, Wrong};
 
-/// The environment variable that makes the program such a child: CPU, seconds, bytes, floor.
+/// The environment variable that makes the program such a child: its [`Task`] as JSON.
 pub(super) const VARIABLE: &str = "RUN_COREOS_INSTALLER_LOAD";
 /// Minimum run time of the kernels before the next memory block: this, or as long as the last block took.
 const SLICE: Duration = Duration::from_millis(10);
@@ -30,7 +31,7 @@ const SLICE: Duration = Duration::from_millis(10);
 const MOST: Duration = Duration::from_secs(1);
 
 /// The task of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub(super) cpu: u32,
     /// After this time it ends, even if its parent does not say so.
@@ -41,21 +42,7 @@ pub struct Task {
 impl Task {
     /// Returns the task of this process, if it is such a child.
     pub fn of_environment() -> Option<Task> {
-        Task::parse(&std::env::var(VARIABLE).ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Task> {
-        let numbers: Option<Vec<u64>> = text.split(' ').map(|word| word.parse().ok()).collect();
-        let [cpu, limit, growth, bytes, floor_bytes] = numbers?.try_into().ok()?;
-        let memory = Budget { bytes, floor_bytes, growth: Duration::from_millis(growth) };
-        Some(Task { cpu: u32::try_from(cpu).ok()?, limit: Duration::from_millis(limit), memory })
-    }
-
-    /// Formats the value of the environment variable.
-    pub(super) fn text(&self) -> String {
-        let Budget { bytes, floor_bytes, growth } = self.memory;
-        let (limit, growth) = (self.limit.as_millis(), growth.as_millis());
-        format!("{} {limit} {growth} {bytes} {floor_bytes}", self.cpu)
+        serde_json::from_str(&std::env::var(VARIABLE).ok()?).ok()
     }
 
     /// Loads the CPU.
@@ -150,8 +137,8 @@ mod tests {
         let growth = Duration::from_millis(333);
         let memory = Budget { bytes: 5 << 30, floor_bytes: 7, growth };
         let task = Task { cpu: 1023, limit: Duration::from_millis(6500), memory };
-        assert_eq!(Task::parse(&task.text()), Some(task));
-        assert!(Task::parse("1 2 3").is_none() && Task::parse("a 2 3 4 5").is_none());
+        let text = serde_json::to_string(&task).unwrap();
+        assert_eq!(serde_json::from_str::<Task>(&text).unwrap(), task);
     }
 
     #[test]

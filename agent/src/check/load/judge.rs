@@ -189,53 +189,47 @@ mod tests {
         outcome(cpu, GOOD, End::Exited(0))
     }
 
-    /// The findings as code, locator and evidence, and the CPUs that were not tested.
-    fn judged(outcomes: &[Outcome]) -> (Vec<String>, Vec<String>) {
+    /// The findings as code, locator and evidence, then the CPUs that were not tested.
+    fn judged(outcomes: &[Outcome]) -> Vec<String> {
         let verdict = judge(outcomes);
-        let finding = |f: &Finding| format!("{} {}: {}", f.code, f.part(), f.evidence);
-        let untested = verdict.untested.iter().map(|(why, cpus)| format!("{cpus}: {why}"));
-        (verdict.findings.iter().map(finding).collect(), untested.collect())
+        let findings = verdict.findings.iter();
+        let findings = findings.map(|f| format!("{} {}: {}", f.code, f.part(), f.evidence));
+        let untested = verdict.untested.iter().map(|(why, cpus)| format!("untested {cpus}: {why}"));
+        findings.chain(untested).collect()
     }
 
     #[test]
     fn only_the_cpu_with_a_wrong_result_is_named() {
         let wrong = "wrong 0x1 instead of 0x2; integer arithmetic\ndone 100 3 0 0\n";
-        let (findings, untested) = judged(&[good(0), outcome(1, wrong, End::Exited(0)), good(2)]);
         let expected = "cpu.wrong_result logical CPU 1: 3 wrong results in 100 rounds, first: integer \
                         arithmetic gave 0x1 instead of 0x2";
-        assert_eq!((findings, untested), (vec![expected.to_owned()], vec![]));
+        assert_eq!(judged(&[good(0), outcome(1, wrong, End::Exited(0)), good(2)]), [expected]);
         assert_eq!(judge(&[good(0), good(1)]).memory_bytes, 16 << 20);
     }
 
     #[test]
     fn crash_names_the_cpu_only_if_another_one_did_the_same_work() {
         let crash = |cpu| outcome(cpu, "", End::Signalled(11));
-        let (findings, untested) = judged(&[good(0), crash(1)]);
         let expected = "cpu.wrong_result logical CPU 1: the test on it ended with SIGSEGV; on other CPUs it \
                         ran to its end";
-        assert_eq!((findings, untested), (vec![expected.to_owned()], vec![]));
-        let (findings, untested) = judged(&[crash(0), crash(1)]);
-        assert_eq!(
-            (findings, untested),
-            (vec![], vec!["0-1: the test ended with SIGSEGV".to_owned()])
-        );
+        assert_eq!(judged(&[good(0), crash(1)]), [expected]);
+        assert_eq!(judged(&[crash(0), crash(1)]), ["untested 0-1: the test ended with SIGSEGV"]);
         let panic = outcome(3, "", End::Exited(101));
-        let (findings, _) = judged(&[good(0), panic, outcome(4, "", End::Stuck)]);
-        assert_eq!(findings.len(), 2, "{findings:?}");
+        let verdict = judge(&[good(0), panic, outcome(4, "", End::Stuck)]);
+        assert_eq!(verdict.findings.len(), 2, "{verdict:?}");
     }
 
     #[test]
     fn wrong_result_before_a_crash_is_the_evidence() {
         let output = "wrong 0x1 instead of 0x2; a memory copy\n";
-        let (findings, _) = judged(&[outcome(7, output, End::Signalled(11))]);
         let expected = "cpu.wrong_result logical CPU 7: a memory copy gave 0x1 instead of 0x2; then the test \
                         ended with SIGSEGV";
-        assert_eq!(findings, [expected]);
+        assert_eq!(judged(&[outcome(7, output, End::Signalled(11))]), [expected]);
     }
 
     #[test]
     fn cpu_that_could_not_be_tested_is_named_as_untested_and_not_as_faulty() {
-        let (findings, untested) = judged(&[
+        let found = judged(&[
             good(0),
             outcome(1, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
             outcome(2, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
@@ -244,28 +238,31 @@ mod tests {
             outcome(5, "", End::NotStarted("it is offline".to_owned())),
             outcome(6, "", End::Late),
         ]);
-        assert_eq!(findings, [""; 0]);
         let expected = [
-            "5: it is offline",
-            "1-2: no process may run on it: EINVAL: Invalid argument",
-            "6: the test did not respond",
-            "4: the test ended with SIGKILL",
-            "3: the kernel stopped using it during the test",
+            "untested 5: it is offline",
+            "untested 1-2: no process may run on it: EINVAL: Invalid argument",
+            "untested 3: the kernel stopped using it during the test",
+            "untested 6: the test did not respond",
+            "untested 4: the test ended with SIGKILL",
         ];
-        let mut sorted = expected.map(str::to_owned);
-        sorted.sort_by_key(|line| line.split_once(": ").map(|(_, why)| why.to_owned()));
-        assert_eq!(untested, sorted);
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn wrong_words_are_memory_unless_the_cpu_that_read_them_is_wrong_itself() {
         let word = "memory physical address 0x1000: 0x1 instead of 0x3, a second read gave a wrong value again\n";
-        let memory = format!("{word}done 9 0 4096 5\n");
-        let (findings, _) = judged(&[good(0), outcome(1, &memory, End::Exited(0))]);
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].starts_with("memory.wrong_content : 5 words read back differently, first on CPU 1 at physical address 0x1000: "));
-        let both = format!("wrong 0x1 instead of 0x2; integer arithmetic\n{word}done 9 1 4096 5\n");
-        let (findings, _) = judged(&[good(0), outcome(1, &both, End::Exited(0))]);
-        assert!(findings.len() == 1 && findings[0].starts_with("cpu.wrong_result"), "{findings:?}");
+        for (lines, expected) in [
+            (
+                format!("{word}done 9 0 4096 5\n"),
+                "memory.wrong_content : 5 words read back differently, first on CPU 1 at physical address 0x1000: ",
+            ),
+            (
+                format!("wrong 0x1 instead of 0x2; integer arithmetic\n{word}done 9 1 4096 5\n"),
+                "cpu.wrong_result",
+            ),
+        ] {
+            let found = judged(&[good(0), outcome(1, &lines, End::Exited(0))]);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        }
     }
 }

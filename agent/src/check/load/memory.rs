@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::unistd::{SysconfVar, sysconf};
 use probes::live::available_memory_bytes;
+use serde::{Deserialize, Serialize};
 
 /// Words in a block: 4 MiB, which takes a few milliseconds.
 const WORDS: usize = 1 << 19;
@@ -22,7 +23,7 @@ const PAGE_NUMBER: u64 = (1 << 55) - 1;
 const IS_PRESENT: u64 = 1 << 63;
 
 /// Limits on a test's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Budget {
     /// Maximum bytes for this test.
     pub(super) bytes: u64,

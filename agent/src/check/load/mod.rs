@@ -49,24 +49,25 @@ pub struct Load {
 impl Load {
     /// Starts a process on each CPU. They end when [`Load::finish`] is called, or soon after `seconds`.
     pub fn start(seconds: u64) -> Load {
-        let mut load = Load { children: Vec::new(), outcomes: Vec::new() };
         let (cpus, offline) = cpus();
+        let not_started = |cpu: u32, why: String| Outcome {
+            cpu,
+            output: String::new(),
+            end: End::NotStarted(why),
+        };
+        let outcomes = offline.iter().map(|cpu| not_started(cpu, "it is offline".to_owned()));
+        let mut load = Load { children: Vec::new(), outcomes: outcomes.collect() };
         let n_cpus = u64::try_from(cpus.len()).unwrap_or(u64::MAX).max(1);
         // Half of what is available, so that the rest of the machine neither swaps nor runs out of memory.
         let available = free_memory_bytes();
         let time = Duration::from_secs(seconds);
         let memory =
             Budget { bytes: available / 2 / n_cpus, floor_bytes: available / 4, growth: time / 3 };
-        for cpu in offline.iter() {
-            let end = End::NotStarted("it is offline".to_owned());
-            load.outcomes.push(Outcome { cpu, output: String::new(), end });
-        }
         for cpu in cpus.iter() {
             match spawn(Task { cpu, limit: time + READING, memory }) {
                 Ok(child) => load.children.push((cpu, child)),
                 Err(error) => {
-                    let end = End::NotStarted(format!("starting a process: {error}"));
-                    load.outcomes.push(Outcome { cpu, output: String::new(), end });
+                    load.outcomes.push(not_started(cpu, format!("starting a process: {error}")));
                 }
             }
         }
@@ -126,7 +127,7 @@ fn spawn(task: Task) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .arg0("run-coreos-installer")
         .args(std::env::args_os().skip(1))
-        .env(child::VARIABLE, task.text())
+        .env(child::VARIABLE, serde_json::to_string(&task)?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -197,9 +198,7 @@ impl Verdict {
                 expected: "a CPU that can be tested".to_owned(),
             });
         }
-        let mut findings = std::mem::take(&mut report.findings);
-        findings.extend(self.findings);
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        report.set_findings(findings);
+        let findings = std::mem::take(&mut report.findings);
+        report.set_findings(findings.into_iter().chain(self.findings).collect());
     }
 }

@@ -15,9 +15,8 @@ use serde_json::{Map, Value, json};
 
 use crate::export::object::known;
 use crate::export::ports::{Port, boot_port, ports, switch, tlvs, without_prefix};
-use crate::export::select::{architecture, boot_mode, disks, extended_wwn, max_mhz, n_cpus};
+use crate::export::select::{architecture, disks, extended_wwn, installed_mib, max_mhz, n_cpus};
 
-const MIB: u64 = 1 << 20;
 /// Transports that `lsblk` knows, from which `ironic-python-agent` copies the name.
 const TRANSPORTS: [&str; 9] = ["ata", "fc", "iscsi", "mmc", "nvme", "sas", "sata", "usb", "virtio"];
 
@@ -46,10 +45,8 @@ pub fn document(inventory: &Inventory, root_disk: Option<&Disk>, error: Option<&
     if !lldp.is_empty() {
         document["lldp_raw"] = lldp.into();
     }
-    let installed = inventory.memory.as_ref().and_then(|memory| memory.installed_bytes);
-    let physical_mb = installed.map(|bytes| bytes / MIB).filter(|mib| *mib > 0);
     document["inventory"]["cpu"]["architecture"] = architecture(inventory).into();
-    document["inventory"]["memory"]["physical_mb"] = physical_mb.into();
+    document["inventory"]["memory"]["physical_mb"] = installed_mib(inventory).into();
     document
 }
 
@@ -133,7 +130,7 @@ fn system_vendor(inventory: &Inventory) -> Value {
 
 fn boot(inventory: &Inventory, ports: &[Port<'_>]) -> Value {
     let mode = inventory.firmware.as_ref().and_then(|firmware| firmware.boot_mode);
-    json!({"current_boot_mode": mode.map(boot_mode), "pxe_interface": boot_mac(ports)})
+    json!({"current_boot_mode": mode, "pxe_interface": boot_mac(ports)})
 }
 
 fn boot_mac<'p>(ports: &'p [Port<'_>]) -> Option<&'p str> {

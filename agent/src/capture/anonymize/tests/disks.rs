@@ -115,7 +115,7 @@ fn the_names_in_an_old_copy_of_lvm_metadata_are_replaced() {
         creation_host = \"bookkeeping\"\t# Linux bookkeeping 6.1.0\n}\n}\n\0\xff";
     let mut second = vec![0_u8; 4096];
     second[512..512 + metadata.len()].copy_from_slice(metadata);
-    let secrets: [&[u8]; 5] = [b"payroll", b"acme", b"ABCDE1", b"ABCDE2", b"bookkeeping"];
+    let secrets = parts("payroll|acme|ABCDE1|ABCDE2|bookkeeping");
     let files = [("kernel/disk/sda/4096-4096", &second[..])];
     hidden(&files, &json!({}), &secrets, &[b"physical_volumes {\n}\n"]);
 }

@@ -6,10 +6,8 @@ const LINE: &str = "proc/cmdline";
 
 /// Returns the anonymised command line, after a check that it contains none of the `secrets`.
 fn command_line(line: &str, secrets: &[&str], kept: &[&str]) -> String {
-    let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
-    let (secrets, kept): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (bytes(secrets), bytes(kept));
-    let secrets: Vec<&[u8]> = secrets.iter().map(Vec::as_slice).collect();
-    let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
+    let [secrets, kept] = [secrets, kept].map(|texts| texts.iter().map(|text| text.as_bytes()));
+    let (secrets, kept) = (secrets.collect::<Vec<_>>(), kept.collect::<Vec<_>>());
     text(&hidden(&[(LINE, line.as_bytes())], &json!({}), &secrets, &kept), LINE)
 }
 
@@ -83,14 +81,9 @@ fn a_server_without_a_domain_is_hidden_on_the_command_line_and_in_the_mounts() {
                  ip=eno1:dhcp:1500:0c:42:a1:de:ad:be pxe.from=bob:builder@10.7.8.9 root=live:/dev/x";
     let mounts = b"36 35 0:45 / /filer rw - nfs filer:/x rw,addr=10.7.8.9\n";
     let files = [(LINE, &line[..]), ("proc/self/mountinfo", mounts)];
-    let secrets: [&[u8]; 8] =
-        [b":filer", b"server:", b"storage", b"fd00", b"0c:42:a1:de", b"bob", b"builder", b"10.7"];
-    let kept: [&[u8]; 4] = [
-        b" root=live:/dev/x",
-        b"ip=eno1:dhcp:1500:0c:42:a1:",
-        b"root=nfs:",
-        b"ntp.server=2001:db8:",
-    ];
+    let secrets = parts(":filer|server:|storage|fd00|0c:42:a1:de|bob|builder|10.7");
+    let kept =
+        parts(" root=live:/dev/x|ip=eno1:dhcp:1500:0c:42:a1:|root=nfs:|ntp.server=2001:db8:");
     let files = hidden(&files, &json!({}), &secrets, &kept);
     let (line, mounts) = (text(&files, LINE), text(&files, "proc/self/mountinfo"));
     assert!(!mounts.contains("filer:/") && mounts.contains(" /filer rw - nfs "), "{mounts}");
@@ -105,57 +98,48 @@ fn a_server_that_only_the_list_of_mounts_names_is_replaced() {
                    38 35 0:47 / /c rw - nfs4 nas.acme.example:/x rw,clientaddr=10.7.8.8\n\
                    39 35 0:48 / /d rw - cgroup cgroup rw,name=systemd\n\
                    40 35 8:1 / /store rw - ext4 /dev/sda1 rw\n";
-    let secrets: [&[u8]; 7] = [b"filer", b"//store", b"bob", b"corp", b"acme", b"nas.", b"10.7.8"];
-    let kept: [&[u8]; 3] =
-        [b" /store rw - ext4 /dev/sda1 rw\n", b"/share rw,username=", b",name=systemd\n"];
+    let secrets = parts("filer|//store|bob|corp|acme|nas.|10.7.8");
+    let kept = parts(" /store rw - ext4 /dev/sda1 rw\n|/share rw,username=|,name=systemd\n");
     for path in ["proc/self/mountinfo", "proc/mounts"] {
         hidden(&[(path, mounts)], &json!({}), &secrets, &kept);
     }
 }
 
-/// A file, its content, the secrets hidden in it, and the values kept.
-type Case<'a> = (&'a str, &'a [u8], &'a [&'a [u8]], &'a [&'a [u8]]);
-
 #[test]
 fn what_the_name_of_a_line_or_file_says_is_secret_is_hidden_and_the_rest_stays() {
-    let sysinfo =
-        b"Type:   2817\nSequence Code:        00000000000EAA14\nLPAR Name:            R17 \n\
-                    VM00 Name:            GUEST\nVM00 Control Program: z/VM    6.1.0   \n";
-    let emulex = b"Emulex LPe16002 FV11.4 HN:dbserver17.corp.acme.com OS:Linux\n";
-    let tree =
-        b"Local:\n  +-- 10.1.84.0/26 2 0 2\n     |-- 10.1.84.0\n        /32 host LOCAL\n     \
-                 |-- 10.6.255.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n";
-    let cases: [Case; 5] = [
+    // The path of a file, its content, the secrets hidden in it, and the values kept.
+    for (path, content, secrets, kept) in [
         (
             "proc/sysinfo",
-            sysinfo,
-            &[b"EAA14", b"R17 ", b"GUEST"],
-            &[b"VM00 Control Program: z/VM    6.1.0   \n"],
+            &b"Type:   2817\nSequence Code:        00000000000EAA14\nLPAR Name:            R17 \n\
+             VM00 Name:            GUEST\nVM00 Control Program: z/VM    6.1.0   \n"[..],
+            "EAA14|R17 |GUEST",
+            "VM00 Control Program: z/VM    6.1.0   \n",
         ),
         (
             "sys/class/fc_host/host7/symbolic_name",
-            emulex,
-            &[b"dbserver17", b"acme"],
-            &[b"Emulex LPe16002 FV11.4 HN:", b" OS:Linux\n"],
+            b"Emulex LPe16002 FV11.4 HN:dbserver17.corp.acme.com OS:Linux\n",
+            "dbserver17|acme",
+            "Emulex LPe16002 FV11.4 HN:| OS:Linux\n",
         ),
         // The machine's own address, even if it ends with 0.
         (
             "proc/net/fib_trie",
-            tree,
-            &[b"10.1.84.", b"10.6."],
-            &[b"|-- 127.0.0.1\n", b"/26 2 0 2\n"],
+            b"Local:\n  +-- 10.1.84.0/26 2 0 2\n     |-- 10.1.84.0\n        /32 host LOCAL\n     \
+             |-- 10.6.255.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n",
+            "10.1.84.|10.6.",
+            "-- 127.0.0.1\n|/26 2 0 2\n",
         ),
-        (DMI, b"\xde\x05\x03\0\x01BYYE0i\0\0", &[b"BYYE0"], &[b"i\0\0"]),
+        (DMI, b"\xde\x05\x03\0\x01BYYE0i\0\0", "BYYE0", "i\0\0"),
         (
             DMI,
             b"\xde\x05\x03\0\x01DSN:50026B767C01850A\0Disk S/N: Q77\0\0",
-            &[b"767C01850A"],
-            &[b"DSN:", b"Disk S/N: "],
+            "767C01850A",
+            "DSN:|Disk S/N: ",
         ),
-    ];
-    for (path, content, secrets, kept) in cases {
+    ] {
         let report = json!({"chassis": {"serial": "BYYE0"}});
-        let found = hidden(&[(path, content)], &report, secrets, kept);
+        let found = hidden(&[(path, content)], &report, &parts(secrets), &parts(kept));
         assert!(path.ends_with("trie") || found[path].len() == content.len(), "{path}");
     }
     let board = "sys/firmware/devicetree/base/serial-number";
@@ -187,19 +171,10 @@ fn a_lease_loses_its_addresses_names_domains_and_identifiers() {
         ("run/systemd/netif/links/2", link),
         ("run/NetworkManager/devices/2", manager),
     ];
-    let secrets: [&[u8]; 10] = [
-        b"10.31.",
-        b"controller",
-        b"corp",
-        b"lab.",
-        b"dev.",
-        b"filer",
-        b"ab11d2a4c3d1e5f60718",
-        b"cecef112230",
-        b"c3:f2:3c:ec",
-        b"247cef",
-    ];
-    let kept: [&[u8]; 2] = [b"lease {\n  interface \"eno1\";", b"subnet-mask 255.255.255.0;"];
+    let secrets = parts(
+        "10.31.|controller|corp|lab.|dev.|filer|ab11d2a4c3d1e5f60718|cecef112230|c3:f2:3c:ec|247cef",
+    );
+    let kept = parts("lease {\n  interface \"eno1\";|subnet-mask 255.255.255.0;");
     let report = json!({"serial": "3600", "dhcp6_clients": [{"interface": "eno1", "duid": "0001000129a7c3f23cecef112230"}]});
     let files = hidden(&files, &report, &secrets, &kept);
     assert!(text(&files, lease).ends_with("LIFETIME=3600\n"));
@@ -216,11 +191,9 @@ fn what_names_remote_disks_arrays_and_accelerators_is_hidden() {
     let (device, multipath) =
         ("sys/bus/pci/devices/0000:03:00.0/unique_id", "sys/block/dm-0/dm/uuid");
     let node = "sys/class/kfd/kfd/topology/nodes/1/properties";
+    let nvme = "sys/class/nvme/nvme0/address";
     let files = [
-        (
-            "sys/class/nvme/nvme0/address",
-            &b"traddr=10.44.7.7,trsvcid=4420,src_addr=10.44.7.9\n"[..],
-        ),
+        (nvme, &b"traddr=10.44.7.7,trsvcid=4420,src_addr=10.44.7.9\n"[..]),
         ("run/udev/data/b8:0", b"E:ID_PATH=ip-10.44.8.5:3260-iscsi-x\nE:MD_NAME=raider:7\n"),
         ("kernel/disk/sda/4096-4096", b"\xfc\x4e\x2b\xa9oldhost77.acme:0\0\0"),
         ("kernel/disk/sdb/4096-4096", b"\xfc\x4e\x2b\xa9raider:7\0\0"),
@@ -228,16 +201,9 @@ fn what_names_remote_disks_arrays_and_accelerators_is_hidden() {
         (device, unique.as_bytes()),
         (multipath, b"mpath-1IBM     IPR-0   5EC2590000000080\n"),
     ];
-    let secrets: [&[u8]; 7] = [
-        b"10.44.",
-        b"oldhost77",
-        b"acme",
-        b"raider",
-        b"1801979520617338022",
-        b"5EC2590000000080",
-        unique.trim().as_bytes(),
-    ];
-    let files = hidden(&files, &report, &secrets, &[b",trsvcid=4420,src_addr="]);
+    let texts = "10.44.|oldhost77|acme|raider|1801979520617338022|5EC2590000000080|";
+    let secrets = texts.to_owned() + unique.trim();
+    let files = hidden(&files, &report, &parts(&secrets), &[b",trsvcid=4420,src_addr="]);
     let decimal = text(&files, node);
     let number: u64 = decimal.trim().strip_prefix("unique_id ").unwrap().parse().unwrap();
     assert_eq!(format!("{number:016x}\n"), text(&files, device), "one number in both forms");
@@ -257,7 +223,7 @@ fn the_domain_and_the_words_of_an_iscsi_name_are_hidden_and_stay_the_same_everyw
         ("run/udev/data/b8:0", format!("S:disk/by-path/{by_path}\n")),
     ];
     let files: Vec<(&str, &[u8])> = files.iter().map(|(p, text)| (*p, text.as_bytes())).collect();
-    let secrets: [&[u8]; 5] = [b"com.", b"corp", b"storage", b"backup", b"pool"];
+    let secrets = parts("com.|corp|storage|backup|pool");
     let files = hidden(&files, &report, &secrets, &[b"iqn.2009-06."]);
     let found = text(&files, session).trim().to_owned();
     assert!(found.len() == name.len() && !found.contains("com"), "{found}");
@@ -279,7 +245,7 @@ fn the_names_of_volumes_and_their_groups_are_hidden_and_stay_the_same_everywhere
         ("proc/self/mountinfo", mounts),
         ("run/udev/data/b253:0", udev),
     ];
-    let files = hidden(&files, &json!({}), &[b"acme", b"payroll"], &[]);
+    let files = hidden(&files, &json!({}), &parts("acme|payroll"), &[]);
     let name = text(&files, "sys/block/dm-0/dm/name").trim().to_owned();
     let (group, own) = name.rsplit_once('-').unwrap();
     let single = group.replace("--", "-");

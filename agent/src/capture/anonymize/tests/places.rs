@@ -37,19 +37,9 @@ fn the_addresses_and_names_in_a_boot_entry_are_hidden_and_it_stays_one() {
     ];
     let entry = boot_entry("UEFI PXEv4 (MAC:0C42A1DEADBE)", &nodes);
     let files = [(BOOT, &entry[..]), ("sys/class/net/eno1/address", b"0c:42:a1:de:ad:be\n")];
-    let secrets: [&[u8]; 11] = [
-        &MAC,
-        &[10, 66, 5],
-        &v6,
-        &eui[4..],
-        b"storage4711",
-        b"bob",
-        b"builder",
-        b"10.66.5",
-        b"swordfish",
-        b"http://boot/",
-        &port[4..12],
-    ];
+    let texts = parts("storage4711|bob|builder|10.66.5|swordfish|http://boot/");
+    let numbers: [&[u8]; 5] = [&MAC, &[10, 66, 5], &v6, &eui[4..], &port[4..12]];
+    let secrets = [texts, numbers.to_vec()].concat();
     let files = hidden(&files, &json!({}), &secrets, &[b"iqn.2009-06."]);
     let address = text(&files, "sys/class/net/eno1/address").trim().replace(':', "");
     // Every node is as long as it states, and so is the path.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probes::collect::Options;
-use probes::machine::{Archive, Node, Operation, Source};
+use probes::machine::{Archive, Node, Source};
 use sha2::{Digest as _, Sha256};
 
 use super::*;
@@ -43,11 +43,7 @@ fn lines(recorded: &Recorded) -> Vec<String> {
     let folders = recorded.directories.iter().map(|(path, names)| format!("D {path} {names:?}"));
     let links = recorded.links.iter().map(|(path, target)| format!("L {path} {target:?}"));
     let failures = recorded.failures.iter().map(|((operation, path), failure)| {
-        let operation = match operation {
-            Operation::Read => "read",
-            Operation::List => "list",
-            Operation::Link => "link",
-        };
+        let operation = format!("{operation:?}").to_lowercase();
         format!("E {operation} {path} {failure:?}")
     });
     files.chain(folders).chain(links).chain(failures).collect()
