@@ -88,14 +88,10 @@ impl Test {
             (Test::Pattern(pattern), Value::String(text)) => matches_any_case(pattern, text),
             (Test::Pattern(pattern), other) => matches_any_case(pattern, &other.to_string()),
             (Test::Flag(flag), value) => value.as_bool() == Some(*flag),
-            (Test::Range(range), value) => value.as_u64().is_some_and(|n| range.contains(n)),
+            (Test::Range(Range { least, most }), value) => {
+                value.as_u64().is_some_and(|n| (*least..=*most).contains(&n))
+            }
         }
-    }
-}
-
-impl Range {
-    fn contains(self, number: u64) -> bool {
-        (self.least..=self.most).contains(&number)
     }
 }
 

@@ -149,17 +149,4 @@ mod tests {
         }
         assert!(!text.contains("manufacturer"), "{text}");
     }
-
-    #[test]
-    fn kinds_without_data_are_named_and_those_that_were_read_are_not() {
-        let report =
-            json!({"block": {"n_disks": 0, "disks": []}, "memory": {"n_slots": 0, "dimms": []}});
-        let machine = Machine::of(&report);
-        let names = without_data(&machine);
-        assert!(names.contains(&"interface") && !names.contains(&"disk"), "{names:?}");
-        let text = draft(&machine);
-        let last = text.lines().last().unwrap();
-        assert!(last.starts_with("# Nothing is expected of these"), "{text}");
-        assert!(last.contains("interface") && !last.contains("disk"), "{last}");
-    }
 }

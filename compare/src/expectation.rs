@@ -173,15 +173,13 @@ impl Expectations {
         let matching = Matching::new(&fits, &least, &most);
         let mut is_left: Vec<bool> = matching.chosen.iter().map(Option::is_none).collect();
         for (at, one) in expected.iter().enumerate() {
-            let n_found = matching.n_parts(at);
+            let n_found = matching.n_parts[at];
             let n_missing = number(one.count.least).saturating_sub(n_found);
             let nearest = one.nearest(&parts, &is_left, n_missing);
             let is_one_missing = nearest.len() < n_missing;
             for at in nearest {
-                if let (Some(part), Some(is_left)) = (parts.get(at), is_left.get_mut(at)) {
-                    found.push(one.mismatch(part));
-                    *is_left = false;
-                }
+                found.push(one.mismatch(parts[at]));
+                is_left[at] = false;
             }
             if is_one_missing {
                 let evidence = format!("found {n_found}, expected {}", one.demand());
@@ -195,7 +193,7 @@ impl Expectations {
                 None if self.are_others_reported => "no expectation fits this part".to_owned(),
                 None => {
                     let suspect = expected.iter().zip(0..).find(|(one, at)| {
-                        number(one.count.most) <= matching.n_parts(*at) && one.may_be(part)
+                        number(one.count.most) <= matching.n_parts[*at] && one.may_be(part)
                     });
                     found.extend(suspect.map(|(one, _)| one.mismatch(part)));
                     continue;

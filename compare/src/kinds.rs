@@ -4,11 +4,13 @@
 use std::sync::LazyLock;
 
 use formats::part::PartKind;
+use serde::Deserialize;
 
 use crate::quantity::Unit;
 
-/// The variation of an attribute's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The variation of an attribute's values; the table of kinds has their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Nature {
     /// The same on like machines, and usually required.
     Required,
@@ -142,14 +144,9 @@ fn attribute(
     unit: &str,
     path: &'static str,
 ) -> Option<Attribute> {
-    let nature = match nature {
-        "required" => Nature::Required,
-        "model" => Nature::Model,
-        "own" => Nature::Own,
-        "volatile" => Nature::Volatile,
-        _ => return None,
-    };
-    Some(Attribute { name, path, unit: Unit::of_name(unit)?, nature })
+    let nature = serde_json::from_value(nature.into()).ok()?;
+    let unit = serde_json::from_value(unit.into()).ok()?;
+    Some(Attribute { name, path, unit, nature })
 }
 
 /// Returns every kind, in the order for differences.

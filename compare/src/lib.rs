@@ -25,16 +25,14 @@ mod matching;
 /// Escapes hidden characters in a line for people, since a device's name must not control the terminal, or
 /// read as another.
 pub fn line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len() + 1);
-    for character in text.trim_end().chars() {
+    let escaped = text.trim_end().chars().map(|character| {
         if is_visible(character) {
-            line.push(character);
+            character.to_string()
         } else {
-            line.extend(character.escape_default());
+            character.escape_default().to_string()
         }
-    }
-    line.push('\n');
-    line
+    });
+    escaped.chain(["\n".to_owned()]).collect()
 }
 
 /// JSON with each hidden character as its escape, so that a terminal neither obeys it nor shows other characters in

@@ -144,12 +144,8 @@ impl Part {
         self.words(true)
     }
 
-    /// The same without the serial number, so that it also describes a like part.
-    pub fn likeness(&self) -> String {
-        self.words(false)
-    }
-
-    fn words(&self, with_own: bool) -> String {
+    /// The same, but without the serial number on request, so that it also describes a like part.
+    pub(crate) fn words(&self, with_own: bool) -> String {
         let mut words: Vec<String> = Vec::new();
         for (attribute, value) in self.attributes().filter(|(_, value)| !value.is_null()) {
             let is_named = SUMMARY.contains(&attribute.name);
@@ -311,13 +307,7 @@ fn fetch(value: &Value, path: &str) -> Value {
 
 /// The value at `path`.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    fn step<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
-        match value {
-            Value::Array(list) => list.get(key.parse::<usize>().ok()?),
-            other => other.get(key),
-        }
-    }
-    path.split('/').try_fold(value, step)
+    value.pointer(&["/", path].concat())
 }
 
 /// A value as text; `None` for one that is not known.

@@ -12,7 +12,7 @@ pub(crate) struct Matching<'a> {
     pub(crate) chosen: Vec<Option<usize>>,
     capacities: Vec<usize>,
     /// Number of parts for each expectation.
-    n_parts: Vec<usize>,
+    pub(crate) n_parts: Vec<usize>,
 }
 
 impl<'a> Matching<'a> {
@@ -31,16 +31,11 @@ impl<'a> Matching<'a> {
         matching
     }
 
-    /// Returns the number of parts for the expectation.
-    pub(crate) fn n_parts(&self, expectation: usize) -> usize {
-        self.n_parts.get(expectation).copied().unwrap_or_default()
-    }
-
     fn fill(&mut self) {
         // What a search tried in vain stays out of reach for all later ones (Kuhn), so the whole takes little time.
         let mut hopeless = vec![false; self.capacities.len()];
         for part in 0..self.fits.len() {
-            if self.chosen.get(part).is_some_and(Option::is_none) {
+            if self.chosen[part].is_none() {
                 let mut tried = hopeless.clone();
                 if !self.place(part, &mut tried) {
                     hopeless = tried;
@@ -51,37 +46,26 @@ impl<'a> Matching<'a> {
 
     /// Finds an expectation for the part; others move to make room. No expectation is tried twice, so the depth is
     /// bounded by their number.
-    fn place(&mut self, part: usize, tried: &mut Vec<bool>) -> bool {
-        let fits = self.fits;
-        let Some(row) = fits.get(part) else { return false };
-        for (expectation, fits) in row.iter().enumerate() {
-            if !fits || std::mem::replace(tried.get_mut(expectation).unwrap_or(&mut true), true) {
+    fn place(&mut self, part: usize, tried: &mut [bool]) -> bool {
+        for expectation in 0..self.capacities.len() {
+            if !self.fits[part][expectation] || std::mem::replace(&mut tried[expectation], true) {
                 continue;
             }
-            let capacity = self.capacities.get(expectation).copied().unwrap_or_default();
-            let is_free = self.n_parts(expectation) < capacity;
-            if is_free || (capacity > 0 && self.make_room(expectation, tried)) {
-                self.choose(part, expectation);
+            let is_free = self.n_parts[expectation] < self.capacities[expectation];
+            if is_free || self.make_room(expectation, tried) {
+                if let Some(left) = self.chosen[part].replace(expectation) {
+                    self.n_parts[left] -= 1;
+                }
+                self.n_parts[expectation] += 1;
                 return true;
             }
         }
         false
     }
 
-    fn choose(&mut self, part: usize, expectation: usize) {
-        let left = self.chosen.get_mut(part).and_then(|chosen| chosen.replace(expectation));
-        if let Some(n_parts) = left.and_then(|left| self.n_parts.get_mut(left)) {
-            *n_parts -= 1;
-        }
-        if let Some(n_parts) = self.n_parts.get_mut(expectation) {
-            *n_parts += 1;
-        }
-    }
-
-    fn make_room(&mut self, expectation: usize, tried: &mut Vec<bool>) -> bool {
-        (0..self.chosen.len()).any(|other| {
-            self.chosen.get(other) == Some(&Some(expectation)) && self.place(other, tried)
-        })
+    fn make_room(&mut self, expectation: usize, tried: &mut [bool]) -> bool {
+        (0..self.chosen.len())
+            .any(|other| self.chosen[other] == Some(expectation) && self.place(other, tried))
     }
 }
 
@@ -122,14 +106,14 @@ mod tests {
             let most: Vec<usize> = least.iter().map(|least| least + random(3)).collect();
             let matching = Matching::new(&fits, &least, &most);
             let n_least: usize =
-                (0..n_expectations).map(|at| matching.n_parts(at).min(least[at])).sum();
+                (0..n_expectations).map(|at| matching.n_parts[at].min(least[at])).sum();
             assert_eq!(n_least, best(&fits, 0, &mut least.clone()), "{fits:?} {least:?}");
             let n_most = matching.chosen.iter().flatten().count();
             assert_eq!(n_most, best(&fits, 0, &mut most.clone()), "{fits:?} {most:?}");
             for (part, chosen) in matching.chosen.iter().enumerate() {
                 assert!(chosen.is_none_or(|expectation| fits[part][expectation]));
             }
-            assert!(most.iter().enumerate().all(|(at, most)| matching.n_parts(at) <= *most));
+            assert!(most.iter().enumerate().all(|(at, most)| matching.n_parts[at] <= *most));
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Quantities with their units: as people write them (`32 GiB`, `3.84 TB`, `25 Gbit/s`) and as the report has them.
 
+use serde::Deserialize;
 use serde_json::Value;
 
-/// The unit of an attribute's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The unit of an attribute's values; the table of kinds has their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Text.
     Text,
@@ -67,23 +69,6 @@ impl Unit {
             Unit::GigaTransfers => (&[("GT/s", 10)], &[], "a speed, e.g. 16 GT/s"),
             Unit::Watts => (&[("W", 1)], &[("kW", 1000)], "a power, e.g. 1400 W"),
         }
-    }
-
-    /// Returns the unit with this name in the table of kinds.
-    pub(crate) fn of_name(name: &str) -> Option<Unit> {
-        Some(match name {
-            "text" => Unit::Text,
-            "flag" => Unit::Flag,
-            "count" => Unit::Count,
-            "bytes" => Unit::Bytes,
-            "disk_bytes" => Unit::DiskBytes,
-            "mbit" => Unit::Mbit,
-            "transfers" => Unit::Transfers,
-            "mhz" => Unit::Mhz,
-            "giga_transfers" => Unit::GigaTransfers,
-            "watts" => Unit::Watts,
-            _ => return None,
-        })
     }
 
     /// Returns the size of a unit that people write.
@@ -150,6 +135,7 @@ mod tests {
         for (unit, value, expected) in [
             (Unit::Bytes, json!(34_359_738_368_u64), "32 GiB"),
             (Unit::Bytes, json!(1_610_612_736_u64), "1.5 GiB"),
+            (Unit::Bytes, json!(u64::MAX), "16384 PiB"),
             (Unit::DiskBytes, json!(3_840_755_982_336_u64), "3.84 TB"),
             (Unit::DiskBytes, json!(960_197_124_096_u64), "960 GB"),
             (Unit::DiskBytes, json!(0), "0 B"),

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 use crate::hex::hex;
 
 /// A digest function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     /// SHA-256.
     Sha256,

@@ -29,7 +29,6 @@ pub(crate) async fn answer(
         ["nodes"] if get => nodes(lab),
         ["nodes"] if request.method == Method::DELETE => {
             lab.store.forget_nodes()?;
-            lab.changed();
             Ok(no_content())
         }
         ["nodes", id] if get => {
@@ -94,7 +93,7 @@ fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
 async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answer, Refusal> {
     let wait = query(request.query.as_deref(), "wait_s").and_then(|wait| wait.parse().ok());
     let end = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).min(3600));
-    let mut changes = lab.changes();
+    let mut changes = lab.store.changes();
     loop {
         match find(lab, id, what) {
             Err(refusal) if refusal.status == StatusCode::NOT_FOUND => {
@@ -134,7 +133,6 @@ fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answ
                 return Err(Refusal::new(422, "SETTING_INVALID", message));
             }
             lab.store.set(scope, kind, Some(text))?;
-            lab.changed();
         }
         _ => return Err(Refusal::new(405, "METHOD", "a setting accepts GET, PUT and DELETE")),
     }
@@ -163,7 +161,7 @@ pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
             if let Err(refusal) = each_template(&mut value, &|word| Ok(example(word))) {
                 return vec![refusal.message];
             }
-            let faults = lab.contract.instruction_faults(&value);
+            let faults = lab.contract.instruction.faults(&value);
             faults.into_iter().map(|fault| format!("instruction{fault}")).collect()
         }
         "answer" => match serde_json::from_value::<AnswerMode>(value) {
@@ -185,12 +183,12 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     };
     match request.method {
         Method::GET => {}
-        Method::PUT => lab.faults.replace(read()?),
-        Method::POST => lab.faults.add(read()?),
-        Method::DELETE => lab.faults.replace(Vec::new()),
+        Method::PUT => *lab.faults.left() = read()?,
+        Method::POST => lab.faults.left().extend(read()?),
+        Method::DELETE => lab.faults.left().clear(),
         _ => return Err(Refusal::new(405, "METHOD", "faults accept GET, PUT, POST and DELETE")),
     }
-    Ok(shown(&json!(lab.faults.left())))
+    Ok(shown(&json!(*lab.faults.left())))
 }
 
 #[cfg(test)]

@@ -101,7 +101,6 @@ fn once(
 fn report(lab: &Lab, request: &Request, node: &str, report: &Value) -> Result<Order, Refusal> {
     lab.store.add_report(node, report)?;
     lab.forget_polls(node);
-    lab.changed();
     let reported = report["node_id"].as_str().unwrap_or(node);
     // Only the 202 that accepts a report can give the node another id.
     if node == reported {
@@ -125,15 +124,12 @@ fn neighbours(lab: &Lab, node: &str, supplement: &Value) -> Result<Answer, Refus
     if !lab.store.add_neighbours(node, &supplement["neighbours"])? {
         return Err(unknown(node));
     }
-    lab.changed();
     Ok(no_content())
 }
 
 fn events(lab: &Lab, node: &str, batch: &Value) -> Result<Answer, Refusal> {
     let events = batch["events"].as_array().map_or(&[][..], Vec::as_slice);
-    if lab.store.add_events(node, events)? > 0 {
-        lab.changed();
-    }
+    lab.store.add_events(node, events)?;
     Ok(no_content())
 }
 
@@ -145,6 +141,5 @@ fn result(lab: &Lab, node: &str, id: &str, result: &Value) -> Result<Order, Refu
         return Err(Refusal::new(422, "RESULT_INVALID", message));
     }
     lab.store.add_result(node, result)?;
-    lab.changed();
     Ok(Order::no_content())
 }

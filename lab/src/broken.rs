@@ -1,8 +1,10 @@
 //! Carries out faults: the broken answer to a request.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use hyper::header::CONTENT_LENGTH;
@@ -10,9 +12,9 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::faults::{Fault, Kind};
-use crate::http::{Answer, Refusal, answer, full, retry_after, set_header};
-use crate::socket::{Broken, Control};
-use crate::stream::{Change, End, changed, zeros};
+use crate::http::{Answer, Body, Refusal, answer, full, retry_after, set_header};
+use crate::socket::Control;
+use crate::stream::{Pen, written};
 
 /// Returns true if the fault changes the real answer, so that the request must be carried out.
 pub(crate) fn needs_answer(fault: &Fault) -> bool {
@@ -32,15 +34,11 @@ pub(crate) fn needs_answer(fault: &Fault) -> bool {
 ///
 /// # Errors
 /// The connection ends without an answer.
-pub(crate) async fn instead(
-    fault: &Fault,
-    path: &str,
-    control: &Control,
-) -> Result<Answer, Broken> {
+pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> io::Result<Answer> {
     Ok(match fault.kind {
         Kind::Reset => {
             control.reset();
-            return Err(Broken);
+            return Err(on_purpose());
         }
         Kind::Hang => std::future::pending().await,
         Kind::Huge => {
@@ -88,33 +86,114 @@ pub(crate) async fn spoil(
     path: &str,
     mut answer: Answer,
     control: Arc<Control>,
-) -> Result<Answer, Broken> {
+) -> io::Result<Answer> {
     let n_bytes = answer.body().size_hint().exact().unwrap_or(0);
     if n_bytes > 0 {
         set_header(&mut answer, "content-length", &n_bytes.to_string());
     }
-    let bytes = fault.bytes;
-    let pause = Duration::from_millis(fault.delay_ms.unwrap_or(200));
-    let end_at = |bytes, end| Change::EndAt { bytes, end };
-    let change = match fault.kind {
+    let bytes = match fault.kind {
         Kind::Delay => {
             tokio::time::sleep(Duration::from_millis(fault.delay_ms.unwrap_or(1000))).await;
             return Ok(answer);
         }
         Kind::WrongHash => return Ok(wrong_hash(answer, "ignition").await),
         Kind::WrongImageHash => return Ok(wrong_hash(answer, "image").await),
-        Kind::Drip => {
-            let bytes = usize::try_from(bytes.unwrap_or(16)).unwrap_or(usize::MAX);
-            Change::Drip { bytes, pause }
-        }
-        Kind::Truncate => end_at(bytes.unwrap_or(n_bytes / 2), End::Close),
-        Kind::Corrupt => Change::Flip { offset: bytes.unwrap_or(n_bytes / 2) },
-        Kind::Reset if bytes.is_some() => end_at(bytes.unwrap_or(0), End::Reset),
-        Kind::Hang if bytes.is_some() => end_at(bytes.unwrap_or(0), End::Silence),
+        Kind::Drip => fault.bytes.unwrap_or(16),
+        Kind::Truncate | Kind::Corrupt => fault.bytes.unwrap_or(n_bytes / 2),
+        Kind::Reset | Kind::Hang if fault.bytes.is_some() => fault.bytes.unwrap_or(0),
         _ => return instead(fault, path, &control).await,
     };
+    let pause = Duration::from_millis(fault.delay_ms.unwrap_or(200));
     let (parts, body) = answer.into_parts();
-    Ok(Response::from_parts(parts, changed(body, change, control)))
+    let (pen, changed) = written(body.size_hint().exact());
+    tokio::spawn(pass_on(body, fault.kind, bytes, pause, control, pen));
+    Ok(Response::from_parts(parts, changed))
+}
+
+/// Forwards a body with the change of a fault: slowly, with a wrong bit at an offset, or with an end after some bytes.
+async fn pass_on(
+    mut body: Body,
+    kind: Kind,
+    bytes: u64,
+    pause: Duration,
+    control: Arc<Control>,
+    pen: Pen,
+) {
+    let mut offset = 0u64;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        let n_bytes = data.len() as u64;
+        let is_alive = match kind {
+            Kind::Drip => drip(&pen, data, bytes, pause).await,
+            Kind::Corrupt => {
+                let mut data = BytesMut::from(&data[..]);
+                let at = bytes.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
+                if let Some(byte) = at.and_then(|at| data.get_mut(at)) {
+                    *byte ^= 1;
+                }
+                pen.send(Ok(data.freeze())).await.is_ok()
+            }
+            _ if offset + n_bytes >= bytes => {
+                let head = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
+                // Not awaited: the end must come even if nobody reads.
+                let _ = pen.send(Ok(data.slice(..head.min(data.len())))).await;
+                return end(&pen, kind, &control).await;
+            }
+            _ => pen.send(Ok(data)).await.is_ok(),
+        };
+        if !is_alive {
+            return;
+        }
+        offset += n_bytes;
+    }
+    if !matches!(kind, Kind::Drip | Kind::Corrupt) {
+        end(&pen, kind, &control).await;
+    }
+}
+
+async fn drip(pen: &Pen, mut data: Bytes, bytes: u64, pause: Duration) -> bool {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    while !data.is_empty() {
+        let drop = data.split_to(bytes.clamp(1, data.len()));
+        if pen.send(Ok(drop)).await.is_err() {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    true
+}
+
+async fn end(pen: &Pen, kind: Kind, control: &Control) {
+    // Lets the bytes already written leave the machine first.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    if kind == Kind::Hang {
+        return pen.closed().await;
+    }
+    if kind == Kind::Reset {
+        control.reset();
+    }
+    let _ = pen.send(Err(on_purpose())).await;
+}
+
+fn on_purpose() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "broken on purpose")
+}
+
+/// Makes a body with zeros.
+fn zeros(n_bytes: u64) -> Body {
+    let (pen, body) = written(Some(n_bytes));
+    tokio::spawn(async move {
+        let block = Bytes::from(vec![b'0'; 64 * 1024]);
+        let mut left = n_bytes;
+        while left > 0 {
+            let n_now = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
+            if pen.send(Ok(block.slice(..n_now))).await.is_err() {
+                return;
+            }
+            left -= n_now as u64;
+        }
+    });
+    body
 }
 
 /// Changes the hash's last digit; adds a wrong hash where there was none.

@@ -18,7 +18,8 @@ pub(crate) const DOCUMENT: &str = include_str!("../../agent/vim-api-v1.openapi.j
 #[derive(Debug)]
 pub(crate) struct Contract {
     operations: Vec<Operation>,
-    instruction: Schema,
+    /// The schema of instructions.
+    pub(crate) instruction: Schema,
 }
 
 /// One method on one path.
@@ -44,7 +45,7 @@ struct Parameter {
 }
 
 /// A schema in the document.
-struct Schema {
+pub(crate) struct Schema {
     /// Last part of its `$ref`, e.g. `Report`.
     name: String,
     /// The schema together with the document's components.
@@ -108,11 +109,6 @@ impl Contract {
         }
         let message = format!("{path:?} accepts {}, found {method}", methods.join(", "));
         Err(Refusal::new(405, "METHOD", message))
-    }
-
-    /// Lists schema violations in an instruction; empty for a valid one.
-    pub(crate) fn instruction_faults(&self, instruction: &Value) -> Vec<String> {
-        self.instruction.faults(instruction)
     }
 }
 
@@ -203,7 +199,8 @@ impl Operation {
         }
         let mut parameters = BTreeMap::new();
         for (part, pattern) in parts.iter().zip(&self.path) {
-            if let Some(name) = braced(pattern) {
+            let name = pattern.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+            if let Some(name) = name {
                 parameters.insert(name.to_owned(), percent_decoded(part)?);
             } else if part != pattern {
                 return None;
@@ -213,14 +210,9 @@ impl Operation {
     }
 }
 
-/// Returns the name of a parameter in a path.
-fn braced(part: &str) -> Option<&str> {
-    part.strip_prefix('{')?.strip_suffix('}')
-}
-
 impl Schema {
     /// At most five faults, each ` at PATH: found …, expected …`.
-    fn faults(&self, value: &Value) -> Vec<String> {
+    pub(crate) fn faults(&self, value: &Value) -> Vec<String> {
         let describe = |error: jsonschema::ValidationError| {
             let path = error.instance_path.to_string();
             let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
@@ -336,13 +328,10 @@ fn read_operation(
 }
 
 fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Parameter> {
-    let place = parameter["in"].as_str().unwrap_or_default();
-    if !["path", "header", "query"].contains(&place) {
-        return Err(anyhow!("a parameter in {place:?}, expected path, header or query"));
-    }
+    let text = |key: &str| parameter[key].as_str().unwrap_or_default().to_owned();
     Ok(Parameter {
-        name: parameter["name"].as_str().unwrap_or_default().to_owned(),
-        place: place.to_owned(),
+        name: text("name"),
+        place: text("in"),
         is_required: parameter["required"] == json!(true),
         schema: read_schema(document, &parameter["schema"])?,
     })

@@ -159,33 +159,19 @@ impl FromStr for Fault {
 pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
 impl Faults {
-    fn lock(&self) -> MutexGuard<'_, Vec<Fault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A plan.
     pub(crate) fn new(faults: Vec<Fault>) -> Self {
         Self(Mutex::new(faults))
     }
 
-    /// Replaces the plan.
-    pub(crate) fn replace(&self, faults: Vec<Fault>) {
-        *self.lock() = faults;
-    }
-
-    /// Appends to the plan.
-    pub(crate) fn add(&self, faults: Vec<Fault>) {
-        self.lock().extend(faults);
-    }
-
     /// Returns the remaining plan.
-    pub(crate) fn left(&self) -> Vec<Fault> {
-        self.lock().clone()
+    pub(crate) fn left(&self) -> MutexGuard<'_, Vec<Fault>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The fault for this request, counted down; a fault that is used up is removed.
     pub(crate) fn take(&self, method: &Method, path: &str) -> Option<Fault> {
-        let mut plan = self.lock();
+        let mut plan = self.left();
         let at = plan.iter().position(|fault| fault.matches(method, path))?;
         let fault = &mut plan[at];
         if fault.skip > 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -10,9 +10,8 @@ use std::time::SystemTime;
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use formats::hex::hex;
+use formats::digest::{Algorithm, Hasher, sha512};
 use hyper::StatusCode;
-use sha2::{Digest, Sha256, Sha512};
 
 use crate::cli::Options;
 use crate::http::{Answer, Refusal, answer, set_header};
@@ -24,10 +23,10 @@ pub(crate) struct Shelf {
     root: Option<PathBuf>,
     named: BTreeMap<String, PathBuf>,
     agent: Option<Agent>,
-    digests: Mutex<BTreeMap<(PathBuf, Hash), Digested>>,
+    digests: Mutex<BTreeMap<(PathBuf, Algorithm), Digested>>,
 }
 
-/// A hex digest, and the file's modification time at its computation.
+/// A digest, and the file's modification time at its computation.
 type Digested = (Option<SystemTime>, String);
 
 #[derive(Debug)]
@@ -35,15 +34,6 @@ struct Agent {
     path: PathBuf,
     gzip: Bytes,
     sha512: String,
-}
-
-/// A digest that an instruction can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hash {
-    /// SHA-256.
-    Sha256,
-    /// SHA-512.
-    Sha512,
 }
 
 impl Shelf {
@@ -120,7 +110,8 @@ impl Shelf {
                     return Ok(answer(StatusCode::OK, "application/gzip", agent.gzip.clone()));
                 }
                 "/ocp/run-coreos-installer.sha512" => {
-                    let line = format!("{}  run-coreos-installer\n", agent.sha512);
+                    let digits = agent.sha512.trim_start_matches("sha512-");
+                    let line = format!("{digits}  run-coreos-installer\n");
                     return Ok(answer(StatusCode::OK, "text/plain", line));
                 }
                 _ => {}
@@ -136,23 +127,24 @@ impl Shelf {
         Ok(answer)
     }
 
-    /// Returns the hex digest of a served file; cached until the file changes. `None` if the file does not exist.
-    pub(crate) fn digest(&self, served: &str, hash: Hash) -> Option<String> {
+    /// Returns the digest of a served file; cached until the file changes. `None` if the file does not exist.
+    pub(crate) fn digest(&self, served: &str, algorithm: Algorithm) -> Option<String> {
         let path = self.path(served)?;
         let changed = path.metadata().and_then(|metadata| metadata.modified()).ok();
-        let key = (path.clone(), hash);
+        let key = (path.clone(), algorithm);
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, digest)) = digests.get(&key)
             && *at == changed
         {
             return Some(digest.clone());
         }
-        let file = File::open(&path).ok()?;
-        let digest = match hash {
-            Hash::Sha256 => digest_of::<Sha256>(file),
-            Hash::Sha512 => digest_of::<Sha512>(file),
-        };
-        let digest = digest.ok()?;
+        let mut file = File::open(&path).ok()?;
+        let mut hasher = Hasher::new(algorithm);
+        let mut block = vec![0; 1 << 20];
+        while let n_bytes @ 1.. = file.read(&mut block).ok()? {
+            hasher.update(&block[..n_bytes]);
+        }
+        let digest = hasher.finish();
         digests.insert(key, (changed, digest.clone()));
         Some(digest)
     }
@@ -191,18 +183,6 @@ impl Agent {
         let mut packer = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packer.write_all(&bytes).with_context(context)?;
         let gzip = packer.finish().with_context(context)?.into();
-        let sha512 = hex(&Sha512::digest(&bytes));
-        Ok(Self { path: path.to_owned(), gzip, sha512 })
-    }
-}
-
-fn digest_of<D: Digest>(mut file: File) -> io::Result<String> {
-    let mut digest = D::new();
-    let mut block = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut block)? {
-            0 => return Ok(hex(&digest.finalize())),
-            n_bytes => digest.update(&block[..n_bytes]),
-        }
+        Ok(Self { path: path.to_owned(), gzip, sha512: sha512(&bytes) })
     }
 }

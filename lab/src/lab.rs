@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::cli::Options;
 use crate::contract::{self, Contract};
@@ -75,7 +75,6 @@ pub(crate) struct Lab {
     /// A place for each page that is kept up to date.
     pub(crate) viewers: Arc<Semaphore>,
     polls: Mutex<BTreeMap<String, u32>>,
-    changes: watch::Sender<u64>,
 }
 
 impl Lab {
@@ -99,19 +98,8 @@ impl Lab {
             models: Made::default(),
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             polls: Mutex::default(),
-            changes: watch::Sender::new(0),
             options,
         })
-    }
-
-    /// Notifies pages and waiting tests of a change.
-    pub(crate) fn changed(&self) {
-        self.changes.send_modify(|n| *n += 1);
-    }
-
-    /// Returns a receiver for these notifications.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 
     /// Counts how often a node has asked since its report, this time included.

@@ -1,14 +1,12 @@
 //! The answer to a node: the instruction or Ignition config that is set for this node or for all, sent in the mode that is set.
 
-use formats::hex::hex;
+use formats::digest::{Algorithm, sha512};
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
-use sha2::{Digest, Sha512};
 
 use crate::cli::{AfterInstall, Mode};
-use crate::files::Hash;
 use crate::http::{Answer, Refusal, full, retry_after, set_header};
 use crate::lab::Lab;
 use crate::store::Node;
@@ -117,10 +115,11 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
         return Ok(not_yet(&mode, &node));
     }
     if let Some(known) = lab.store.node(&node)?
-        && lab.options.after_install == AfterInstall::Reboot
-        && let Some(reboot) = reboot(lab, &known, &source)?
+        && let Some(reason) = reboot(lab, &known, &source)?
     {
-        return Ok(Order::json(&reboot));
+        return Ok(Order::json(&json!({
+            "api_version": "1", "request_id": "lab-reboot", "action": "reboot", "reason": reason,
+        })));
     }
     if mode.mode == Mode::Bare
         && let Some(ignition) = source.ignition()
@@ -154,7 +153,7 @@ impl Source {
         if self.is_instruction {
             return serde_json::from_str(&self.text).unwrap_or(Value::Null);
         }
-        let hash = format!("sha512-{}", hex(&Sha512::digest(&self.text)));
+        let hash = sha512(self.text.as_bytes());
         json!({"action": "install", "install": {"ignition": {"inline": self.text, "hash": hash}}})
     }
 
@@ -195,31 +194,24 @@ fn not_yet(mode: &AnswerMode, node: &str) -> Order {
 /// # Errors
 /// 500 when a setting in the database is broken.
 pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusal> {
-    if lab.options.after_install != AfterInstall::Reboot {
-        return Ok(None);
-    }
-    let reported = node.reported_name().unwrap_or(&node.id);
-    let Some(source) = source(lab, reported)? else { return Ok(None) };
-    let reboot = reboot(lab, node, &source)?;
-    Ok(reboot.and_then(|reboot| reboot["reason"].as_str().map(str::to_owned)))
+    let source = source(lab, node.reported_name().unwrap_or(&node.id))?;
+    source.map_or(Ok(None), |source| reboot(lab, node, &source))
 }
 
-/// Returns the order for a node that has installed its instruction already: reboot, with the reason.
-fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
+/// Returns the reason to reboot for a node that has installed its instruction already.
+fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Refusal> {
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
     let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
-    if result.body["outcome"] != "installed" || !is_install || is_changed {
-        return Ok(None);
-    }
-    let reason = format!(
-        "installed at {}; to install again, set a new instruction or start the lab VIM with \
-         --after-install install",
-        result.received_at
-    );
-    Ok(Some(json!({
-        "api_version": "1", "request_id": "lab-reboot", "action": "reboot", "reason": reason,
-    })))
+    let is_done = result.body["outcome"] == "installed" && is_install && !is_changed;
+    let is_asked_for = lab.options.after_install == AfterInstall::Reboot;
+    Ok((is_done && is_asked_for).then(|| {
+        format!(
+            "installed at {}; to install again, set a new instruction or start the lab VIM with \
+             --after-install install",
+            result.received_at
+        )
+    }))
 }
 
 /// Adds `api_version`, `request_id` and a new name where they are absent.
@@ -237,19 +229,20 @@ fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> R
 /// Replaces `{{base}}` and `{{sha256:/files/NAME}}` in every string.
 fn fill(lab: &Lab, value: &mut Value, base: &str) -> Result<(), Refusal> {
     each_template(value, &|word| {
-        let hash = |path: &str, hash| {
-            let message = format!("the instruction's {{{{{word}}}}}: {path:?} is not served");
-            let unknown = || Refusal::new(500, "INSTRUCTION_TEMPLATE", message);
-            lab.shelf.digest(path, hash).ok_or_else(unknown)
-        };
-        match word.split_once(':') {
-            None if word == "base" => Ok(base.to_owned()),
-            Some(("sha256", path)) => hash(path, Hash::Sha256),
-            Some(("sha512", path)) => hash(path, Hash::Sha512),
+        let refuse = |message| Err(Refusal::new(500, "INSTRUCTION_TEMPLATE", message));
+        let (algorithm, path) = match word.split_once(':') {
+            None if word == "base" => return Ok(base.to_owned()),
+            Some(("sha256", path)) => (Algorithm::Sha256, path),
+            Some(("sha512", path)) => (Algorithm::Sha512, path),
             _ => {
-                let message = format!("the instruction has {{{{{word}}}}}, expected base or shaN:");
-                Err(Refusal::new(500, "INSTRUCTION_TEMPLATE", message))
+                return refuse(format!(
+                    "the instruction has {{{{{word}}}}}, expected base or shaN:"
+                ));
             }
+        };
+        match lab.shelf.digest(path, algorithm) {
+            Some(digest) => Ok(digest["sha256-".len()..].to_owned()),
+            None => refuse(format!("the instruction's {{{{{word}}}}}: {path:?} is not served")),
         }
     })
 }

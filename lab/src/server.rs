@@ -1,5 +1,6 @@
 //! The server: accepts connections, logs requests, applies faults, routes paths.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use crate::http::{
     Answer, Refusal, Request, header, not_allowed, percent_decoded, read_body, set_header, unserved,
 };
 use crate::lab::Lab;
-use crate::socket::{Broken, Control};
+use crate::socket::Control;
 use crate::store::now;
 use crate::{admin, api, broken, contract, journal, netboot, orders, page};
 
@@ -91,7 +92,7 @@ async fn handle(
     lab: &Arc<Lab>,
     peer: &Peer,
     incoming: hyper::Request<Incoming>,
-) -> Result<Answer, Broken> {
+) -> io::Result<Answer> {
     let start = Instant::now();
     let (parts, body) = incoming.into_parts();
     let path = parts.uri.path().to_owned();
@@ -143,7 +144,7 @@ async fn answer(
     mut request: Request,
     body: Incoming,
     fault: Option<&Fault>,
-) -> (Result<Answer, Broken>, Option<String>) {
+) -> (io::Result<Answer>, Option<String>) {
     let instead = fault.filter(|fault| !broken::needs_answer(fault));
     let has_body = !matches!(request.method, Method::GET | Method::HEAD);
     // These two act before the body is read.

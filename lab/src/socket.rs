@@ -28,18 +28,6 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// A connection that ends without an answer, on purpose.
-#[derive(Debug)]
-pub(crate) struct Broken;
-
-impl std::error::Error for Broken {}
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("broken on purpose")
-    }
-}
-
 /// Lets an answer reset its own connection.
 #[derive(Debug)]
 pub(crate) struct Control(Option<Socket>);

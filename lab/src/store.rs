@@ -1,8 +1,6 @@
 //! The lab VIM's database, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -10,6 +8,7 @@ use anyhow::Context;
 use formats::time::rfc3339_ms;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::overview::overview;
 
@@ -19,12 +18,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 #[derive(Debug)]
 pub(crate) struct Store {
     connection: Mutex<Connection>,
-    /// The overview of each node's last report, until the report changes.
-    overviews: Mutex<BTreeMap<String, Option<Document>>>,
-    /// The number of changes, and of changes in reports. Raised after the write: a reader in between reads the new
-    /// content again under the new number.
-    n_changes: AtomicU64,
-    n_reports: AtomicU64,
+    /// The number of changes. Raised after the write: a reader in between reads the new content again under the new
+    /// number.
+    changes: watch::Sender<u64>,
 }
 
 /// A database result.
@@ -74,40 +70,26 @@ impl Store {
         connection
             .execute_batch(SCHEMA)
             .with_context(|| format!("preparing the database {}", path.display()))?;
-        Ok(Self {
-            connection: Mutex::new(connection),
-            overviews: Mutex::default(),
-            n_changes: AtomicU64::default(),
-            n_reports: AtomicU64::default(),
-        })
+        Ok(Self { connection: Mutex::new(connection), changes: watch::Sender::new(0) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn overviews(&self) -> MutexGuard<'_, BTreeMap<String, Option<Document>>> {
-        self.overviews.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns a number that rises after every change.
-    pub(crate) fn revision(&self) -> u64 {
-        self.n_changes.load(Ordering::SeqCst)
-    }
-
-    /// Returns a number that rises after each change in a report.
-    pub(crate) fn revision_of_reports(&self) -> u64 {
-        self.n_reports.load(Ordering::SeqCst)
+    /// Returns the number of changes, which notifies pages and waiting tests of each one but mere contacts.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     fn changed(&self) {
-        self.n_changes.fetch_add(1, Ordering::SeqCst);
+        self.changes.send_modify(|n| *n += 1);
     }
 
-    fn report_changed(&self, node: &str) {
-        self.overviews().remove(node);
-        self.n_reports.fetch_add(1, Ordering::SeqCst);
-        self.changed();
+    /// Returns a number that another report, or none any more, changes.
+    pub(crate) fn last_overview(&self) -> Stored<i64> {
+        let sql = "SELECT coalesce(max(n), 0) FROM overviews";
+        self.lock().query_row(sql, [], |row| row.get(0))
     }
 
     /// Records a contact with a node.
@@ -115,26 +97,31 @@ impl Store {
         let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
                    ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
         self.lock().execute(sql, params![node, now()])?;
-        self.changed();
+        self.changes.send_if_modified(|n| {
+            *n += 1;
+            false
+        });
         Ok(())
     }
 
-    /// Stores a report.
+    /// Stores a report, and its [`overview`]: pages of many nodes would take seconds to parse all reports.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
         self.add("reports", node, body)?;
-        self.report_changed(node);
+        self.add("overviews", node, &overview(body))?;
+        self.changed();
         Ok(())
     }
 
     /// Stores a result.
     pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
         self.add("results", node, body)?;
         self.changed();
         Ok(())
     }
 
     fn add(&self, table: &str, node: &str, body: &Value) -> Stored<()> {
-        self.touch(node)?;
         let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
         self.lock().execute(&sql, params![node, now(), body]).map(drop)
     }
@@ -154,14 +141,12 @@ impl Store {
         let sql = "UPDATE reports SET body = ?2
                    WHERE n = (SELECT max(n) FROM reports WHERE node = ?1)";
         connection.execute(sql, params![node, report.body])?;
-        drop(connection);
-        self.report_changed(node);
+        self.changed();
         Ok(true)
     }
 
     /// Stores events; ignores repeated ones, whose sequence and time are already stored.
-    /// Returns how many were new.
-    pub(crate) fn add_events(&self, node: &str, events: &[Value]) -> Stored<usize> {
+    pub(crate) fn add_events(&self, node: &str, events: &[Value]) -> Stored<()> {
         self.touch(node)?;
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
@@ -175,41 +160,20 @@ impl Store {
             n_new += transaction.execute(sql, row)?;
         }
         transaction.commit()?;
-        drop(connection);
-        self.changed();
-        Ok(n_new)
-    }
-
-    /// Returns the nodes' IDs, the most recent contact first.
-    pub(crate) fn ids(&self) -> Stored<Vec<String>> {
-        let connection = self.lock();
-        let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
-        let mut statement = connection.prepare(sql)?;
-        let ids = statement.query_map([], |row| row.get(0))?;
-        ids.collect()
+        if n_new > 0 {
+            self.changed();
+        }
+        Ok(())
     }
 
     /// Returns every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
-        let ids = self.ids()?;
-        let listed: BTreeSet<&String> = ids.iter().collect();
-        self.overviews().retain(|id, _| listed.contains(id));
-        let nodes = ids.iter().map(|id| self.node_with(id, self.overview_of(id)?));
-        nodes.filter_map(Result::transpose).collect()
-    }
-
-    /// Returns the overview of a node's last report. Reports are parsed once, since they are long and change rarely.
-    fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
-        // Held until the report is read, so that a change meanwhile removes the overview afterwards.
-        let mut overviews = self.overviews();
-        if let Some(overview) = overviews.get(id) {
-            return Ok(overview.clone());
-        }
-        let report = self.last_report(id)?;
-        let overview = report
-            .map(|Document { received_at, body }| Document { received_at, body: overview(&body) });
-        overviews.insert(id.to_owned(), overview.clone());
-        Ok(overview)
+        let connection = self.lock();
+        let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
+        let mut statement = connection.prepare(sql)?;
+        let ids = statement.query_map([], |row| row.get::<_, String>(0))?;
+        ids.filter_map(|id| id.and_then(|id| node(&connection, &id, "overviews")).transpose())
+            .collect()
     }
 
     /// A node's last report.
@@ -219,22 +183,7 @@ impl Store {
 
     /// One node; `None` when it is unknown.
     pub(crate) fn node(&self, id: &str) -> Stored<Option<Node>> {
-        let report = self.last_report(id)?;
-        self.node_with(id, report)
-    }
-
-    fn node_with(&self, id: &str, report: Option<Document>) -> Stored<Option<Node>> {
-        let connection = self.lock();
-        let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
-        let seen = connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)));
-        let Some((first_seen, last_seen)) = seen.optional()? else { return Ok(None) };
-        let last = |table: &str| last(&connection, table, id);
-        let is_over = |result: &Document| {
-            report.as_ref().is_none_or(|report| report.received_at <= result.received_at)
-        };
-        let result = last("results")?.filter(is_over);
-        let event = last("events")?;
-        Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
+        node(&self.lock(), id, "reports")
     }
 
     /// A node's last result, even if a report came later.
@@ -333,11 +282,9 @@ impl Store {
     /// Forgets every node and every answer; settings stay.
     pub(crate) fn forget_nodes(&self) -> Stored<()> {
         self.lock().execute_batch(
-            "DELETE FROM nodes; DELETE FROM reports; DELETE FROM events;
-             DELETE FROM results; DELETE FROM answers;",
+            "DELETE FROM nodes; DELETE FROM reports; DELETE FROM overviews;
+             DELETE FROM events; DELETE FROM results; DELETE FROM answers;",
         )?;
-        self.overviews().clear();
-        self.n_reports.fetch_add(1, Ordering::SeqCst);
         self.changed();
         Ok(())
     }
@@ -346,6 +293,20 @@ impl Store {
 /// The VIM's time now, e.g. `2026-11-20T10:00:00.123Z`; such texts sort as the times do.
 pub(crate) fn now() -> String {
     rfc3339_ms(SystemTime::now())
+}
+
+/// One node, with its last report in this table; `None` when it is unknown.
+fn node(connection: &Connection, id: &str, reports: &str) -> Stored<Option<Node>> {
+    let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
+    let seen = connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((first_seen, last_seen)) = seen.optional()? else { return Ok(None) };
+    let report = last(connection, reports, id)?;
+    let is_over = |result: &Document| {
+        report.as_ref().is_none_or(|report| report.received_at <= result.received_at)
+    };
+    let result = last(connection, "results", id)?.filter(is_over);
+    let event = last(connection, "events", id)?;
+    Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
 }
 
 fn last(connection: &Connection, table: &str, node: &str) -> Stored<Option<Document>> {
@@ -368,8 +329,9 @@ mod tests {
     fn an_event_sent_again_is_ignored_and_the_same_number_of_another_boot_is_not() {
         let store = Store::open(Path::new(":memory:")).unwrap();
         let event = |time: &str| json!({"sequence": 1, "time": time});
-        assert_eq!(store.add_events("n", &[event("T1"), event("T1")]).unwrap(), 1);
-        assert_eq!(store.add_events("n", &[event("T1"), event("T2")]).unwrap(), 1);
+        store.add_events("n", &[event("T1"), event("T1")]).unwrap();
+        assert_eq!(store.events("n", 10).unwrap().len(), 1);
+        store.add_events("n", &[event("T1"), event("T2")]).unwrap();
         assert_eq!(store.events("n", 10).unwrap().len(), 2);
         assert_eq!(store.events("n", 1).unwrap()[0].body["time"], "T2");
     }

@@ -87,7 +87,9 @@ fn json_on_standard_input_is_compared_and_printed_as_json() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["same"], json!(false));
     assert_eq!(found["differences"][0]["kind"], "bios");
-    assert_eq!(found["differences"][0]["changes"][0]["b"], "9");
+    let change = &found["differences"][0]["changes"][0];
+    assert_eq!((&change["name"], &change["path"]), (&json!("version"), &json!("version")));
+    assert_eq!(change["b"], "9");
 }
 
 #[test]

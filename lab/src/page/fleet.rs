@@ -47,7 +47,8 @@ struct Card<'a> {
 pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
     // The revision first, so that a change meanwhile makes another page.
     let files = lab.shelf.list();
-    let key = format!("{} {:?} {files:?} {base}", lab.store.revision(), lab.faults.left());
+    let revision = *lab.store.changes().borrow();
+    let key = format!("{revision} {:?} {files:?} {base}", lab.faults.left());
     lab.fleet.page(key, || content(lab, base, files)).map(with_headers)
 }
 
@@ -56,7 +57,7 @@ fn content(lab: &Lab, base: &str, files: Vec<(String, u64)>) -> Result<String, R
     let sized = |(path, n_bytes)| (path, words::bytes(n_bytes, true));
     html(&Page {
         base,
-        faults: lab.faults.left(),
+        faults: lab.faults.left().clone(),
         n_nodes: nodes.len(),
         groups: grouped(&nodes),
         instruction: lab.store.setting("default", "instruction")?,
@@ -129,11 +130,12 @@ pub(super) fn machine(report: &Value) -> String {
     let memory = memory["installed_bytes"].as_u64().or(memory["usable_bytes"].as_u64());
     let size = block["physical_bytes"].as_u64();
     let size = size.map_or_else(String::new, |n| format!(", {}", words::bytes(n, true)));
+    let disks = |n| format!("{n} disk{}{size}", if n == 1 { "" } else { "s" });
     let parts = [
         Some(maker).filter(|maker| !maker.is_empty()),
         report["cpu"]["n_logical_cpus_online"].as_u64().map(|n| format!("{n} CPUs")),
         memory.map(|n| words::bytes(n, false)),
-        block["n_disks"].as_u64().map(|n| words::counted(n, "disk") + &size),
+        block["n_disks"].as_u64().map(disks),
         words::named("serial ", &product["serial"]),
     ];
     words::joined(parts, " · ")

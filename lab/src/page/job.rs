@@ -159,16 +159,12 @@ pub(super) struct Severity {
     pub(super) word: &'static str,
 }
 
-const fn level(class: &'static str, sign: &'static str, word: &'static str) -> Severity {
-    Severity { class, sign, word }
-}
-
 /// The severities, worst first.
 pub(super) const SEVERITIES: [Severity; 4] = [
-    level("bad", "▲", "critical"),
-    level("warn", "◆", "warning"),
-    level("info", "●", "info"),
-    level("idle", "○", "other"),
+    Severity { class: "bad", sign: "▲", word: "critical" },
+    Severity { class: "warn", sign: "◆", word: "warning" },
+    Severity { class: "info", sign: "●", word: "info" },
+    Severity { class: "idle", sign: "○", word: "other" },
 ];
 
 /// Returns the severity of a finding or fault.

@@ -66,7 +66,6 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Answer, R
     }
     let instruction = query(body, "seconds").map(|text| wait(&text)).transpose()?;
     lab.store.set(&scope, "instruction", instruction.as_deref())?;
-    lab.changed();
     let mut answer = no_content();
     *answer.status_mut() = StatusCode::SEE_OTHER;
     set_header(&mut answer, "location", &format!("/nodes/{}", encoded(id)));

@@ -74,7 +74,7 @@ fn live(lab: &Arc<Lab>) -> Result<Answer, Refusal> {
         return Err(Refusal::new(503, "VIEWERS", message));
     };
     let (pen, body) = written(None);
-    let mut changes = lab.changes();
+    let mut changes = lab.store.changes();
     tokio::spawn(async move {
         // Given back when this viewer is gone.
         let _place = place;

@@ -29,7 +29,7 @@ struct Page<'a> {
 /// The page.
 pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
     // Before the reports are read, so that a report that arrives meanwhile makes another page.
-    let key = lab.store.revision_of_reports().to_string();
+    let key = lab.store.last_overview()?.to_string();
     lab.models.page(key, || content(lab)).map(with_headers)
 }
 

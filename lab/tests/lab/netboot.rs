@@ -4,18 +4,15 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::util::{Vim, folder, report, result};
+use crate::util::{Vim, report, result};
 
 const MAC: &str = "52:54:00:AA:00:01";
 
 fn vim() -> Vim {
-    let dir = folder();
-    fs::create_dir_all(dir.join("boot")).unwrap();
-    fs::write(dir.join("boot/live.ipxe"), "#!ipxe\n# live\n").unwrap();
-    fs::write(dir.join("boot/vmlinuz"), "kernel").unwrap();
-    fs::write(dir.join("c.ign"), crate::util::IGNITION).unwrap();
-    let arguments = ["--ignition", "c.ign", "--boot", "boot"];
-    Vim::start_in(&dir, &arguments)
+    let vim = Vim::installing(&["--boot", "."]);
+    fs::write(vim.dir.join("live.ipxe"), "#!ipxe\n# live\n").unwrap();
+    fs::write(vim.dir.join("vmlinuz"), "kernel").unwrap();
+    vim
 }
 
 fn with_port(node: &str) -> Value {
@@ -56,8 +53,8 @@ fn installed_machine_boots_its_disk_until_another_install_is_asked_for() {
 #[test]
 fn script_of_a_mac_or_serial_number_comes_before_the_one_for_all() {
     let vim = vim();
-    fs::write(vim.dir.join("boot/live-52-54-00-aa-00-01.ipxe"), "mac").unwrap();
-    fs::write(vim.dir.join("boot/live-SERIAL-01.ipxe"), "serial").unwrap();
+    fs::write(vim.dir.join("live-52-54-00-aa-00-01.ipxe"), "mac").unwrap();
+    fs::write(vim.dir.join("live-SERIAL-01.ipxe"), "serial").unwrap();
     for (query, expected) in [
         (format!("mac={MAC}&serial=SERIAL-01"), "mac"),
         ("mac=52:54:00:aa:00:02&serial=SERIAL-01".to_owned(), "serial"),
@@ -66,13 +63,13 @@ fn script_of_a_mac_or_serial_number_comes_before_the_one_for_all() {
         assert_eq!(vim.get(&format!("/boot/ipxe?{query}")).text(), expected);
     }
     assert_eq!(vim.get("/boot/vmlinuz").text(), "kernel");
-    assert_eq!(vim.get("/boot/..%2fc.ign").status, 404);
-    fs::remove_file(vim.dir.join("boot/live.ipxe")).unwrap();
+    assert_eq!(vim.get("/boot/..%2f..%2fetc%2fhostname").status, 404);
+    fs::remove_file(vim.dir.join("live.ipxe")).unwrap();
     let missing = vim.get("/boot/ipxe?mac=52:54:00:aa:00:02&serial=X");
     assert_eq!(missing.code(), "FILE_UNKNOWN");
     let names = "none of live-52-54-00-aa-00-02.ipxe, live-X.ipxe, live.ipxe;";
     assert!(missing.text().contains(names), "{}", missing.text());
-    fs::write(vim.dir.join("boot/live.ipxe"), "x".repeat(70_000)).unwrap();
+    fs::write(vim.dir.join("live.ipxe"), "x".repeat(70_000)).unwrap();
     let long = vim.get("/boot/ipxe").text();
     assert!(long.contains("live.ipxe has 70000 bytes, expected at most 65536"), "{long}");
     assert_eq!(Vim::start(&[]).get("/boot/ipxe").code(), "PATH_UNKNOWN");
@@ -85,7 +82,7 @@ fn page_of_a_node_shows_the_script_of_any_of_its_ports() {
     let second = json!({"name": "eth1", "permanent_mac": "52:54:00:aa:00:0b"});
     report["network"]["interfaces"].as_array_mut().unwrap().push(second);
     vim.post("/v1/reports", &report);
-    fs::write(vim.dir.join("boot/live-52-54-00-aa-00-0b.ipxe"), "second port").unwrap();
+    fs::write(vim.dir.join("live-52-54-00-aa-00-0b.ipxe"), "second port").unwrap();
     let page = vim.get("/nodes/uuid-1").text();
     assert!(page.contains("the live image, by live-52-54-00-aa-00-0b.ipxe"), "{page}");
 }
