@@ -24,7 +24,6 @@ mod smbios;
 mod template;
 
 mod faults;
-mod harness;
 mod inspect;
 mod ironic;
 mod iso;
@@ -34,7 +33,6 @@ mod netboot;
 mod packet;
 mod pointer;
 mod rack;
-mod refusal;
 mod reinstall;
 mod report;
 mod sectors;
