@@ -4,11 +4,14 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing::debug;
 use ureq::http::StatusCode;
+
+use crate::clock::Clock;
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -44,12 +47,22 @@ pub(crate) fn accept(
 #[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) socket: TcpStream,
-    pub(crate) until: Instant,
+    clock: Arc<dyn Clock>,
+    until: Instant,
 }
 
 impl Timed {
+    pub(crate) fn new(socket: TcpStream, clock: Arc<dyn Clock>, limit: Duration) -> Self {
+        Self { socket, until: clock.now() + limit, clock }
+    }
+
+    /// Sets another limit, which counts from now.
+    pub(crate) fn allow(&mut self, limit: Duration) {
+        self.until = self.clock.now() + limit;
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.checked_duration_since(Instant::now());
+        let left = self.until.checked_duration_since(self.clock.now());
         left.filter(|left| !left.is_zero()).map(Some).ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::debug;
 
@@ -11,6 +12,7 @@ use super::pass::{Pass, Whole};
 use super::source::{Fault, Reader};
 use super::tee::Tee;
 use crate::act::Code;
+use crate::clock::RealClock;
 use crate::http::server::{Timed, read_head, send_head};
 
 /// Time limit for a client to send its request.
@@ -25,7 +27,7 @@ const BINARY: &str = "application/octet-stream";
 pub(super) fn answer(socket: TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;
-    let mut timed = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let mut timed = Timed::new(socket, Arc::new(RealClock), REQUEST_LIMIT);
     let head = read_head(&mut timed)?.map(|(head, _)| head);
     let mut socket = timed.socket;
     socket.set_write_timeout(Some(WRITE_TICK))?;
