@@ -86,6 +86,21 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A secret as text, for a file that only root may read: `#[serde(with = "exposed")]`.
+pub(crate) mod exposed {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Secret;
+
+    pub(crate) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(secret.expose())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
+        String::deserialize(from).map(Secret::new)
+    }
+}
+
 /// From now on [`hide`] removes `text`, e.g. where a server repeats it.
 pub fn conceal(text: &str) {
     if text.len() < MIN_HIDDEN_BYTES {

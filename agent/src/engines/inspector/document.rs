@@ -20,7 +20,8 @@ pub fn document(report: &Report) -> Value {
     let mut document = export::ironic(report);
     document["data"] = extra::items(&report.inventory, &document);
     let lldp = document.as_object_mut().and_then(|keys| keys.remove("lldp_raw"));
-    for interface in interfaces_mut(&mut document) {
+    let interfaces = document.pointer_mut("/inventory/interfaces").and_then(Value::as_array_mut);
+    for interface in interfaces.into_iter().flatten() {
         let name = interface["name"].as_str().unwrap_or_default();
         if let Some(frames) = lldp.as_ref().and_then(|lldp| lldp.get(name)).cloned() {
             interface["lldp"] = frames;
@@ -39,11 +40,8 @@ pub fn document(report: &Report) -> Value {
 
 /// True if any port has an address.
 pub(super) fn has_address(document: &Value) -> bool {
-    interfaces(document).any(|port| {
-        ["ipv4_address", "ipv6_address"]
-            .iter()
-            .any(|key| port.get(*key).is_some_and(Value::is_string))
-    })
+    interfaces(document)
+        .any(|port| port["ipv4_address"].is_string() || port["ipv6_address"].is_string())
 }
 
 /// Describes the properties by which the inspector finds the node.
@@ -63,14 +61,6 @@ pub(super) fn interfaces(document: &Value) -> impl Iterator<Item = &Value> {
     document["inventory"]["interfaces"].as_array().into_iter().flatten()
 }
 
-fn interfaces_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
-    document
-        .pointer_mut("/inventory/interfaces")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use probes::block::{Block, Disk};
@@ -81,16 +71,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::check::tests::report_with;
 
     fn of(inventory: Inventory) -> Value {
-        let report: Report = serde_json::from_value(json!({
-            "schema_version": "1.0",
-            "agent": {"name": "run-coreos-installer", "version": "0", "capabilities": []},
-            "node_id": "x", "collected_at": "2026-01-01T00:00:00Z", "duration_ms": 0,
-            "identity": [], "findings": [], "problems": [], "timings": {"collectors_ms": {}},
-        }))
-        .unwrap();
-        let mut document = document(&Report { inventory, ..report });
+        let mut document = document(&Report { inventory, ..report_with(Vec::new()) });
         let logs = document["logs"].take();
         assert!(logs.as_str().is_some_and(|logs| STANDARD.decode(logs).is_ok()));
         document.as_object_mut().unwrap().remove("logs");
@@ -162,14 +146,13 @@ mod tests {
             ..Disk::default()
         };
         machine.block.as_mut().unwrap().disks.push(disk);
-        let data = of(machine)["data"].clone();
-        for item in [
-            json!(["disk", "logical", "count", 1]),
-            json!(["disk", "sda", "size", 480]),
-            json!(["disk", "sda", "rotational", 0]),
-            json!(["disk", "sda", "wwn-id", "wwn-0x5000c500a1b2c3d4"]),
-        ] {
-            assert!(data.as_array().unwrap().contains(&item), "{item} is not in {data}");
-        }
+        let expected = json!([
+            ["disk", "logical", "count", 1],
+            ["disk", "sda", "size", 480],
+            ["disk", "sda", "rotational", 0],
+            ["disk", "sda", "wwn-id", "wwn-0x5000c500a1b2c3d4"],
+            ["network", "eth0", "serial", "02:00:00:00:00:01"],
+        ]);
+        assert_eq!(of(machine)["data"], expected);
     }
 }

@@ -43,13 +43,9 @@ pub(super) fn items(inventory: &Inventory, document: &Value) -> Value {
 fn disks(items: &mut Items, inventory: &Inventory, document: &Value) {
     let listed = document["inventory"]["disks"].as_array().into_iter().flatten();
     let listed: Vec<&str> = listed.filter_map(|disk| disk["name"].as_str()).collect();
-    let disks = || inventory.block.iter().flat_map(|block| &block.disks);
-    items.add(
-        "disk",
-        "logical",
-        [("count", inventory.block.as_ref().map(|_| listed.len()).into())],
-    );
-    for disk in disks().filter(|disk| listed.contains(&disk.device.as_str())) {
+    let Some(block) = &inventory.block else { return };
+    items.add("disk", "logical", [("count", listed.len().into())]);
+    for disk in block.disks.iter().filter(|disk| listed.contains(&disk.device.as_str())) {
         let facts = [
             ("size", disk.size_bytes.map(|bytes| bytes / GB).into()),
             ("vendor", disk.vendor.clone().into()),
@@ -72,39 +68,35 @@ fn disks(items: &mut Items, inventory: &Inventory, document: &Value) {
 }
 
 fn system(items: &mut Items, inventory: &Inventory) {
-    if let Some(product) = inventory.product.clone() {
-        let facts = [
-            ("serial", product.serial.into()),
-            ("name", product.name.into()),
-            ("vendor", product.vendor.into()),
-            ("version", product.version.into()),
-            ("uuid", product.uuid.into()),
-        ];
-        items.add("system", "product", facts);
-    }
-    if let Some(board) = inventory.baseboard.clone() {
-        let facts = [
-            ("name", board.product.into()),
-            ("vendor", board.vendor.into()),
-            ("version", board.version.into()),
-            ("serial", board.serial.into()),
-        ];
-        items.add("system", "motherboard", facts);
-    }
-    if let Some(bios) = inventory.bios.clone() {
-        let facts = [
-            ("version", bios.version.into()),
-            ("date", bios.date.into()),
-            ("vendor", bios.vendor.into()),
-        ];
-        items.add("firmware", "bios", facts);
-    }
-    if let Some(os) = inventory.os.clone() {
-        let facts = [("vendor", os.distribution_id.into()), ("version", os.distribution.into())];
-        items.add("system", "os", facts);
-        let facts = [("version", os.kernel.into()), ("arch", os.architecture.into())];
-        items.add("system", "kernel", facts);
-    }
+    let product = inventory.product.clone().unwrap_or_default();
+    let facts = [
+        ("serial", product.serial.into()),
+        ("name", product.name.into()),
+        ("vendor", product.vendor.into()),
+        ("version", product.version.into()),
+        ("uuid", product.uuid.into()),
+    ];
+    items.add("system", "product", facts);
+    let board = inventory.baseboard.clone().unwrap_or_default();
+    let facts = [
+        ("name", board.product.into()),
+        ("vendor", board.vendor.into()),
+        ("version", board.version.into()),
+        ("serial", board.serial.into()),
+    ];
+    items.add("system", "motherboard", facts);
+    let bios = inventory.bios.clone().unwrap_or_default();
+    let facts = [
+        ("version", bios.version.into()),
+        ("date", bios.date.into()),
+        ("vendor", bios.vendor.into()),
+    ];
+    items.add("firmware", "bios", facts);
+    let os = inventory.os.clone().unwrap_or_default();
+    let facts = [("vendor", os.distribution_id.into()), ("version", os.distribution.into())];
+    items.add("system", "os", facts);
+    let facts = [("version", os.kernel.into()), ("arch", os.architecture.into())];
+    items.add("system", "kernel", facts);
 }
 
 fn memory(items: &mut Items, inventory: &Inventory) {

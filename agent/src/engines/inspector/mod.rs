@@ -141,7 +141,7 @@ fn survey_with_address(survey: &mut dyn FnMut() -> Value, clock: &dyn Clock, sto
 /// # Errors
 /// The inspector refused the data or knows no such node, or did not respond in time, or a signal ended the agent.
 pub fn inspect(client: &Client, document: &Value) -> anyhow::Result<String> {
-    let body = Arc::new(serde_json::to_vec(document).context("writing the document as JSON")?);
+    let body = Arc::new(document.to_string().into_bytes());
     // The inspector processes a node's data once: if it has them already, another try finds no waiting node.
     let mut earlier = None;
     let answer = client.until_success(WHAT, client.time_left(), || {
@@ -184,11 +184,8 @@ fn uuid(body: &[u8]) -> Option<String> {
 
 /// The status, and the text of `{"error": {"message": …}}`.
 fn said(response: &Response) -> String {
-    let status = response.status;
-    match fault(&response.body) {
-        Some(fault) => format!("ironic-inspector responded {status}: {fault}"),
-        None => format!("ironic-inspector responded {status}"),
-    }
+    let fault = fault(&response.body).map(|fault| format!(": {fault}")).unwrap_or_default();
+    format!("ironic-inspector responded {}{fault}", response.status)
 }
 
 fn fault(body: &[u8]) -> Option<String> {

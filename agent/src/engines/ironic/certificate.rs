@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde::{Deserialize, Serialize};
 
+use crate::secret::{Secret, exposed};
+
 /// Time before now from which the certificate is valid: the clocks of conductors differ.
 const BACKDATED: Duration = Duration::from_hours(24);
 /// Time for which it is valid from now. No boot of a live image lasts longer.
@@ -17,18 +19,13 @@ const VALID: Duration = Duration::from_hours(30 * 24);
 const LAST_S: u64 = 253_402_300_799;
 
 /// A certificate and its private key, both in PEM.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Certificate {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Certificate {
     /// The certificate.
-    pub pem: String,
+    pub(super) pem: String,
     /// The private key in PKCS #8.
-    pub key: String,
-}
-
-impl std::fmt::Debug for Certificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Certificate(…)")
-    }
+    #[serde(with = "exposed")]
+    pub(super) key: Secret,
 }
 
 impl Certificate {
@@ -36,7 +33,7 @@ impl Certificate {
     ///
     /// # Errors
     /// A message if the kernel gives no random numbers, or the host cannot be a certificate's name.
-    pub fn new(host: &str, now: SystemTime) -> Result<Self, String> {
+    pub(super) fn new(host: &str, now: SystemTime) -> Result<Self, String> {
         let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_S);
         let made = CertificateParams::new([host.to_owned()]).and_then(|mut params| {
             params.distinguished_name.push(DnType::CommonName, "run-coreos-installer");
@@ -48,7 +45,7 @@ impl Certificate {
         });
         let (certificate, key) =
             made.map_err(|error| format!("making a certificate for {host}: {error}"))?;
-        Ok(Self { pem: certificate.pem(), key: key.serialize_pem() })
+        Ok(Self { pem: certificate.pem(), key: Secret::new(key.serialize_pem()) })
     }
 }
 

@@ -4,26 +4,28 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::http::{Answer, Handler, Permit};
+use super::http::{Answer, Permit};
 use super::journal::{Journal, Record, Status};
+use super::logs;
 use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
-use super::{logs, steps};
 use crate::ask::ask_within;
 use crate::clean;
+use crate::clock::Clock;
 use crate::http::server::Head;
 use crate::random;
-use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::strict_json;
 
 /// Time for which a request that waits for a long command is held; Ironic gives up after a minute.
 const WAIT_LIMIT: Duration = Duration::from_secs(50);
+/// Interval at which such a request checks whether its command has ended.
+const POLL: Duration = Duration::from_millis(20);
 /// Time limit for writing all caches to the disks.
 const SYNC_LIMIT: Duration = Duration::from_secs(50);
 /// A larger body is read only if no command runs, and only one at a time.
@@ -42,10 +44,10 @@ pub(super) enum Work {
 
 /// The action of a command.
 enum Task {
-    Steps(Kind),
+    /// Its result is known at once.
+    Known(Value),
     Sync,
     Logs,
-    PartitionUuids,
     Long(Work),
 }
 
@@ -53,11 +55,13 @@ enum Task {
 #[derive(Debug)]
 pub(super) struct Commands {
     journal: Mutex<Journal>,
-    ended: Condvar,
     work: Sender<(String, Work)>,
+    pub(super) clock: Arc<dyn Clock>,
     started_at: SystemTime,
     /// Secrets of the node whose journal is read are hidden, whatever program logged them.
     journalctl: Vec<String>,
+    /// True if the next heartbeat is due.
+    pub(super) is_due: AtomicBool,
     is_closed: AtomicBool,
     large_body: Mutex<()>,
 }
@@ -67,11 +71,18 @@ impl Commands {
         journal: Journal,
         work: Sender<(String, Work)>,
         journalctl: Vec<String>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
-        let started_at = SystemTime::now();
-        let (journal, ended) = (Mutex::new(journal), Condvar::new());
-        let (is_closed, large_body) = (AtomicBool::new(false), Mutex::new(()));
-        Self { journal, ended, work, started_at, journalctl, is_closed, large_body }
+        Self {
+            journal: Mutex::new(journal),
+            work,
+            started_at: clock.time_of_day(),
+            clock,
+            journalctl,
+            is_due: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            large_body: Mutex::new(()),
+        }
     }
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -81,19 +92,26 @@ impl Commands {
     /// Notes how a command ended.
     pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>) {
         self.journal().end(id, outcome);
-        self.ended.notify_all();
+    }
+
+    /// Makes the next heartbeat due.
+    pub(super) fn wake(&self) {
+        self.is_due.store(true, Ordering::Relaxed);
     }
 
     /// Ends the command server and the heartbeats.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
+        self.wake();
     }
 
-    fn token(&self) -> Option<Secret> {
-        self.journal().session.as_ref().map(|session| session.token.clone())
+    /// True if no further connection is accepted.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn post(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Result<Answer, Answer> {
+    /// Begins a command, and returns its record after at most `limit`.
+    fn post(&self, body: Vec<u8>, limit: Duration, permit: Permit<'_>) -> Result<Answer, Answer> {
         let parsed = strict_json::parse(&body);
         drop(body);
         let mut body = parsed.map_err(|why| Answer::fault(400, format!("the body {why}")))?;
@@ -109,42 +127,40 @@ impl Commands {
         self.begin(&id, command)?;
         drop(permit);
         info!("Ironic orders {name}");
-        let waits = head.value("wait").is_some_and(|wait| wait.eq_ignore_ascii_case("true"));
-        match task {
+        let mut logs = None;
+        let outcome = match task {
             Task::Long(work) => {
                 if self.work.send((id.clone(), work)).is_err() {
                     self.end(&id, Err(error(Kind::Deploy, "the agent is ending")));
                 }
-                Ok(self.shown(&id, if waits { WAIT_LIMIT } else { Duration::ZERO }))
+                return Ok(self.shown(&id, limit));
             }
-            task => {
-                let outcome = self.run(&task).map_err(|why| failure(&why));
-                let is_log = matches!(task, Task::Logs);
-                let (kept, answer) = match outcome {
-                    // The list of commands is read at each heartbeat, and need not repeat megabytes.
-                    Ok(result) if is_log => (Ok(Value::Null), Some(result)),
-                    outcome => (outcome, None),
-                };
-                self.end(&id, kept);
-                let mut shown = self.shown(&id, Duration::ZERO);
-                if let Some(result) = answer {
-                    shown.body["command_result"] = result;
-                }
-                Ok(shown)
-            }
+            Task::Known(result) => Ok(result),
+            Task::Sync => ask_within("sync", SYNC_LIMIT, &Stop::default(), nix::unistd::sync)
+                .map(|()| Value::Null)
+                .map_err(|why| format!("writing all caches to the disks: {why}")),
+            // The list of commands is read at each heartbeat, and need not repeat megabytes.
+            Task::Logs => logs::collect(&self.journalctl).map(|found| {
+                logs = Some(found);
+                Value::Null
+            }),
+        };
+        self.end(&id, outcome.map_err(|why| failure(&why)));
+        let mut shown = self.shown(&id, Duration::ZERO);
+        if let Some(logs) = logs {
+            shown.body["command_result"] = json!({"system_logs": logs});
         }
+        Ok(shown)
     }
 
     /// Checks that a command is for the node of this session.
     fn check_node(&self, params: &Value) -> Result<(), Answer> {
-        let Some(given) = params.pointer("/node/uuid").and_then(Value::as_str) else {
-            return Ok(());
-        };
         let journal = self.journal();
-        match &journal.session {
-            Some(session) if !session.node_uuid.eq_ignore_ascii_case(given) => {
-                let text =
-                    format!("this is node {}, but the command is for {given}", session.node_uuid);
+        let ours = journal.session.as_ref().map(|session| session.node_uuid.as_str());
+        let given = params.pointer("/node/uuid").and_then(Value::as_str);
+        match ours.zip(given) {
+            Some((ours, given)) if !ours.eq_ignore_ascii_case(given) => {
+                let text = format!("this is node {ours}, but the command is for {given}");
                 Err(Answer::fault(400, text))
             }
             _ => Ok(()),
@@ -161,13 +177,7 @@ impl Commands {
     fn begin(&self, id: &str, command: &str) -> Result<(), Answer> {
         let mut journal = self.journal();
         Self::check_not_busy(&journal)?;
-        let record = Record {
-            id: id.to_owned(),
-            name: command.to_owned(),
-            status: Status::Running,
-            error: Value::Null,
-            result: Value::Null,
-        };
+        let record = Record { id: id.to_owned(), name: command.to_owned(), ..Record::default() };
         journal.add(record).map_err(|error| {
             // A command that a restarted agent does not know of would look as if it had never been ordered.
             warn!("refusing {command}: its record cannot be written: {error}");
@@ -175,68 +185,48 @@ impl Commands {
         })
     }
 
-    fn run(&self, task: &Task) -> Result<Value, String> {
-        match task {
-            Task::Steps(kind) => Ok(offered(*kind)),
-            Task::PartitionUuids => Ok(json!({})),
-            Task::Logs => Ok(json!({"system_logs": logs::collect(&self.journalctl)?})),
-            Task::Sync => {
-                ask_within("sync", SYNC_LIMIT, &Stop::default(), nix::unistd::sync)
-                    .map_err(|why| format!("writing all caches to the disks: {why}"))?;
-                Ok(Value::Null)
-            }
-            Task::Long(_) => Err("this command does not run here".into()),
-        }
-    }
-
     /// The record of a command, after waiting for its end for at most `limit`.
     fn shown(&self, id: &str, limit: Duration) -> Answer {
-        let started = Instant::now();
-        let mut journal = self.journal();
+        let started = self.clock.now();
         loop {
-            let Some(record) = journal.records.iter().find(|record| record.id == id) else {
+            let record = self.journal().records.iter().find(|record| record.id == id).cloned();
+            let Some(record) = record else {
                 return Answer::fault(404, "there is no such command");
             };
-            let left = limit.saturating_sub(started.elapsed());
-            if record.status != Status::Running || left.is_zero() {
+            let is_late = self.clock.now().saturating_duration_since(started) >= limit;
+            if record.status != Status::Running || is_late {
                 return Answer::ok(json!(record));
             }
-            let waited = self.ended.wait_timeout(journal, left);
-            journal = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // After a signal it waits on, for the process ends soon.
+            self.clock.sleep(POLL, &Stop::default());
         }
-    }
-
-    fn list(&self) -> Answer {
-        Answer::ok(json!({"commands": self.journal().records}))
     }
 
     fn status(&self) -> Answer {
         let since = self.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Answer::ok(json!({"started_at": since.as_secs_f64(), "version": env!("CARGO_PKG_VERSION")}))
     }
-}
 
-impl Handler for Commands {
-    fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
-    }
-
-    fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer> {
+    /// Decides by the head of a request whether it is read further.
+    ///
+    /// # Errors
+    /// The answer to a request that is not read.
+    pub(super) fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer> {
         let is_large = head.body_bytes.is_some_and(|n_bytes| n_bytes > LARGE_BODY_BYTES);
         if !head.path.starts_with("/v1/commands") {
             let refusal = || Answer::fault(413, "this path has no body");
             return if is_large { Err(refusal()) } else { Ok(None) };
         }
-        let is_known = |given: &str| {
-            self.token().is_some_and(|token| is_equal(given.as_bytes(), token.expose().as_bytes()))
-        };
-        if !head.value("agent_token").is_some_and(is_known) {
+        let journal = self.journal();
+        let token = journal.session.as_ref().map(|session| session.token.expose());
+        let tokens = head.value("agent_token").zip(token);
+        if !tokens.is_some_and(|(given, token)| is_equal(given, token)) {
             return Err(Answer::fault(401, "Token invalid."));
         }
         if !is_large {
             return Ok(None);
         }
-        Self::check_not_busy(&self.journal())?;
+        Self::check_not_busy(&journal)?;
         let permit = self
             .large_body
             .try_lock()
@@ -244,18 +234,20 @@ impl Handler for Commands {
         Ok(Some(permit))
     }
 
-    fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer {
+    /// Answers a request.
+    pub(super) fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer {
         let id = head.path.strip_prefix("/v1/commands").map(|rest| rest.trim_start_matches('/'));
         let waits = head.value("wait").is_some_and(|wait| wait.eq_ignore_ascii_case("true"));
+        let limit = if waits { WAIT_LIMIT } else { Duration::ZERO };
         match (head.method.as_str(), head.path.as_str(), id) {
             ("GET", "/v1/status" | "/status", _) => self.status(),
             ("GET", "" | "/v1", _) => Answer::ok(json!({
                 "name": "run-coreos-installer",
                 "links": [{"href": "/v1/status", "rel": "status"}, {"href": "/v1/commands", "rel": "commands"}],
             })),
-            ("GET", _, Some("")) => self.list(),
-            ("GET", _, Some(id)) => self.shown(id, if waits { WAIT_LIMIT } else { Duration::ZERO }),
-            ("POST", _, Some("")) => self.post(head, body, permit).unwrap_or_else(|fault| fault),
+            ("GET", _, Some("")) => Answer::ok(json!({"commands": self.journal().records})),
+            ("GET", _, Some(id)) => self.shown(id, limit),
+            ("POST", _, Some("")) => self.post(body, limit, permit).unwrap_or_else(|fault| fault),
             (_, _, Some(_)) | (_, "" | "/v1" | "/v1/status" | "/status", _) => {
                 Answer::fault(405, format!("{:.16} is not supported here", head.method))
             }
@@ -269,29 +261,29 @@ impl Handler for Commands {
 /// # Errors
 /// 404 for an extension and 400 for a command that this agent does not have; 400 for missing parameters.
 fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
-    let unknown = || {
-        if EXTENSIONS.contains(&extension) {
-            Answer::fault(400, format!("Unknown command: {extension:.64}.{command:.64}"))
-        } else {
-            Answer::fault(404, format!("Extension with id {extension:.64} not found."))
-        }
-    };
-    let kind = Kind::of_command(command).filter(|kind| kind.as_str() == extension);
+    let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == extension);
     Ok(match (extension, command, kind) {
         ("standby", "sync", _) => Task::Sync,
         ("standby", "power_off", _) => Task::Long(Work::PowerOff),
         ("standby", "run_image", _) => Task::Long(Work::Reboot),
-        ("standby", "get_partition_uuids", _) => Task::PartitionUuids,
+        ("standby", "get_partition_uuids", _) => Task::Known(json!({})),
         ("log", "collect_system_logs", _) => Task::Logs,
         ("system", "lockdown", _) => Task::Long(Work::Lockdown),
         (_, command, Some(kind)) if command == format!("get_{}_steps", kind.as_str()) => {
-            Task::Steps(kind)
+            Task::Known(offered(kind))
         }
         (_, command, Some(kind)) if command == format!("execute_{}_step", kind.as_str()) => {
             let order = StepOrder::parse(kind, params).map_err(|why| Answer::fault(400, why))?;
             Task::Long(Work::Step(Box::new(order)))
         }
-        _ => return Err(unknown()),
+        _ if EXTENSIONS.contains(&extension) => {
+            let text = format!("Unknown command: {extension:.64}.{command:.64}");
+            return Err(Answer::fault(400, text));
+        }
+        _ => {
+            let text = format!("Extension with id {extension:.64} not found.");
+            return Err(Answer::fault(404, text));
+        }
     })
 }
 
@@ -303,8 +295,9 @@ pub(super) fn failure(why: &str) -> Value {
 }
 
 /// Compares without revealing by its duration how much is equal.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    let difference = one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b));
+fn is_equal(one: &str, other: &str) -> bool {
+    let difference =
+        one.bytes().zip(other.bytes()).fold(0, |difference, (a, b)| difference | (a ^ b));
     one.len() == other.len() && std::hint::black_box(difference) == 0
 }
 
@@ -320,16 +313,6 @@ pub(super) fn unknown_step(kind: Kind) -> Record {
             "INTERRUPTED: the machine rebooted, or the agent lost its state, in the middle of the step, and a disk may be half \
              written; what to do: do not boot it; deploy or clean the node again",
         ),
-        result: Value::Null,
+        ..Record::default()
     }
-}
-
-/// The error of a command that was running when the agent ended.
-pub(super) fn lost(command: &str) -> Value {
-    let kind = Kind::of_command(command).unwrap_or(Kind::Deploy);
-    steps::error(
-        kind,
-        "AGENT_BUG: the agent ended in the middle of the step, and a disk may be half written; what to do: do not boot it; \
-         deploy or clean the node again, and report the bug with the log of this boot",
-    )
 }

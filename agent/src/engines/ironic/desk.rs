@@ -1,134 +1,103 @@
-//! The main thread of the agent: takes Ironic's orders one after the other and carries them out, but for installs.
+//! The main thread of the agent: takes Ironic's orders one after the other and carries them out, but for installs. The
+//! last ones are to power off or to switch the networks off (ironic-python-agent's commands `standby.power_off` and
+//! `system.lockdown`).
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use serde_json::Value;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::commands::Work;
 use super::steps::{ERASE, INSTALL, Kind, StepOrder};
-use super::{ANSWER_TIME, Agent, Settings, Surveyed, erase, instance, steps};
+use super::{Agent, Ironic, Surveyed, commands, erase, instance, steps};
 use crate::act::{Code, Failure, Site};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
-use crate::job::power::wait_for_signal;
+use crate::job::power::{self, POWEROFF_LIMIT, wait_for_signal};
 use crate::job::{Next, Node, Task};
 
 /// Interval at which the main thread checks for a signal.
 const POLL: Duration = Duration::from_millis(100);
+/// Time for an answer to leave before the machine is switched off.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// The agent at work.
-pub(super) struct Desk<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) node: &'a mut Node,
-    pub(super) survey: &'a mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    pub(super) agent: &'a mut Agent,
-}
-
-impl Desk<'_> {
+impl Ironic<'_> {
     /// Carries out orders until one installs, a signal arrives, or Ironic ends the agent.
-    pub(super) fn work(&mut self) -> Next {
+    pub(super) fn work(&mut self, agent: &mut Agent) -> Next {
         loop {
-            match self.agent.is_over.try_recv() {
-                Ok(Some(panic)) => {
+            match agent.is_over.try_recv() {
+                Ok(Err(panic)) => {
                     error!(panic, "a bug ended the connection to Ironic");
                     return Next::End(ExitStatus::Bug);
                 }
-                Ok(None) => return Next::End(self.agent.exit_status),
+                Ok(Ok(())) => return Next::End(agent.exit_status),
                 Err(_) => {}
             }
-            let (id, order) = match self.agent.work.recv_timeout(POLL) {
+            let (id, order) = match agent.work.recv_timeout(POLL) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) if !self.node.stop.is_stopped() => continue,
-                Err(_) => return Next::End(self.agent.exit_status),
+                Err(_) => return Next::End(agent.exit_status),
             };
             match order {
                 Work::Step(order) => {
-                    if let Some(task) = self.step(id, order) {
+                    if let Some(task) = self.step(agent, id, order) {
                         return Next::Act(Box::new(task));
                     }
                 }
                 Work::PowerOff => {
                     info!("powering off as Ironic asks");
-                    if self.is_switched_off(&id) {
-                        return Next::End(self.agent.exit_status);
+                    if self.is_switched_off(agent, &id) {
+                        return Next::End(agent.exit_status);
                     }
                 }
                 Work::Reboot => {
                     info!("rebooting as Ironic asks");
-                    self.answer(&id);
+                    agent.commands.end(&id, Ok(Value::Null));
+                    self.node.clock.sleep(ANSWER_TIME, &self.node.stop);
                     // systemd reboots after this status.
                     return Next::End(ExitStatus::Done);
                 }
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
-                    if self.is_locked(&id) {
+                    if self.is_locked(agent, &id) {
                         wait_for_signal(self.node.clock.as_ref(), &self.node.stop);
-                        return Next::End(self.agent.exit_status);
+                        return Next::End(agent.exit_status);
                     }
                 }
             }
         }
-    }
-
-    /// Notes that a command is done, and lets its answer out.
-    fn answer(&self, id: &str) {
-        self.agent.commands.end(id, Ok(Value::Null));
-        std::thread::sleep(ANSWER_TIME);
     }
 
     /// Carries out a step, or returns the task of the one that installs.
-    fn step(&mut self, id: String, order: Box<StepOrder>) -> Option<Task> {
-        let ended = match self.check(&order) {
-            Ok(()) if (order.kind, order.name()) == (Kind::Deploy, INSTALL) => {
-                match self.install(&order) {
-                    Ok(task) => {
-                        self.agent.installing = Some((id, order));
-                        return Some(task);
-                    }
-                    Err(details) => Err(details),
+    fn step(&mut self, agent: &mut Agent, id: String, order: Box<StepOrder>) -> Option<Task> {
+        let ended = match check(agent, &order) {
+            Ok(()) if order.kind == Kind::Deploy => match self.install(&order) {
+                Ok(task) => {
+                    agent.installing = Some((id, order));
+                    return Some(task);
                 }
-            }
-            Ok(()) => self.erase(&order),
-            Err(details) => Err(details),
+                Err(failure) => Err(failure),
+            },
+            Ok(()) => self.erase(agent, &order),
+            Err(failure) => Err(failure),
         };
-        self.agent.end_step(&id, &order, ended);
+        agent.end_step(&id, &order, ended.map_err(|failure| steps::details(&failure)));
         None
     }
 
-    /// Checks that this agent has the step, and may begin it.
-    fn check(&self, order: &StepOrder) -> Result<(), String> {
-        if let Some(why) = &order.mismatch {
-            return Err(format!("{}: {why}", Code::InstructionInvalid));
-        }
-        // An erasure that timed out may still write.
-        let erasures = &self.agent.erasures;
-        erasures.check_none_runs().map_err(|failure| steps::details(&failure))?;
-        match (order.kind, order.name()) {
-            (Kind::Deploy, INSTALL) | (Kind::Clean, ERASE) => Ok(()),
-            (kind, name) => Err(format!(
-                "{}: this agent has no {} step {name:.100}",
-                Code::ActionUnknown,
-                kind.as_str()
-            )),
-        }
-    }
-
-    fn survey(&mut self) -> Result<Surveyed, String> {
-        (self.survey)()
-            .map_err(|error| steps::details(&Failure::new(Code::NoReport, format!("{error:#}"))))
+    fn survey(&mut self) -> Result<Surveyed, Failure> {
+        (self.survey.0)().map_err(|error| Failure::new(Code::NoReport, format!("{error:#}")))
     }
 
     /// The task of the step that installs.
-    fn install(&mut self, order: &StepOrder) -> Result<Task, String> {
+    fn install(&mut self, order: &StepOrder) -> Result<Task, Failure> {
         let hostname = nix::unistd::gethostname().unwrap_or_default();
         let hostname = hostname.to_str().unwrap_or_default();
         let is_allowed = self.node.settings.site.is_insecure_image_allowed;
-        let instance = instance::instance(order, hostname, is_allowed)
-            .map_err(|failure| steps::details(&failure))?;
-        instance.notes.iter().for_each(|note| warn!("{note}"));
+        let order = instance::instance(order, hostname, is_allowed)?;
+        let is_digest_known = order.image.as_ref().is_some_and(|image| image.hash.is_some());
         info!("reading the machine's hardware");
         let surveyed = self.survey()?;
         self.node.update(surveyed.collected);
@@ -142,14 +111,15 @@ impl Desk<'_> {
             deadline: None,
             ..self.settings.ironic.clone()
         };
-        let Node { settings, clock, stop, .. } = &*self.node;
-        let client = Client::new(&server, Arc::clone(clock), stop.clone());
-        let client = client.map_err(|error| format!("CONFIG: {error:#}"))?;
+        let Node { settings, clock, stop, .. } = &self.node;
+        let client = Client::new(&server, Arc::clone(clock), stop.clone())
+            .map_err(|error| Failure::new(Code::Config, format!("{error:#}")))?;
         Ok(Task {
-            order: instance.order,
+            order,
             prepare: None,
             site: Site {
-                is_insecure_image_allowed: is_allowed || instance.is_digest_known,
+                // An image needs no signature if its digest is known.
+                is_insecure_image_allowed: is_allowed || is_digest_known,
                 ..settings.site.clone()
             },
             client: Arc::new(client),
@@ -158,16 +128,73 @@ impl Desk<'_> {
         })
     }
 
-    fn erase(&mut self, order: &StepOrder) -> Result<Value, String> {
+    fn erase(&mut self, agent: &Agent, order: &StepOrder) -> Result<Value, Failure> {
         let surveyed = self.survey()?;
-        let site = &self.node.settings.site;
         let around = erase::Surroundings {
-            system: &site.system,
+            node: &self.node,
             reported: &surveyed.collected.disks,
-            protect: &site.protect,
             clean_disks: &self.settings.clean_disks,
-            erasures: &self.agent.erasures,
+            erasures: &agent.erasures,
         };
-        erase::erase(order, &around).map_err(|failure| steps::details(&failure))
+        erase::erase(order, &around)
+    }
+
+    /// Runs a program that makes the node unreachable for Ironic. The command ends only after it: a false success would
+    /// leave a node on while Ironic counts it as off.
+    fn is_run(&self, agent: &Agent, id: &str, program: &[String], advice: &str) -> bool {
+        // Ironic does not wait for the end of these commands; the answer to its request leaves first.
+        let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
+        clock.sleep(ANSWER_TIME, stop);
+        let ran = power::run(program, POWEROFF_LIMIT, clock, stop);
+        if let Err(why) = &ran {
+            error!("{why}");
+            error!("what to do: {advice}");
+        }
+        let failed = |why| commands::failure(&format!("{why}; what to do: {advice}"));
+        let is_run = ran.is_ok();
+        agent.commands.end(id, ran.map(|()| Value::Null).map_err(failed));
+        is_run
+    }
+
+    /// True if systemd ends this program after the machine was asked to power off. Otherwise further commands are
+    /// served.
+    fn is_switched_off(&self, agent: &Agent, id: &str) -> bool {
+        const ADVICE: &str = "power the machine off by hand, or from Ironic";
+        if !self.is_run(agent, id, &self.node.settings.poweroff, ADVICE) {
+            return false;
+        }
+        self.node.clock.sleep(POWEROFF_LIMIT, &self.node.stop);
+        if !self.node.stop.is_stopped() {
+            error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
+            error!("what to do: {ADVICE}");
+        }
+        self.node.stop.is_stopped()
+    }
+
+    /// True if the networks were switched off. If they were not, Ironic must see that the agent still responds.
+    fn is_locked(&self, agent: &Agent, id: &str) -> bool {
+        let is_run =
+            self.is_run(agent, id, &self.settings.lockdown, "power the machine off by hand");
+        if is_run {
+            // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
+            agent.commands.close();
+        }
+        is_run
+    }
+}
+
+/// Checks that this agent has the step, and may begin it.
+fn check(agent: &Agent, order: &StepOrder) -> Result<(), Failure> {
+    if let Some(why) = &order.mismatch {
+        return Err(Failure::new(Code::InstructionInvalid, why.clone()));
+    }
+    // An erasure that timed out may still write.
+    agent.erasures.check_none_runs()?;
+    match (order.kind, order.name()) {
+        (Kind::Deploy, INSTALL) | (Kind::Clean, ERASE) => Ok(()),
+        (kind, name) => {
+            let text = format!("this agent has no {} step {name:.100}", kind.as_str());
+            Err(Failure::new(Code::ActionUnknown, text))
+        }
     }
 }

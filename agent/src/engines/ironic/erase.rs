@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use formats::guid::Guid;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use probes::block::Disk;
+use probes::block::{Disk, Partition};
 use serde_json::{Map, Value, json};
 use tracing::info;
 
@@ -23,8 +23,9 @@ use crate::act::say::say;
 use crate::act::selection::Selection;
 use crate::act::target::Target;
 use crate::act::{Code, DiskChoice, ExistingDataPolicy, Order};
-use crate::act::{Failure, System, describe, takedown};
+use crate::act::{Failure, Site, describe, takedown};
 use crate::ask::{Unanswered, ask_within};
+use crate::job::Node;
 use crate::signals::Stop;
 
 /// Length erased at both ends of a disk and of each partition: the signatures of file systems, arrays and volumes lie
@@ -39,11 +40,9 @@ const FORGET_POLL: Duration = Duration::from_millis(500);
 /// The inputs of an erasure, apart from the order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings<'a> {
-    pub(super) system: &'a System,
+    pub(super) node: &'a Node,
     /// The disks of the report.
     pub(super) reported: &'a [Disk],
-    /// Disks that are never written.
-    pub(super) protect: &'a [String],
     /// The disks that the configuration names.
     pub(super) clean_disks: &'a [String],
     /// Those that have not ended.
@@ -68,13 +67,12 @@ pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Valu
         info!("erased the metadata of {}", erased.join("; "));
         return Ok(json!({"erased": erased}));
     };
-    let done = if erased.is_empty() {
-        "nothing was erased".to_owned()
-    } else {
-        format!("erased: {}", erased.join("; "))
+    let done = match erased.join("; ") {
+        none if none.is_empty() => "nothing was erased".to_owned(),
+        erased => format!("erased: {erased}"),
     };
-    let others: Vec<String> = failed.iter().skip(1).map(ToString::to_string).collect();
-    let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+    let others: String =
+        failed[1..].iter().flat_map(|failure| ["; ".to_owned(), failure.to_string()]).collect();
     let message = say![first.message.clone(), others, "; ", done];
     let advice = first.advice.clone().unwrap_or_else(|| "see the message".into());
     Err(Failure::new(first.code, message).advise(advice))
@@ -112,22 +110,18 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
         existing_data: Some(ExistingDataPolicy::Wipe),
         ..Order::default()
     };
-    let selection = Selection {
-        system: around.system,
-        reported: around.reported,
-        order: &order,
-        protect: around.protect,
-        min_bytes: None,
-    };
-    let target = selection.target(around.reported).map_err(|(_, failure)| failure)?;
+    let reported = around.reported;
+    let Site { system, protect, .. } = &around.node.settings.site;
+    let selection = Selection { system, reported, order: &order, protect, min_bytes: None };
+    let target = selection.target(reported).map_err(|(_, failure)| failure)?;
     let disk = target.disk();
     selection.confirm(&target, false)?;
     if takedown::is_needed(disk) {
-        takedown::take_down(disk, around.system, &mut |_| ())?;
+        takedown::take_down(disk, system, &mut |_| ())?;
     }
     wipe(&target, around.erasures)?;
     let text = describe(disk);
-    is_blank(disk, around.system)?;
+    is_blank(disk, around)?;
     info!("erased the metadata of {text}");
     Ok(text)
 }
@@ -142,7 +136,8 @@ fn wipe(target: &Target, erasures: &Erasures) -> Result<(), Failure> {
     let size_bytes = disk.size_bytes.ok_or_else(|| failed("its size is unknown".into()))?;
     let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
     let file = target.writable()?;
-    let spans: Option<Vec<(u64, u64)>> = disk.partitions.iter().map(span).collect();
+    let span = |part: &Partition| Some((part.start_bytes?, part.size_bytes?));
+    let spans: Option<Vec<_>> = disk.partitions.iter().map(span).collect();
     let spans = spans.ok_or_else(|| failed("the place of a partition is unknown".into()))?;
     let work = move || -> Result<(), String> {
         // The tables last: until then they show where the partitions were, and where a backup of them is.
@@ -194,11 +189,6 @@ impl Erasures {
     }
 }
 
-/// Start and length of a partition in bytes.
-fn span(part: &probes::block::Partition) -> Option<(u64, u64)> {
-    Some((part.start_bytes?, part.size_bytes?))
-}
-
 /// Overwrites both ends of a span with zeros and reads them back.
 fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
     let length = n_bytes.min(END_BYTES);
@@ -222,41 +212,43 @@ fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
 
 /// Checks that the kernel sees neither partitions nor signatures any more. udev has it read the table again when the last
 /// writer closes the disk.
-fn is_blank(disk: &Disk, system: &System) -> Result<(), Failure> {
-    let started = std::time::Instant::now();
+fn is_blank(disk: &Disk, around: &Surroundings<'_>) -> Result<(), Failure> {
+    let (system, clock) = (&around.node.settings.site.system, &around.node.clock);
+    let started = clock.now();
     loop {
-        let disks = match system.disks() {
-            Ok(Some(disks)) => disks,
+        let failure = match system.disks() {
             // A system that never collects facts again has none that differ from what was read back.
             Ok(None) => return Ok(()),
-            Err(why) if started.elapsed() > FORGET_LIMIT => {
+            Ok(Some(disks)) => match disks.iter().find(|found| found.name == disk.name) {
+                None => {
+                    let what = format!("{} is gone", describe(disk));
+                    return Err(Failure::new(Code::DiskChanged, what)
+                        .advise("see the kernel log; clean the node again"));
+                }
+                Some(found)
+                    if found.partitions.is_empty()
+                        && found.filesystem.is_none()
+                        && found.partition_table.is_none() =>
+                {
+                    return Ok(());
+                }
+                Some(_) => {
+                    let what = "was erased, but the kernel still shows its partitions";
+                    Failure::new(Code::DiskBusy, format!("{} {what}", describe(disk))).advise(
+                        "clean the node again after a reboot; something may keep a partition open",
+                    )
+                }
+            },
+            Err(why) => {
                 let what = format!("whether {} is blank is unknown: {why}", describe(disk));
-                return Err(Failure::new(Code::TargetIo, what).advise("clean the node again"));
-            }
-            Err(_) => {
-                std::thread::sleep(FORGET_POLL);
-                continue;
+                Failure::new(Code::TargetIo, what).advise("clean the node again")
             }
         };
-        let found = disks.iter().find(|found| found.name == disk.name);
-        let Some(found) = found else {
-            return Err(Failure::new(Code::DiskChanged, format!("{} is gone", describe(disk)))
-                .advise("see the kernel log; clean the node again"));
-        };
-        if found.partitions.is_empty()
-            && found.filesystem.is_none()
-            && found.partition_table.is_none()
-        {
-            return Ok(());
+        let is_late = clock.now().saturating_duration_since(started) > FORGET_LIMIT;
+        if is_late || system.stop().is_stopped() {
+            return Err(failure);
         }
-        if started.elapsed() > FORGET_LIMIT {
-            let message =
-                format!("{} was erased, but the kernel still shows its partitions", describe(disk));
-            return Err(Failure::new(Code::DiskBusy, message).advise(
-                "clean the node again after a reboot; something may keep a partition open",
-            ));
-        }
-        std::thread::sleep(FORGET_POLL);
+        clock.sleep(FORGET_POLL, system.stop());
     }
 }
 
@@ -302,19 +294,17 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_span_are_zero_and_nothing_else() {
-        let path = std::env::temp_dir().join(format!("rci-wipe-{}", std::process::id()));
-        let size = usize::try_from(8 * END_BYTES).unwrap();
+        let file = tempfile::tempfile().unwrap();
         let end = usize::try_from(END_BYTES).unwrap();
-        std::fs::write(&path, vec![7; size]).unwrap();
-        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut bytes = vec![7; 8 * end];
+        file.write_all_at(&bytes, 0).unwrap();
         wipe_ends(&file, END_BYTES, 5 * END_BYTES).unwrap();
-        let bytes = std::fs::read(&path).unwrap();
+        file.read_exact_at(&mut bytes, 0).unwrap();
         for (from, to, expected) in [(0, 1, 7), (1, 2, 0), (2, 5, 7), (5, 6, 0), (6, 8, 7)] {
             let part = &bytes[from * end..to * end];
             assert!(part.iter().all(|byte| *byte == expected), "from {from} to {to}");
         }
         // A span shorter than what is erased at each end.
         wipe_ends(&file, 0, 512).unwrap();
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -4,9 +4,10 @@
 //! sooner after the last one than ironic-python-agent does.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _, UdpSocket};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use tracing::{debug, error, info, warn};
@@ -14,9 +15,8 @@ use tracing::{debug, error, info, warn};
 use super::api::{Api, refused};
 use super::certificate::Certificate;
 use super::commands::{Commands, unknown_step};
-use super::http::Handler as _;
 use super::journal::{Journal, Session};
-use super::{lookup, server};
+use super::server;
 use crate::clock::Clock;
 use crate::http::client::GaveUp;
 use crate::http::retry::Failed;
@@ -41,49 +41,10 @@ pub(super) struct Contact {
     pub(super) macs: Vec<String>,
     /// The node, if the answer to the inspection named it.
     pub(super) node_uuid: Option<String>,
+    /// The name of the node on the console if Ironic has not named it.
+    pub(super) node_id: String,
     pub(super) settings: super::Settings,
-    pub(super) clock: Arc<dyn Clock>,
     pub(super) stop: Stop,
-    pub(super) wake: Arc<Wake>,
-}
-
-/// Makes the next heartbeat due.
-#[derive(Debug, Default)]
-pub(super) struct Wake {
-    is_due: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Wake {
-    pub(super) fn now(&self) {
-        *self.is_due.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits until the next heartbeat is due, or a signal arrives.
-    fn wait(&self, limit: Duration, least: Duration, stop: &Stop) {
-        let started = Instant::now();
-        let mut is_due = self.is_due.lock().unwrap_or_else(PoisonError::into_inner);
-        while !stop.is_stopped() {
-            let spent = started.elapsed();
-            if spent >= limit || (*is_due && spent >= least) {
-                break;
-            }
-            let waited = self.changed.wait_timeout(is_due, SLICE.min(limit.saturating_sub(spent)));
-            is_due = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *is_due = false;
-    }
-}
-
-/// Why heartbeats ended.
-enum Over {
-    /// Ironic no longer accepts the token.
-    TokenRejected {
-        /// True if it accepted it before.
-        was_accepted: bool,
-    },
-    Stopped,
 }
 
 impl Contact {
@@ -95,15 +56,20 @@ impl Contact {
             info!("continuing as the agent of node {}", session.node_uuid);
         }
         let Some(mut session) = saved.or_else(|| self.look_up(&console)) else { return };
-        let Some(listener) = self.listen() else { return };
-        let handler = Arc::clone(&self.commands);
-        if let Err(why) = server::start(listener, &session.certificate, handler) {
-            error!("{why}");
+        let port = self.settings.port;
+        let listen = || {
+            server::listen(port)
+                .map_err(|why| format!("listening for Ironic's commands on port {port}: {why}"))
+        };
+        let Some(listener) = self.set_up(listen) else { return };
+        let commands = Arc::clone(&self.commands);
+        if let Err(why) = server::start(listener, &session.certificate, commands) {
+            error!("{why:#}");
             return;
         }
         console.works();
         let mut is_accepted = true;
-        while let Over::TokenRejected { was_accepted } = self.beat(&session) {
+        while let Some(was_accepted) = self.beat(&session) {
             // A node that was powered off and on through a BMC that is not this machine's, or a test.
             if std::mem::replace(&mut is_accepted, false) || was_accepted {
                 warn!("Ironic no longer accepts the token of this boot; asking for another one");
@@ -115,8 +81,7 @@ impl Contact {
     /// Asks once for another token. A proxy in front of Ironic may have refused the heartbeat, and then the token is still
     /// good: Ironic never gives it again, so it must not be thrown away. No time limit ends this: a step may be running.
     fn renew(&self, session: &mut Session) {
-        let uuid = self.node_uuid.as_deref();
-        match lookup::once(&self.api, &self.macs, uuid, Some(&session.token)) {
+        match self.lookup_once(Some(&session.token)) {
             Ok(found) if found.token != session.token => {
                 session.token = found.token;
                 session.heartbeat_timeout_s = found.heartbeat_timeout.as_secs();
@@ -124,7 +89,7 @@ impl Contact {
                     warn!("this machine was node {}", session.node_uuid);
                     session.node_uuid = found.node_uuid;
                 }
-                self.keep(|journal| journal.replace_session(session.clone()));
+                self.keep(|journal| journal.begin(session.clone(), None));
             }
             Ok(_) => debug!("Ironic conceals the token; keeping the one of this boot"),
             Err(failed) => debug!("{}", failed.message),
@@ -133,10 +98,9 @@ impl Contact {
 
     fn look_up(&self, console: &Console) -> Option<Session> {
         let server = self.api.address().map(Url::shown).unwrap_or_default();
-        let node = self.node_uuid.as_deref().unwrap_or(&self.settings.node_id);
+        let node = self.node_uuid.as_deref().unwrap_or(&self.node_id);
         console.waits_for(&format!("Ironic at {server} to ask something of it"), node);
-        let token = self.settings.token.as_ref();
-        let found = match lookup::lookup(&self.api, &self.macs, self.node_uuid.as_deref(), token) {
+        let found = match self.lookup() {
             Ok(found) => found,
             Err(GaveUp::Stopped) => return None,
             Err(gave_up) => {
@@ -176,7 +140,7 @@ impl Contact {
 
     /// The certificate, valid by the clock of Ironic: this machine's may be wrong by years.
     fn certificate(&self, callback_url: &str, date: Option<SystemTime>) -> Option<Certificate> {
-        let now = date.unwrap_or_else(|| self.clock.time_of_day());
+        let now = date.unwrap_or_else(|| self.commands.clock.time_of_day());
         let url = Url::parse(callback_url, &Zones::default())
             .map_err(|why| error!("the address for Ironic's commands, {callback_url}: {why}"))
             .ok()?;
@@ -188,21 +152,11 @@ impl Contact {
         if let Some(configured) = &self.settings.callback_url {
             return Some(configured.clone());
         }
-        let port = self.settings.port;
-        let address = self.set_up(|| {
+        self.set_up(|| {
             let server = self.api.address().ok_or("no address".to_owned());
-            server.and_then(local_address).map_err(|why| {
+            server.and_then(|server| callback_url(server, self.settings.port)).map_err(|why| {
                 format!("the address for Ironic's commands is unknown: {why}; set callback-url")
             })
-        })?;
-        Some(callback(address, port))
-    }
-
-    fn listen(&self) -> Option<TcpListener> {
-        let port = self.settings.port;
-        self.set_up(|| {
-            server::listen(port)
-                .map_err(|why| format!("listening for Ironic's commands on port {port}: {why}"))
         })
     }
 
@@ -213,7 +167,7 @@ impl Contact {
                 Ok(made) => return Some(made),
                 Err(why) => warn!("{why}"),
             }
-            self.clock.sleep(SETUP_RETRY, &self.stop);
+            self.commands.clock.sleep(SETUP_RETRY, &self.stop);
             if self.stop.is_stopped() {
                 return None;
             }
@@ -223,11 +177,16 @@ impl Contact {
     /// The wait after a heartbeat that failed: 5 to 10 seconds, as in ironic-python-agent.
     fn pause(&self) -> Duration {
         let least = self.settings.least_interval;
-        between(least, 2 * least, self.clock.random())
+        between(least, 2 * least, self.commands.clock.random())
     }
 
-    /// Sends heartbeats until Ironic rejects the token or a signal arrives.
-    fn beat(&self, session: &Session) -> Over {
+    fn wait(&self, limit: Duration, least: Duration) {
+        wait(&self.commands.is_due, limit, least, self.commands.clock.as_ref(), &self.stop);
+    }
+
+    /// Sends heartbeats until Ironic rejects the token, and returns whether it accepted it before; `None` if something
+    /// else ended them.
+    fn beat(&self, session: &Session) -> Option<bool> {
         let path = format!("/v1/heartbeat/{}", session.node_uuid);
         let body = json!({
             "callback_url": session.callback_url,
@@ -252,27 +211,40 @@ impl Contact {
                             session.callback_url
                         );
                     }
-                    between(timeout.mul_f64(PARTS.0), timeout.mul_f64(PARTS.1), self.clock.random())
+                    between(
+                        timeout.mul_f64(PARTS.0),
+                        timeout.mul_f64(PARTS.1),
+                        self.commands.clock.random(),
+                    )
                 }
                 Err(failed) if is_token_rejected(&failed) => {
                     debug!("{}", failed.message);
                     let pause = self.pause();
-                    self.wake.wait(pause, pause, &self.stop);
-                    return if self.stop.is_stopped() {
-                        Over::Stopped
-                    } else {
-                        Over::TokenRejected { was_accepted }
-                    };
+                    self.wait(pause, pause);
+                    return (!self.stop.is_stopped()).then_some(was_accepted);
                 }
                 Err(failed) => {
                     warn!("{}", failed.message);
                     self.pause()
                 }
             };
-            self.wake.wait(wait, self.settings.least_interval.min(wait), &self.stop);
+            self.wait(wait, self.settings.least_interval.min(wait));
         }
-        Over::Stopped
+        None
     }
+}
+
+/// Waits for `limit`, or for `least` if the next heartbeat `is_due`; no longer than until a signal arrives.
+fn wait(is_due: &AtomicBool, limit: Duration, least: Duration, clock: &dyn Clock, stop: &Stop) {
+    let started = clock.now();
+    while !stop.is_stopped() {
+        let spent = clock.now().saturating_duration_since(started);
+        if spent >= limit || (spent >= least && is_due.load(Ordering::Relaxed)) {
+            break;
+        }
+        clock.sleep(SLICE.min(limit.saturating_sub(spent)), stop);
+    }
+    is_due.store(false, Ordering::Relaxed);
 }
 
 /// True if Ironic does not know the token, or the node.
@@ -294,14 +266,10 @@ fn advice(status: u16, fault: &str) -> Option<String> {
     Some(advice.into())
 }
 
-fn callback(address: IpAddr, port: u16) -> String {
-    format!("https://{}", SocketAddr::new(address, port))
-}
-
-/// The address of this machine from which a server is reached. Nothing is sent.
-fn local_address(server: &Url) -> Result<IpAddr, String> {
-    let port = if server.is_https() { 443 } else { 80 };
-    let targets = (server.host(), port).to_socket_addrs();
+/// The URL with the address of this machine from which a server is reached. Nothing is sent.
+fn callback_url(server: &Url, port: u16) -> Result<String, String> {
+    let server_port = if server.is_https() { 443 } else { 80 };
+    let targets = (server.host(), server_port).to_socket_addrs();
     let targets = targets.map_err(|error| format!("looking up {}: {error}", server.host()))?;
     let mut last = format!("{} has no address", server.host());
     for target in targets {
@@ -315,7 +283,7 @@ fn local_address(server: &Url) -> Result<IpAddr, String> {
             Ok(SocketAddr::V6(address)) if address.ip().is_unicast_link_local() => {
                 "Ironic is reached from a link-local address".clone_into(&mut last);
             }
-            Ok(address) => return Ok(address.ip()),
+            Ok(address) => return Ok(format!("https://{}", SocketAddr::new(address.ip(), port))),
             Err(error) => last = error.to_string(),
         }
     }
@@ -330,50 +298,45 @@ fn between(least: Duration, most: Duration, random: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     #[test]
     fn ended_step_makes_a_heartbeat_due_but_not_at_once_after_the_last_one() {
-        let (wake, stop) = (Wake::default(), Stop::default());
-        wake.now();
-        let started = Instant::now();
-        wake.wait(Duration::from_mins(1), Duration::from_millis(300), &stop);
-        let spent = started.elapsed();
-        assert!(
-            spent >= Duration::from_millis(300) && spent < Duration::from_secs(20),
-            "{spent:?}"
-        );
+        let (is_due, stop) = (AtomicBool::new(true), Stop::default());
+        let spent = |limit_ms, least_ms| {
+            let limits = [limit_ms, least_ms].map(Duration::from_millis);
+            let started = RealClock.now();
+            wait(&is_due, limits[0], limits[1], &RealClock, &stop);
+            RealClock.now().duration_since(started)
+        };
+        let due = spent(60_000, 300);
+        assert!(due >= Duration::from_millis(300) && due < Duration::from_secs(20), "{due:?}");
         // It is due only once.
-        let started = Instant::now();
-        wake.wait(Duration::from_millis(200), Duration::ZERO, &stop);
-        assert!(started.elapsed() >= Duration::from_millis(200));
+        assert!(spent(200, 0) >= Duration::from_millis(200));
     }
 
     #[test]
     fn rejected_token_is_distinguished_from_other_refusals() {
-        let failed = |status, message: &str| Failed {
-            status: Some(status),
-            ..Failed::network(message.to_owned())
-        };
-        assert!(is_token_rejected(&failed(400, "Invalid or missing agent token received.")));
-        assert!(is_token_rejected(&failed(404, "")));
-        assert!(!is_token_rejected(&failed(
-            400,
-            "Detected change in ramdisk provided \"callback_url\""
-        )));
-        assert!(!is_token_rejected(&failed(409, "")));
+        for (status, message, is_rejected) in [
+            (400, "Invalid or missing agent token received.", true),
+            (404, "", true),
+            (400, "Detected change in ramdisk provided \"callback_url\"", false),
+            (409, "", false),
+        ] {
+            let failed = Failed { status: Some(status), ..Failed::network(message.to_owned()) };
+            assert_eq!(is_token_rejected(&failed), is_rejected, "{status} {message}");
+        }
     }
 
     #[test]
     fn address_is_the_one_from_which_the_server_is_reached() {
-        let url = |text: &str| Url::parse(text, &Zones::default()).unwrap();
-        let found = local_address(&url("http://127.0.0.1:6385")).unwrap();
-        assert_eq!(found.to_string(), "127.0.0.1");
+        let url =
+            |server: &str| callback_url(&Url::parse(server, &Zones::default()).unwrap(), 9998);
+        assert_eq!(url("http://127.0.0.1:6385").unwrap(), "https://127.0.0.1:9998");
         // A machine without IPv6 has no address to reach the server from.
         if UdpSocket::bind("[::1]:0").is_ok() {
-            let found = local_address(&url("http://[::1]:6385")).unwrap();
-            assert_eq!(callback(found, 9999), "https://[::1]:9999");
+            assert_eq!(url("http://[::1]:6385").unwrap(), "https://[::1]:9998");
         }
-        assert_eq!(callback(found, 9998), "https://127.0.0.1:9998");
-        assert!(local_address(&url("http://no-such-host.invalid")).is_err());
+        assert!(url("http://no-such-host.invalid").is_err());
     }
 }

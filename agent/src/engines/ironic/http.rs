@@ -5,6 +5,7 @@ use std::sync::MutexGuard;
 
 use serde_json::{Value, json};
 
+use super::commands::Commands;
 use crate::clean;
 use crate::http::server::{Head, read_head, send_head};
 
@@ -12,8 +13,6 @@ use crate::http::server::{Head, read_head, send_head};
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
 /// The longest text of a fault, in characters.
 const MAX_FAULT_CHARS: usize = 1000;
-/// Maximum length of an unwanted body that is read, so that the response is not lost when the connection closes.
-const MAX_SKIPPED_BYTES: u64 = 64 * 1024;
 
 /// A response.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,52 +40,30 @@ pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 /// Head, body and permit of a request.
 type Request<'a> = (Head, Vec<u8>, Permit<'a>);
 
-/// A handler of requests.
-pub(super) trait Handler: Send + Sync {
-    /// Decides by the head of a request whether it is read further.
-    ///
-    /// # Errors
-    /// The answer to a request that is not read.
-    fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer>;
-
-    /// Answers a request.
-    fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer;
-
-    /// True if no further connection is accepted.
-    fn is_closed(&self) -> bool;
-}
-
 /// Reads a request and has it answered. `arrived` is called between the two.
 pub(super) fn receive(
     stream: &mut (impl Read + Write),
-    handler: &dyn Handler,
+    commands: &Commands,
     arrived: impl FnOnce(),
 ) -> io::Result<Answer> {
-    let mut unread_bytes = 0;
-    let request = read(stream, handler, &mut unread_bytes)?;
-    if request.is_err() {
-        let unread = unread_bytes.min(MAX_SKIPPED_BYTES);
-        io::copy(&mut Read::by_ref(stream).take(unread), &mut io::sink()).ok();
-    }
+    let request = read(stream, commands)?;
     arrived();
     Ok(match request {
-        Ok((head, body, permit)) => handler.answer(&head, body, permit),
+        Ok((head, body, permit)) => commands.answer(&head, body, permit),
         Err(answer) => answer,
     })
 }
 
 fn read<'h>(
     stream: &mut (impl Read + Write),
-    handler: &'h dyn Handler,
-    unread_bytes: &mut u64,
+    commands: &'h Commands,
 ) -> io::Result<Result<Request<'h>, Answer>> {
     let (head, mut body) = match read_head(stream)? {
         Ok(read) => read,
         Err((status, why)) => return Ok(Err(Answer::fault(status, why))),
     };
     let n_bytes = head.body_bytes.unwrap_or_default();
-    *unread_bytes = n_bytes.saturating_sub(body.len()) as u64;
-    let permit = match handler.admit(&head) {
+    let permit = match commands.admit(&head) {
         Ok(permit) => permit,
         Err(answer) => return Ok(Err(answer)),
     };
@@ -122,33 +99,21 @@ pub(super) fn send(stream: &mut impl Write, answer: &Answer) -> io::Result<()> {
 mod tests {
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
 
     use super::*;
+    use crate::clock::RealClock;
+    use crate::engines::ironic::journal::Journal;
+    use crate::engines::ironic::journal::tests::session;
 
-    struct Echo;
-
-    impl Handler for Echo {
-        fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer> {
-            match head.value("agent_token") {
-                Some("good") => Ok(None),
-                _ => Err(Answer::fault(401, "no")),
-            }
-        }
-        fn answer(&self, head: &Head, body: Vec<u8>, _: Permit<'_>) -> Answer {
-            Answer::ok(json!([head.method, head.path, String::from_utf8_lossy(&body)]))
-        }
-        fn is_closed(&self) -> bool {
-            false
-        }
-    }
-
-    fn answer_to(request: &str) -> String {
+    fn answer_to(commands: &Commands, request: &str) -> String {
         let (mut client, mut server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        let answer = receive(&mut server, &Echo, || {}).unwrap();
+        let answer = receive(&mut server, commands, || {}).unwrap();
         send(&mut server, &answer).unwrap();
-        drop(server);
+        server.shutdown(Shutdown::Write).unwrap();
         let mut response = String::new();
         client.read_to_string(&mut response).unwrap();
         response
@@ -157,17 +122,25 @@ mod tests {
     #[test]
     fn body_is_read_whole_and_no_further_and_what_is_no_request_gets_a_fault_in_json() {
         let fault = "\"faultstring\":";
-        let echo = r#"["POST","/v1/commands","body"]"#;
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path());
+        journal.begin(session("good"), None).unwrap();
+        let commands = Commands::new(journal, channel().0, Vec::new(), Arc::new(RealClock));
         let good = "POST /v1/commands/?agent_token=good HTTP/1.1\r\n";
         for (request, status, part) in [
-            (format!("{good}content-length: 4\r\n\r\nbodyX"), "200 OK", echo),
+            // With the last byte it is not JSON.
+            (format!("{good}content-length: 4\r\n\r\nnullX"), "400", "needs a name"),
             ("hello\r\n\r\n".into(), "400", fault),
             // The body of a request without the token is not kept.
-            ("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nxxx".into(), "401", fault),
+            (
+                "POST /v1/commands HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nxxx".into(),
+                "401",
+                fault,
+            ),
             (format!("{good}Transfer-Encoding: chunked\r\n\r\n"), "411", fault),
             (format!("{good}Content-Length: 99999999999\r\n\r\n"), "413", fault),
         ] {
-            let answer = answer_to(&request);
+            let answer = answer_to(&commands, &request);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
             assert!(answer.contains(part) && answer.contains("Connection: close"), "{answer}");
         }

@@ -4,6 +4,7 @@
 //! rejection is in the node's `last_error`. The answer is never logged, since newer versions put the agent's token into
 //! it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use formats::guid;
@@ -12,7 +13,7 @@ use tracing::{info, warn};
 
 use super::api::{Api, refused};
 use crate::http::client::GaveUp;
-use crate::http::retry::{Failed, Why};
+use crate::http::retry::Why;
 
 /// The outcome of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +33,7 @@ pub enum Inspected {
 /// # Errors
 /// [`GaveUp`]: Ironic did not respond in time, or a signal ended the agent.
 pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
-    let body = Arc::new(serde_json::to_vec(document).map_err(|error| {
-        let message = format!("writing the inspection document as JSON: {error}");
-        GaveUp::Refused(Failed { why: Why::Refused, ..Failed::network(message) })
-    })?);
+    let body = Arc::new(document.to_string().into_bytes());
     let macs = addresses(document).join(",");
     let mut is_answer_lost = false;
     let limit = api.client().time_left();
@@ -96,11 +94,9 @@ pub(super) fn addresses(document: &Value) -> Vec<String> {
     let interfaces = document.pointer("/inventory/interfaces").and_then(Value::as_array);
     let macs = interfaces.into_iter().flatten().filter_map(|port| port["mac_address"].as_str());
     // Ironic refuses a list with an address of another length, such as that of an InfiniBand port.
-    let mut macs: Vec<String> =
+    let macs: BTreeSet<String> =
         macs.filter(|mac| mac.len() == 17).map(str::to_ascii_lowercase).collect();
-    macs.sort_unstable();
-    macs.dedup();
-    macs
+    macs.into_iter().collect()
 }
 
 /// Logs how the inspection ended.

@@ -4,6 +4,7 @@
 
 use formats::command_line;
 use serde_json::{Map, Value, json};
+use tracing::warn;
 
 use super::steps::{ARGUMENTS, INSTALL, StepOrder};
 use crate::act::Failure;
@@ -16,18 +17,10 @@ use crate::strict_json;
 /// Host names that a live image has if it got none.
 const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
 
-/// The install that a step orders.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Instance {
-    /// The order.
-    pub(super) order: Order,
-    /// True if the image needs no signature, because its digest is known.
-    pub(super) is_digest_known: bool,
-    /// Notes on the parts that are ignored.
-    pub(super) notes: Vec<String>,
-}
+/// The config of an instance without one.
+const EMPTY_CONFIG: &str = r#"{"ignition":{"version":"3.0.0"}}"#;
 
-/// The order of a step. `hostname` is that of the live image.
+/// The order of a step; warns of the parts that are ignored. `hostname` is that of the live image.
 ///
 /// # Errors
 /// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
@@ -35,14 +28,13 @@ pub(super) fn instance(
     step: &StepOrder,
     hostname: &str,
     is_insecure_allowed: bool,
-) -> Result<Instance, Failure> {
+) -> Result<Order, Failure> {
     let info = step.node.get("instance_info").unwrap_or(&Value::Null);
     let drive = configdrive(info)?;
     let part = |key: &str| drive.and_then(|drive| drive.get(key)).unwrap_or(&Value::Null);
     let meta_data = part("meta_data");
     let image = image(info, is_insecure_allowed)?;
-    let is_digest_known = image.as_ref().is_some_and(|image| image.hash.is_some());
-    let copies_network = is_true(meta_data, "coreos_copy_network")?;
+    let copy_network = is_true(meta_data, "coreos_copy_network")?;
     let hints = root_device(&step.node)?.cloned();
     let order = Order {
         ignition: IgnitionSource {
@@ -52,19 +44,17 @@ pub(super) fn instance(
         image,
         disk: hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }),
         append_kargs: words(meta_data, "coreos_append_karg")?,
-        copy_network: copies_network,
+        copy_network,
         ..arguments(step)?
     };
     let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
-    let mut notes = Vec::new();
-    if has_network && !copies_network {
-        notes.push(
+    if has_network && !copy_network {
+        warn!(
             "network_data of the config drive is ignored: CoreOS does not read it; set coreos_copy_network in meta_data \
              to install the live image's network profiles"
-                .to_owned(),
         );
     }
-    Ok(Instance { order, is_digest_known, notes })
+    Ok(order)
 }
 
 fn invalid(message: impl Into<Say>) -> Failure {
@@ -76,33 +66,22 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
     let given = step
         .arguments()
         .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
-    match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
-        None => {
-            let install = |mut keys: Map<String, Value>| {
-                keys.insert("ignition".to_owned(), json!({}));
-                serde_json::from_value::<Install>(Value::Object(keys))
-            };
-            let is_wrong = |(key, value): &(&String, &Value)| {
-                install(Map::from_iter([((*key).clone(), (*value).clone())])).is_err()
-            };
-            match given.iter().find(is_wrong) {
-                Some((key, found)) => {
-                    let meaning = ARGUMENTS.iter().find(|(known, _)| known == key);
-                    let meaning = meaning.map_or("another value", |(_, meaning)| *meaning);
-                    Err(wrong(&format!("the step's argument {key}"), found, meaning))
-                }
-                None => install(given).map(Order::from).map_err(|error| invalid(error.to_string())),
-            }
-        }
-        Some(unknown) => {
-            let known: Vec<&str> = ARGUMENTS.iter().map(|(name, _)| *name).collect();
-            let message = format!(
-                "the step {INSTALL} has no argument {unknown}",
-                unknown = clean::quoted(unknown, 64)
-            );
-            Err(invalid(message).advise(format!("use one of {}", known.join(", "))))
+    let install = |keys: &Map<String, Value>| {
+        let mut keys = keys.clone();
+        keys.insert("ignition".to_owned(), json!({}));
+        serde_json::from_value::<Install>(Value::Object(keys))
+    };
+    for (key, found) in &given {
+        let Some((_, meaning)) = ARGUMENTS.iter().find(|(known, _)| known == key) else {
+            let message = format!("the step {INSTALL} has no argument {}", clean::quoted(key, 64));
+            let known = ARGUMENTS.map(|(name, _)| name).join(", ");
+            return Err(invalid(message).advise(format!("use one of {known}")));
+        };
+        if install(&Map::from_iter([(key.clone(), found.clone())])).is_err() {
+            return Err(wrong(&format!("the step's argument {key}"), found, meaning));
         }
     }
+    install(&given).map(Order::from).map_err(|error| invalid(error.to_string()))
 }
 
 fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
@@ -157,24 +136,20 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>,
         ));
     }
     let algorithm = text("image_os_hash_algo")?.map(str::to_ascii_lowercase);
-    let digest = text("image_os_hash_value")?.or(text("image_checksum")?);
-    if let (Some(name @ ("sha256" | "sha512")), Some(found)) = (algorithm.as_deref(), digest) {
-        let n_digits = if name == "sha256" { 64 } else { 128 };
-        let is_digest = found.len() == n_digits && found.bytes().all(|b| b.is_ascii_hexdigit());
-        // image_checksum may be the address of a file with digests.
-        if !is_digest && !found.contains("://") {
-            let found = Value::from(found);
+    let digest = text("image_os_hash_value")?.or(text("image_checksum")?).unwrap_or_default();
+    let is_hex = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hash = match (algorithm.as_deref(), digest.len()) {
+        (None | Some("sha256"), 64) if is_hex => Some(format!("sha256-{digest}")),
+        (None | Some("sha512"), 128) if is_hex => Some(format!("sha512-{digest}")),
+        // image_checksum may be the address of a file with digests, which is as good as the image's.
+        (Some(name @ ("sha256" | "sha512")), 1..) if !digest.contains("://") => {
+            let n_digits = if name == "sha256" { 64 } else { 128 };
             let expected = format!("{n_digits} hexadecimal digits of {name}");
-            return Err(wrong("the digest of the image", &found, &expected));
+            return Err(wrong("the digest of the image", &digest.into(), &expected));
         }
-    }
-    let digest = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let hash = digest.and_then(|digest| match (algorithm.as_deref(), digest.len()) {
-        (None | Some("sha256"), 64) => Some(format!("sha256-{digest}")),
-        (None | Some("sha512"), 128) => Some(format!("sha512-{digest}")),
-        // MD5 and SHA-1 prove nothing, and the address of a file with digests is as good as the image's.
+        // MD5 and SHA-1 prove nothing.
         _ => None,
-    });
+    };
     Ok(Some(ImageSource {
         url: Some(source.to_owned()),
         insecure: is_insecure_allowed || hash.is_some(),
@@ -185,36 +160,29 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>,
 
 /// The Ignition config as text, with a file for the host name.
 fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
-    let mut config = match user_data {
-        Value::Null => json!({"ignition": {"version": "3.0.0"}}),
-        Value::Object(_) => user_data.clone(),
-        Value::String(text) if text.trim().is_empty() => {
-            json!({"ignition": {"version": "3.0.0"}})
-        }
-        // What is not JSON is refused by the checks of the config, which say where it is wrong.
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(config) => config,
-            Err(_) => return Ok(text.clone()),
-        },
+    let text = match user_data {
+        Value::Null => EMPTY_CONFIG.to_owned(),
+        Value::String(text) if text.trim().is_empty() => EMPTY_CONFIG.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Object(_) => user_data.to_string(),
         _ => return Err(invalid("user_data of the config drive is neither text nor an object")),
     };
+    // What is not JSON is refused by the checks of the config, which say where it is wrong.
+    let Ok(given) = serde_json::from_str::<Value>(&text) else { return Ok(text) };
+    let mut config = given.clone();
     if !NO_NAMES.contains(&hostname) {
         // The live image's own name: one of another form is not worth an install.
         ignition::hostname::add_hostname(&mut config, hostname).ok();
     }
-    let Value::String(text) = user_data else { return Ok(config.to_string()) };
     // The text as it came, unless something was added: digests that people compare stay the same.
-    if serde_json::from_str::<Value>(text).is_ok_and(|given| given == config) {
-        return Ok(text.clone());
+    if config == given {
+        return Ok(text);
     }
     // A config that is written again would lose a key that occurs twice.
-    if let Err(why) = strict_json::parse(text.as_bytes())
-        && !text.trim().is_empty()
-    {
+    strict_json::parse(text.as_bytes()).map_err(|why| {
         let message = format!("the Ignition config in user_data {why}");
-        return Err(Failure::new(Code::IgnitionInvalid, message)
-            .advise("correct user_data of the config drive"));
-    }
+        Failure::new(Code::IgnitionInvalid, message).advise("correct user_data of the config drive")
+    })?;
     Ok(config.to_string())
 }
 
@@ -254,16 +222,12 @@ mod tests {
     fn order(info: &Value, args: &Value) -> StepOrder {
         let node =
             json!({"instance_info": info, "properties": {"root_device": {"serial": "s== P"}}});
-        StepOrder {
-            kind: Kind::Deploy,
-            step: json!({"step": INSTALL, "args": args}),
-            node,
-            mismatch: None,
-        }
+        let step = json!({"step": INSTALL, "args": args});
+        StepOrder { kind: Kind::Deploy, step, node, mismatch: None }
     }
 
     fn install(info: &Value) -> Order {
-        instance(&order(info, &json!({})), "node-1", false).unwrap().order
+        instance(&order(info, &json!({})), "node-1", false).unwrap()
     }
 
     #[test]
@@ -316,31 +280,31 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_refused_with_advice() {
-        for (info, args) in [
-            (json!({"configdrive": "H4sIAAAA"}), json!({})),
-            (json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}), json!({})),
-            (json!({}), json!({"disk": "/dev/sda"})),
-            (json!({}), json!({"verify": "half"})),
-            (json!({}), json!({"save_partlabel": "data"})),
+        let image = |digest: &str, algorithm: &str| json!({"image_source": "http://h/i", "image_os_hash_algo": algorithm, "image_os_hash_value": digest.repeat(32)});
+        let meta_data = |meta_data: Value| json!({"configdrive": {"meta_data": meta_data}});
+        let infos = [
+            json!({"configdrive": "H4sIAAAA"}),
+            json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}),
             // The node has other hints, and the live image its own image.
-            (json!({"root_device": "/dev/sdb"}), json!({})),
-            (json!({"image_source": 5}), json!({})),
-            (
-                json!({"image_source": "http://h/i", "image_os_hash_algo": "sha512", "image_os_hash_value": "ab".repeat(32)}),
-                json!({}),
-            ),
-            (
-                json!({"image_source": "http://h/i", "image_os_hash_algo": "SHA256", "image_os_hash_value": "xy".repeat(32)}),
-                json!({}),
-            ),
-            (json!({"image_source": "q".repeat(300_000)}), json!({})),
-            (json!({}), json!({"k".repeat(300_000): 1})),
-            (json!({"image_source": "http://h/i", "image_checksum": [1]}), json!({})),
-            (json!({"configdrive": {"meta_data": {"coreos_append_karg": ["a", 1]}}}), json!({})),
-            (json!({"configdrive": {"meta_data": {"coreos_copy_network": 1}}}), json!({})),
-            (json!({}), json!("existing_data=wipe")),
-        ] {
-            let failure = instance(&order(&info, &args), "", false).unwrap_err();
+            json!({"root_device": "/dev/sdb"}),
+            json!({"image_source": 5}),
+            image("ab", "sha512"),
+            image("xy", "SHA256"),
+            json!({"image_source": "q".repeat(300_000)}),
+            json!({"image_source": "http://h/i", "image_checksum": [1]}),
+            meta_data(json!({"coreos_append_karg": ["a", 1]})),
+            meta_data(json!({"coreos_copy_network": 1})),
+        ];
+        let args = [
+            json!({"disk": "/dev/sda"}),
+            json!({"verify": "half"}),
+            json!({"save_partlabel": "data"}),
+            json!({"k".repeat(300_000): 1}),
+            json!("existing_data=wipe"),
+        ];
+        let infos = infos.iter().map(|info| order(info, &json!({})));
+        for order in infos.chain(args.iter().map(|args| order(&json!({}), args))) {
+            let failure = instance(&order, "", false).unwrap_err();
             assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
             assert!(failure.to_string().len() < 1000, "{} bytes", failure.to_string().len());
         }

@@ -5,19 +5,19 @@
 //! step is done, and it boots a disk that holds half an image. So the list lies in a file in `/run`, a command is in it
 //! before it starts, and one that was running when the agent ended is shown as failed.
 
-use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
 
 use super::certificate::Certificate;
+use super::steps::lost;
 use crate::bounded;
-use crate::secret::Secret;
+use crate::secret::{Secret, exposed};
 use crate::whole_file;
 
 /// Largest file, in bytes.
@@ -28,7 +28,7 @@ const MAX_COMMANDS: usize = 64;
 const FILE: &str = "ironic-agent.json";
 
 /// A command of Ironic: a record as the API shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) id: String,
     /// Without its extension: `execute_deploy_step`.
@@ -43,9 +43,10 @@ pub(super) struct Record {
 }
 
 /// The state of a command. There is none for other versions of the steps, which Ironic treats as success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {
+    #[default]
     Running,
     Succeeded,
     Failed,
@@ -55,51 +56,35 @@ pub(super) enum Status {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Session {
     pub(super) node_uuid: String,
-    #[serde(serialize_with = "exposed", deserialize_with = "secret")]
+    #[serde(with = "exposed")]
     pub(super) token: Secret,
     pub(super) heartbeat_timeout_s: u64,
     pub(super) callback_url: String,
     pub(super) certificate: Certificate,
 }
 
-fn exposed<S: Serializer>(token: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(token.expose())
-}
-
-fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
-    String::deserialize(deserializer).map(Secret::new)
-}
-
-/// The file.
-#[derive(Serialize, Deserialize)]
-struct Saved<'a> {
-    session: Option<Cow<'a, Session>>,
-    commands: Cow<'a, [Record]>,
-}
-
-/// The commands and the session, and their file.
-#[derive(Debug)]
+/// The commands and the session, as they are in their file.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Journal {
+    #[serde(skip)]
     directory: PathBuf,
     pub(super) session: Option<Session>,
+    #[serde(rename = "commands")]
     pub(super) records: Vec<Record>,
 }
 
 impl Journal {
-    /// Reads the file of an agent that ended in this boot, if there is one. `lost` is the error of a command that was
-    /// running then.
-    pub(super) fn open(directory: &Path, lost: impl Fn(&str) -> Value) -> Self {
-        let mut journal =
-            Self { directory: directory.to_owned(), session: None, records: Vec::new() };
+    /// Reads the file of an agent that ended in this boot, if there is one. A command that was running then has failed.
+    pub(super) fn open(directory: &Path) -> Self {
+        let mut journal = Self { directory: directory.to_owned(), ..Self::default() };
         let path = journal.file();
         if !path.exists() {
             return journal;
         }
         let found = bounded::read_file(&path, MAX_BYTES).ok();
-        let found = found.and_then(|bytes| serde_json::from_slice::<Saved<'_>>(&bytes).ok());
-        if let Some(Saved { session: Some(session), commands }) = found {
-            journal.session = Some(session.into_owned());
-            journal.records = commands.into_owned();
+        let found = found.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        if let Some(found) = found.filter(|found| found.session.is_some()) {
+            (journal.session, journal.records) = (found.session, found.records);
         } else {
             // Without the whole list nothing is shown to Ironic.
             let path = path.display();
@@ -115,23 +100,15 @@ impl Journal {
         journal
     }
 
-    /// Begins a session with the outcome of a step whose record is lost, if there was one.
+    /// Begins a session with the outcome of a step whose record is lost, if there was one. Commands that ended under an
+    /// earlier token belong to another deployment.
     ///
     /// # Errors
     /// The file cannot be written; the session begins all the same.
     pub(super) fn begin(&mut self, session: Session, lost: Option<Record>) -> io::Result<()> {
         self.session = Some(session);
-        self.records.extend(lost);
-        self.save()
-    }
-
-    /// Goes on with another token. Commands that ended under the old one belong to another deployment.
-    ///
-    /// # Errors
-    /// The file cannot be written; the session changes all the same.
-    pub(super) fn replace_session(&mut self, session: Session) -> io::Result<()> {
-        self.session = Some(session);
         self.records.retain(|record| record.status == Status::Running);
+        self.records.extend(lost);
         self.save()
     }
 
@@ -171,16 +148,14 @@ impl Journal {
 
     /// Writes the whole file or, if that fails, nothing.
     fn save(&self) -> io::Result<()> {
-        let session = self.session.as_ref().map(Cow::Borrowed);
-        let saved = Saved { session, commands: Cow::Borrowed(&self.records) };
-        let text = serde_json::to_string(&saved)?;
+        let text = serde_json::to_string(self)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         whole_file::write(&self.file(), 0o600, text.as_bytes())
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
@@ -188,86 +163,71 @@ mod tests {
 
     use super::*;
 
-    fn directory(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("rci-journal-{name}-{}", std::process::id()))
-    }
-
-    fn lost(name: &str) -> Value {
-        json!({"details": format!("lost {name}")})
-    }
-
-    fn record(id: &str, status: Status) -> Record {
+    fn record(id: &str) -> Record {
         let name = "execute_deploy_step".to_owned();
-        Record { id: id.to_owned(), name, status, error: Value::Null, result: Value::Null }
+        Record { id: id.to_owned(), name, ..Record::default() }
     }
 
-    fn session() -> Session {
+    pub(in super::super) fn session(token: &str) -> Session {
         Session {
             node_uuid: "f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb01".into(),
-            token: Secret::new("t0ken-of-the-journal-test"),
+            token: Secret::new(token),
             heartbeat_timeout_s: 300,
             callback_url: "https://192.0.2.1:9999".into(),
             certificate: Certificate::new("192.0.2.1", SystemTime::now()).unwrap(),
         }
     }
 
+    /// A journal in which one command has ended and another one runs.
+    fn journal(directory: &Path) -> Journal {
+        let mut journal = Journal::open(directory);
+        journal.begin(session("t0ken-of-the-journal-test"), None).unwrap();
+        journal.add(record("a")).unwrap();
+        journal.end("a", Ok(json!({"deploy_steps": {}})));
+        journal.add(record("b")).unwrap();
+        journal
+    }
+
     #[test]
     fn command_that_ran_when_the_agent_ended_is_failed_and_the_session_is_the_same() {
-        let directory = directory("lost");
-        let mut journal = Journal::open(&directory, lost);
-        journal.begin(session(), None).unwrap();
-        journal.add(record("a", Status::Running)).unwrap();
-        journal.end("a", Ok(json!({"deploy_steps": {}})));
-        journal.add(record("b", Status::Running)).unwrap();
-        let again = Journal::open(&directory, lost);
+        let directory = tempfile::tempdir().unwrap();
+        let journal = journal(directory.path());
+        let again = Journal::open(directory.path());
         assert!(again.session.is_some() && again.session == journal.session);
         assert_eq!(again.records[0], journal.records[0]);
         assert_eq!(again.records[1].status, Status::Failed);
-        assert_eq!(again.records[1].error["details"], "lost execute_deploy_step");
-        let mode = fs::metadata(directory.join(FILE)).unwrap().permissions().mode();
+        assert_eq!(again.records[1].error, lost("execute_deploy_step"));
+        let mode = fs::metadata(directory.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn damaged_file_gives_neither_token_nor_commands() {
-        let directory = directory("damaged");
-        let mut journal = Journal::open(&directory, lost);
-        journal.begin(session(), None).unwrap();
-        journal.add(record("a", Status::Running)).unwrap();
-        let text = fs::read_to_string(directory.join(FILE)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = journal(directory.path()).file();
+        let text = fs::read_to_string(&file).unwrap();
         for damaged in ["", "null", &text[..text.len() / 2], &text.replace("RUNNING", "DONE")] {
-            fs::write(directory.join(FILE), damaged).unwrap();
-            let again = Journal::open(&directory, lost);
+            fs::write(&file, damaged).unwrap();
+            let again = Journal::open(directory.path());
             assert!(again.session.is_none() && again.records.is_empty(), "{damaged:.40}");
         }
-        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn command_does_not_start_if_the_file_cannot_be_written() {
-        let directory = directory("full");
-        fs::create_dir_all(directory.parent().unwrap()).unwrap();
         // A file in the place of the directory.
-        fs::write(&directory, "").unwrap();
-        let mut journal = Journal::open(&directory, lost);
-        assert!(journal.add(record("a", Status::Running)).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut journal = Journal::open(file.path());
+        assert!(journal.add(record("a")).is_err());
         assert!(journal.records.is_empty());
-        fs::remove_file(directory).unwrap();
     }
 
     #[test]
     fn new_token_forgets_ended_commands_and_keeps_the_running_one() {
-        let directory = directory("session");
-        let mut journal = Journal::open(&directory, lost);
-        journal.add(record("a", Status::Running)).unwrap();
-        journal.end("a", Ok(Value::Null));
-        journal.add(record("b", Status::Running)).unwrap();
-        journal.begin(session(), None).unwrap();
-        assert_eq!(journal.records.len(), 2);
-        journal.replace_session(session()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = journal(directory.path());
+        journal.begin(session("t0ken-of-another-boot"), None).unwrap();
         let ids: Vec<&str> = journal.records.iter().map(|record| record.id.as_str()).collect();
         assert_eq!(ids, ["b"]);
-        fs::remove_dir_all(directory).unwrap();
     }
 }

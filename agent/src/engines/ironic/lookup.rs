@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tracing::{error, info, warn};
 
-use super::api::{Api, refused};
+use super::api::refused;
+use super::heartbeat::Contact;
 use super::steps::Kind;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
@@ -36,60 +37,48 @@ pub(super) struct Found {
     pub(super) date: Option<SystemTime>,
 }
 
-/// Looks the node up until Ironic knows it and is about to do something with it.
-///
-/// # Errors
-/// [`GaveUp`]: not in time, or a signal ended the agent.
-pub(super) fn lookup(
-    api: &Api,
-    macs: &[String],
-    node_uuid: Option<&str>,
-    configured: Option<&Secret>,
-) -> Result<Found, GaveUp> {
-    let limit = api.client().time_left();
-    let mut is_explained = false;
-    api.client()
-        .until_success("asking Ironic which node this is", limit, || {
-            once(api, macs, node_uuid, configured).inspect_err(|failed| {
-                // An answer that cannot be used: a person must act.
-                if failed.status == Some(200) && !std::mem::replace(&mut is_explained, true) {
-                    error!("{}", failed.message);
-                }
+impl Contact {
+    /// Looks the node up until Ironic knows it and is about to do something with it.
+    ///
+    /// # Errors
+    /// [`GaveUp`]: not in time, or a signal ended the agent.
+    pub(super) fn lookup(&self) -> Result<Found, GaveUp> {
+        let client = self.api.client();
+        let mut is_explained = false;
+        client
+            .until_success("asking Ironic which node this is", client.time_left(), || {
+                self.lookup_once(self.settings.token.as_ref()).inspect_err(|failed| {
+                    // An answer that cannot be used: a person must act.
+                    if failed.status == Some(200) && !std::mem::replace(&mut is_explained, true) {
+                        error!("{}", failed.message);
+                    }
+                })
             })
-        })
-        .inspect(|found| info!("Ironic knows this machine as node {}", found.node_uuid))
-}
-
-/// Looks the node up once. `known` is a token that Ironic may conceal.
-///
-/// # Errors
-/// Ironic did not respond, refused, or gave an answer that cannot be used (status 200).
-pub(super) fn once(
-    api: &Api,
-    macs: &[String],
-    node_uuid: Option<&str>,
-    known: Option<&Secret>,
-) -> Result<Found, Failed> {
-    let uuid = node_uuid.map(|uuid| format!("&node_uuid={uuid}")).unwrap_or_default();
-    let path = format!("/v1/lookup?addresses={}{uuid}", macs.join(","));
-    let response = api.call(&path, Some(VERSION), None)?;
-    if response.status != 200 {
-        let failed = refused("the lookup", &response, |status, _| advice(status, macs));
-        // A node is looked up long before it is deployed: a refusal is no fault that a person must correct.
-        return Err(Failed { why: Why::Unavailable, ..failed });
+            .inspect(|found| info!("Ironic knows this machine as node {}", found.node_uuid))
     }
-    let found = parse(&response.body, node_uuid, known)
-        .map_err(|message| Failed { status: Some(200), ..Failed::unavailable(message) })?;
-    Ok(Found { date: response.date, ..found })
-}
 
-fn advice(status: u16, macs: &[String]) -> Option<String> {
-    (status == 404).then(|| {
-        format!(
-            "Ironic has no node with one of these MACs that it is inspecting, cleaning or deploying: {}",
-            macs.join(",")
-        )
-    })
+    /// Looks the node up once. `known` is a token that Ironic may conceal.
+    ///
+    /// # Errors
+    /// Ironic did not respond, refused, or gave an answer that cannot be used (status 200).
+    pub(super) fn lookup_once(&self, known: Option<&Secret>) -> Result<Found, Failed> {
+        let (macs, uuid) = (self.macs.join(","), self.node_uuid.as_deref());
+        let query = uuid.map(|uuid| format!("&node_uuid={uuid}")).unwrap_or_default();
+        let path = format!("/v1/lookup?addresses={macs}{query}");
+        let response = self.api.call(&path, Some(VERSION), None)?;
+        if response.status != 200 {
+            let advice = format!(
+                "Ironic has no node with one of these MACs that it is inspecting, cleaning or deploying: {macs}"
+            );
+            let failed =
+                refused("the lookup", &response, |status, _| (status == 404).then_some(advice));
+            // A node is looked up long before it is deployed: a refusal is no fault that a person must correct.
+            return Err(Failed { why: Why::Unavailable, ..failed });
+        }
+        let found = parse(&response.body, uuid, known)
+            .map_err(|message| Failed { status: Some(200), ..Failed::unavailable(message) })?;
+        Ok(Found { date: response.date, ..found })
+    }
 }
 
 /// Parses an answer. The node must be `asked`, if that is known.

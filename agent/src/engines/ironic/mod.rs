@@ -9,10 +9,9 @@
 //! FAILED and nothing else.
 
 pub mod api;
-pub mod certificate;
+mod certificate;
 mod commands;
 mod desk;
-mod ending;
 mod erase;
 mod heartbeat;
 mod http;
@@ -27,7 +26,6 @@ mod words;
 
 pub use words::words;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -39,9 +37,8 @@ use tracing::{error, info};
 
 use self::api::Api;
 use self::commands::{Commands, Work};
-use self::desk::Desk;
 use self::erase::Erasures;
-use self::heartbeat::{Contact, Wake};
+use self::heartbeat::Contact;
 use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
 use self::steps::StepOrder;
@@ -49,7 +46,6 @@ use super::vim::ResultFile;
 use crate::act::say::Words;
 use crate::act::{Code, Outcome, settle};
 use crate::clean;
-use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::ServerSettings;
 use crate::job::power::wait_for_signal;
@@ -57,10 +53,7 @@ use crate::job::{
     AfterCrash, Collected, Crash, Engine, Event, Next, Node, Settings as Common, Survey,
 };
 use crate::secret::Secret;
-use crate::signals::Stop;
 
-/// Time for an answer to leave before the machine is switched off.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Stack of the thread that keeps in touch with Ironic; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
 /// The default port of ironic-python-agent.
@@ -87,8 +80,6 @@ pub struct Settings {
     pub journalctl: Vec<String>,
     /// Program and arguments that switch all networks off.
     pub lockdown: Vec<String>,
-    /// The name of the node on the console until Ironic says another one.
-    pub node_id: String,
 }
 
 impl Settings {
@@ -105,7 +96,6 @@ impl Settings {
             least_interval: Duration::from_secs(5),
             journalctl: words("journalctl --boot --no-pager --output short-precise --lines 20000"),
             lockdown: words("nmcli networking off"),
-            node_id: String::new(),
         }
     }
 }
@@ -134,11 +124,10 @@ pub struct Ironic<'a> {
 #[derive(Debug)]
 struct Agent {
     commands: Arc<Commands>,
-    wake: Arc<Wake>,
     /// The orders of Ironic, with the ids of their commands.
     work: Receiver<(String, Work)>,
     /// The end of the thread that keeps in touch with Ironic.
-    is_over: Receiver<Option<guard::Panic>>,
+    is_over: Receiver<Result<(), guard::Panic>>,
     /// The erasures that have not ended.
     erasures: Erasures,
     /// The step that installs, with the id of its command.
@@ -155,23 +144,19 @@ impl Agent {
         }
         let result = outcome.map(|result| order.result(result));
         self.commands.end(id, result.map_err(|details| steps::error(order.kind, &details)));
-        self.wake.now();
+        self.commands.wake();
     }
 }
 
 impl Engine for Ironic<'_> {
     fn next(&mut self) -> Next {
-        let agent = match self.agent.take() {
-            Some(agent) => agent,
-            None => match self.start() {
-                Ok(agent) => agent,
-                Err(exit_status) => return Next::End(exit_status),
-            },
+        let mut agent = match self.agent.take().map_or_else(|| self.start(), Ok) {
+            Ok(agent) => agent,
+            Err(exit_status) => return Next::End(exit_status),
         };
-        let agent = self.agent.insert(agent);
-        let mut desk =
-            Desk { settings: &self.settings, node: &mut self.node, survey: self.survey.0, agent };
-        desk.work()
+        let next = self.work(&mut agent);
+        self.agent = Some(agent);
+        next
     }
 
     fn progress(&mut self, _: Vec<Event>) {}
@@ -232,22 +217,26 @@ impl<'a> Ironic<'a> {
         let Node { settings: Common { site, .. }, clock, stop, .. } = &self.node;
         // An inspection is posted once, so it waits for the disks.
         settle::wait(&site.system);
-        let journal = Journal::open(&site.run_dir, commands::lost);
-        // An agent that continues was inspected before; its node is in the middle of something else.
-        let is_inspected = journal.session.is_some();
-        let found = survey_and_inspect(&self.api, self.survey.0, is_inspected);
-        let (surveyed, inspected) = found.map_err(|error| {
-            error!("{}: {error:#}; nothing was installed", Code::NoReport);
+        let journal = Journal::open(&site.run_dir);
+        let no_report = |why: &dyn std::fmt::Display| {
+            error!("{}: {why:#}; nothing was installed", Code::NoReport);
             ExitStatus::NotReported
-        })?;
+        };
+        info!("reading the machine's hardware");
+        let surveyed = (self.survey.0)().map_err(|error| no_report(&error))?;
+        let mut inspected = None;
+        // An agent that continues was inspected before; its node is in the middle of something else.
+        if journal.session.is_none() {
+            let found = inspect(&self.api, &surveyed.document).map_err(|why| no_report(&why))?;
+            inspection::log(&found);
+            inspected = Some(found);
+        }
         if !self.settings.is_agent {
-            return Err(wait_for_the_end(inspected.as_ref(), clock, stop));
+            return Err(self.wait_for_the_end(inspected.as_ref()));
         }
         let (sender, work) = channel();
         let journalctl = self.settings.journalctl.clone();
-        let commands = Arc::new(Commands::new(journal, sender, journalctl));
-        let wake = Arc::new(Wake::default());
-        let node_id = surveyed.collected.node_id;
+        let commands = Arc::new(Commands::new(journal, sender, journalctl, Arc::clone(clock)));
         let contact = Contact {
             api: Arc::clone(&self.api),
             commands: Arc::clone(&commands),
@@ -256,18 +245,17 @@ impl<'a> Ironic<'a> {
                 Some(Inspected::Accepted(uuid)) => uuid,
                 _ => None,
             },
-            settings: Settings { node_id, ..self.settings.clone() },
-            clock: Arc::clone(clock),
+            node_id: surveyed.collected.node_id,
+            settings: self.settings.clone(),
             stop: stop.clone(),
-            wake: Arc::clone(&wake),
         };
-        let is_over = keep_in_touch(contact).map_err(|error| {
-            error!("could not start a thread: {error}");
-            ExitStatus::Bug
-        })?;
+        let is_over =
+            guard::ask("ironic", STACK_BYTES, move || contact.run()).map_err(|error| {
+                error!("could not start a thread: {error}");
+                ExitStatus::Bug
+            })?;
         Ok(Agent {
             commands,
-            wake,
             work,
             is_over,
             erasures: Erasures::default(),
@@ -275,51 +263,19 @@ impl<'a> Ironic<'a> {
             exit_status: ExitStatus::Untouched,
         })
     }
-}
 
-/// Reads the hardware and, unless that was done before, posts the inspection.
-fn survey_and_inspect(
-    api: &Api,
-    survey: &mut dyn FnMut() -> anyhow::Result<Surveyed>,
-    is_inspected: bool,
-) -> anyhow::Result<(Surveyed, Option<Inspected>)> {
-    info!("reading the machine's hardware");
-    let surveyed = survey()?;
-    if is_inspected {
-        return Ok((surveyed, None));
-    }
-    let inspected = inspect(api, &surveyed.document).map_err(|why| anyhow::anyhow!("{why}"))?;
-    inspection::log(&inspected);
-    Ok((surveyed, Some(inspected)))
-}
-
-/// Runs lookup, command server and heartbeats on a thread of their own. The end of it, or its panic, arrives on the channel.
-fn keep_in_touch(contact: Contact) -> io::Result<Receiver<Option<guard::Panic>>> {
-    let (over, is_over) = channel();
-    let on_panic = over.clone();
-    let work = move || {
-        contact.run();
-        over.send(None).ok();
-    };
-    let on_panic = move |panic| drop(on_panic.send(Some(panic)));
-    guard::spawn("ironic", STACK_BYTES, work, on_panic).map(|()| is_over)
-}
-
-/// Only the inspection was asked for: Ironic powers the machine off.
-fn wait_for_the_end(
-    inspected: Option<&Inspected>,
-    clock: &Arc<dyn Clock>,
-    stop: &Stop,
-) -> ExitStatus {
-    match inspected {
-        Some(Inspected::Accepted(_) | Inspected::MaybeDelivered(_)) => {}
-        Some(Inspected::NotExpected(why)) => {
-            error!("{}: {why}", Code::NoReport);
-            return ExitStatus::NotReported;
+    /// Only the inspection was asked for: Ironic powers the machine off.
+    fn wait_for_the_end(&self, inspected: Option<&Inspected>) -> ExitStatus {
+        match inspected {
+            Some(Inspected::Accepted(_) | Inspected::MaybeDelivered(_)) => {}
+            Some(Inspected::NotExpected(why)) => {
+                error!("{}: {why}", Code::NoReport);
+                return ExitStatus::NotReported;
+            }
+            _ => return ExitStatus::NotReported,
         }
-        _ => return ExitStatus::NotReported,
+        info!("waiting for Ironic to power this machine off");
+        wait_for_signal(self.node.clock.as_ref(), &self.node.stop);
+        ExitStatus::Untouched
     }
-    info!("waiting for Ironic to power this machine off");
-    wait_for_signal(clock.as_ref(), stop);
-    ExitStatus::Untouched
 }

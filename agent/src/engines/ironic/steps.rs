@@ -56,11 +56,6 @@ impl Kind {
             Self::Service => "service",
         }
     }
-
-    /// The kind of `execute_…_step` or `get_…_steps`.
-    pub(super) fn of_command(command: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| command.contains(kind.as_str()))
-    }
 }
 
 /// A step that Ironic orders.
@@ -115,10 +110,7 @@ impl StepOrder {
     pub(super) fn result(&self, mut result: Value) -> Value {
         clean::json(&mut result);
         let kind = self.kind.as_str();
-        let mut object = Map::new();
-        object.insert(format!("{kind}_result"), result);
-        object.insert(format!("{kind}_step"), self.step.clone());
-        Value::Object(object)
+        json!({(format!("{kind}_result")): result, (format!("{kind}_step")): self.step})
     }
 }
 
@@ -127,12 +119,9 @@ impl StepOrder {
 /// Without a clean step Ironic would make an uncleaned node available, so there always is one.
 pub(super) fn offered(kind: Kind) -> Value {
     let step = |name: &str, priority: u8, arguments: &[(&str, &str)]| {
-        let arguments: Map<String, Value> = arguments
-            .iter()
-            .map(|(name, text)| {
-                ((*name).to_owned(), json!({"description": text, "required": false}))
-            })
-            .collect();
+        let about = |text| json!({"description": text, "required": false});
+        let arguments: Map<String, Value> =
+            arguments.iter().map(|(name, text)| ((*name).to_owned(), about(text))).collect();
         json!({
             "step": name, "priority": priority, "interface": "deploy", "reboot_requested": false,
             "abortable": true, "argsinfo": arguments,
@@ -143,10 +132,10 @@ pub(super) fn offered(kind: Kind) -> Value {
         Kind::Clean => vec![step(ERASE, ERASE_PRIORITY, &[])],
         Kind::Service => Vec::new(),
     };
-    let mut answer = Map::new();
-    answer.insert(format!("{}_steps", kind.as_str()), json!({MANAGER: steps}));
-    answer.insert("hardware_manager_version".to_owned(), json!({MANAGER: MANAGER_VERSION}));
-    Value::Object(answer)
+    json!({
+        (format!("{}_steps", kind.as_str())): {MANAGER: steps},
+        "hardware_manager_version": {MANAGER: MANAGER_VERSION},
+    })
 }
 
 /// Checks that Ironic means the steps that this agent offers. A mismatch is an ordinary failure: to the status that
@@ -176,6 +165,16 @@ pub(super) fn error(kind: Kind, details: &str) -> Value {
     };
     let details = clean::text(details, MAX_DETAILS_CHARS);
     json!({"type": name, "code": 500, "message": format!("{word} step failed"), "details": details})
+}
+
+/// The error of a command that was running when the agent ended.
+pub(super) fn lost(command: &str) -> Value {
+    let kind = Kind::ALL.into_iter().find(|kind| command.contains(kind.as_str()));
+    error(
+        kind.unwrap_or(Kind::Deploy),
+        "AGENT_BUG: the agent ended in the middle of the step, and a disk may be half written; what to do: do not boot it; \
+         deploy or clean the node again, and report the bug with the log of this boot",
+    )
 }
 
 /// A failure in one line: code, message, advice.

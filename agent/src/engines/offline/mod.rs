@@ -90,14 +90,6 @@ impl<'a> Offline<'a> {
             }
         }
     }
-
-    /// Shows and writes the result; returns false if it is not in its file.
-    fn deliver(&mut self, outcome: &Outcome) -> bool {
-        let result = result(&mut self.node, outcome, words);
-        let is_written = self.settings.result.deliver(&result);
-        self.node.memory.update(|checkpoint| checkpoint.is_over = is_written);
-        is_written
-    }
 }
 
 impl Engine for Offline<'_> {
@@ -136,7 +128,9 @@ impl Engine for Offline<'_> {
             }
             return Some(exit_status);
         }
-        let is_written = self.deliver(&outcome);
+        let result = result(&mut self.node, &outcome, words);
+        let is_written = self.settings.result.deliver(&result);
+        self.node.memory.update(|checkpoint| checkpoint.is_over = is_written);
         if is_failed {
             return Some(exit_status);
         }

