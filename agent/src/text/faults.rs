@@ -56,7 +56,7 @@ mod tests {
     use crate::text::page::tests::text_of;
     use serde_json::{Value, json};
 
-    fn page(suspects: Value) -> String {
+    fn page(suspects: &Value) -> String {
         let fault = json!({
             "class": "disk.failing", "severity": "critical", "suspects": suspects, "evidence": [],
             "advice": "Replace it.",
@@ -75,14 +75,14 @@ mod tests {
         suspect["fru"] = json!({"model": "ST4000", "serial": "SERIAL-01"});
         let line =
             " critical disk sd1 in bay 3 (ST4000, serial SERIAL-01), 40 % certain: disk.failing";
-        assert_eq!(page(json!([suspect])), format!("faults (1)\n{line}\n   Replace it."));
+        assert_eq!(page(&json!([suspect])), format!("faults (1)\n{line}\n   Replace it."));
     }
 
     #[test]
     fn several_suspects_are_listed_and_many_are_counted() {
-        let text = page((0..10).map(part).collect());
+        let text = page(&(0..10).map(part).collect());
         assert!(text.contains(" critical one of 10 parts: disk.failing\n"), "{text}");
         assert!(text.contains("     disk sd7 in bay 3, 40 % certain\n     and 2 other parts\n"));
-        assert!(page(json!([])).contains("unknown part: "));
+        assert!(page(&json!([])).contains("unknown part: "));
     }
 }
