@@ -1,5 +1,7 @@
 //! `Instruction` of VIM API v1: what a node is to do. `parse` checks what these types do not express.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -62,29 +64,10 @@ pub enum Action {
     Reignite,
 }
 
-impl Action {
-    /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
-        Self::Install,
-        Self::Wait,
-        Self::Reinspect,
-        Self::Reboot,
-        Self::Poweroff,
-        Self::Stop,
-        Self::Reignite,
-    ];
-
-    /// The action as the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Wait => "wait",
-            Self::Reinspect => "reinspect",
-            Self::Reboot => "reboot",
-            Self::Poweroff => "poweroff",
-            Self::Stop => "stop",
-            Self::Reignite => "reignite",
-        }
+impl fmt::Display for Action {
+    /// Writes the action as the API spells it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

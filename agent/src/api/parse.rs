@@ -30,7 +30,7 @@ const MAX_KEYS_TRIED: usize = 64;
 /// # Errors
 /// - `INSTRUCTION_INVALID`: not JSON, an unknown key, a value of the wrong type, a version other than 1, or a missing
 ///   key that the action needs.
-/// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
+/// - `ACTION_UNKNOWN`: the action is not an [`Action`].
 pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     let refuse = |code: Code, message: String, value: &Value| Refusal {
         code,
@@ -44,10 +44,11 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     let value = strict_json::parse(bytes)
         .map_err(|complaint| invalid(format!("the instruction {complaint}"), &Value::Null))?;
     if let Some(action) = value.get("action").and_then(Value::as_str)
-        && !Action::ALL.iter().any(|known| known.as_str() == action)
+        && let Err(error) = serde_json::from_value::<Action>(action.into())
     {
         let shown: String = action.chars().take(64).collect();
-        let known = Action::ALL.map(Action::as_str).join(", ");
+        let error = error.to_string().replace('`', "");
+        let known = error.rsplit("expected one of ").next().unwrap_or_default();
         let message = format!("the instruction's action is {shown:?}, expected one of {known}");
         return Err(refuse(Code::ActionUnknown, message, &value));
     }
@@ -160,7 +161,7 @@ fn check(instruction: &Instruction) -> Result<(), String> {
         return match instruction.action {
             Action::Install | Action::Reignite => Err(format!(
                 "the instruction's action is {}, but it has no install",
-                instruction.action.as_str()
+                instruction.action
             )),
             _ => Ok(()),
         };

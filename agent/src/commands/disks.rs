@@ -115,8 +115,7 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
             Ok(order)
         }
         (action, _) => bail!(
-            "--instruction {name}: its action is {}, which writes no disk; expected install",
-            action.as_str()
+            "--instruction {name}: its action is {action}, which writes no disk; expected install"
         ),
     }
 }

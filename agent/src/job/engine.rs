@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node::Node;
-use crate::act::say::Words;
 use crate::act::{Failure, Order, Outcome, Site, Stage, State};
 use crate::checkpoint::Checkpoint;
 use crate::exit_status::ExitStatus;
@@ -99,16 +98,13 @@ pub trait Engine {
 
     /// Learns how the install goes on: its events since the last call. Called at least four times a second while an order
     /// is carried out, so that the engine can also serve its fleet meanwhile.
-    fn progress(&mut self, events: Vec<Event>);
+    fn progress(&mut self, _events: Vec<Event>) {}
 
     /// Passes on how the order ended. Returns the exit status if the program is to end.
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus>;
 
     /// Reports a crash. It is called in the parent of the crashed process, on an engine that has done nothing else.
     fn crashed(&mut self, crash: &Crash) -> AfterCrash;
-
-    /// The fleet's word for every term.
-    fn term(&self) -> Words;
 
     /// The machine.
     fn node(&mut self) -> &mut Node;

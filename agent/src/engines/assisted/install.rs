@@ -26,8 +26,8 @@ pub(super) struct Request {
     pub(super) order: Order,
     /// Another directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
-    /// Notes on the parts of the request that are not done.
-    pub(super) notes: Vec<String>,
+    /// Names the part of the request that is not done.
+    pub(super) note: Option<String>,
     /// The id of the step, as the name of the order.
     pub(super) id: String,
 }
@@ -74,31 +74,27 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
         }),
         ..Order::default()
     };
-    let extra = installer_args::apply(text("installer_args"), &mut order)?;
+    let network_dir = installer_args::apply(text("installer_args"), &mut order)?;
     if let Some(image) = &mut order.image {
         *image = ImageSource { insecure: is_insecure_allowed, ..std::mem::take(image) };
     }
     Ok(Request {
         cluster_id: cluster_id.to_owned(),
         order,
-        network_dir: extra.network_dir,
-        notes: notes(&request),
+        network_dir,
+        note: note(&request),
         id: if step.id.is_empty() { "install".into() } else { clean::text(&step.id, 128) },
     })
 }
 
-/// Lists the parts of the request that this agent does not carry out.
-fn notes(request: &Value) -> Vec<String> {
+/// Names the part of the request that this agent does not carry out.
+fn note(request: &Value) -> Option<String> {
     let disks = request.get("disks_to_format").and_then(Value::as_array);
     let disks: Vec<&str> = disks.into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut notes = Vec::new();
-    if !disks.is_empty() {
-        let disks = clean::text(&disks.join(", "), 500);
-        notes.push(format!(
-            "disks_to_format is ignored, no disk but the chosen one is ever written: {disks}"
-        ));
-    }
-    notes
+    let shown = clean::text(&disks.join(", "), 500);
+    (!disks.is_empty()).then(|| {
+        format!("disks_to_format is ignored, no disk but the chosen one is ever written: {shown}")
+    })
 }
 
 /// Makes the install certain of its disk: the service chose it from an inventory, in which a name such as `/dev/sda` may
@@ -263,8 +259,8 @@ mod tests {
 
     #[test]
     fn disks_to_format_are_named_as_left_alone() {
-        let notes = notes(&json!({"disks_to_format": ["/dev/disk/by-id/a"]}));
-        assert!(notes.len() == 1 && notes[0].contains("/dev/disk/by-id/a"), "{notes:?}");
-        assert!(super::notes(&json!({"disks_to_format": null})).is_empty());
+        let named = note(&json!({"disks_to_format": ["/dev/disk/by-id/a"]})).unwrap();
+        assert!(named.contains("/dev/disk/by-id/a"), "{named}");
+        assert_eq!(note(&json!({"disks_to_format": null})), None);
     }
 }

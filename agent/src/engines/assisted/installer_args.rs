@@ -15,21 +15,14 @@ const MAX_ARG_BYTES: usize = 2048;
 /// Characters of an argument besides letters and digits.
 const ALLOWED: &str = "@!#$%*()_+,-./:;<=\"'{}[]";
 
-/// Requests of the arguments that [`Order`] has no field for.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Extra {
-    /// The directory with the network profiles to copy.
-    pub(super) network_dir: Option<String>,
-}
-
-/// Adds the requests of the arguments to `install`.
+/// Adds the requests of the arguments to `order`. Returns the directory with the network profiles to copy.
 ///
 /// # Errors
 /// A message if the text is not a list of texts, or an argument is not allowed.
-pub(super) fn apply(text: &str, order: &mut Order) -> Result<Extra, String> {
-    let mut extra = Extra::default();
+pub(super) fn apply(text: &str, order: &mut Order) -> Result<Option<String>, String> {
+    let mut network_dir = None;
     if text.is_empty() {
-        return Ok(extra);
+        return Ok(network_dir);
     }
     let list: Value = serde_json::from_str(text).map_err(|_| {
         format!(
@@ -62,9 +55,9 @@ pub(super) fn apply(text: &str, order: &mut Order) -> Result<Extra, String> {
         }
         let value = words.next().ok_or_else(|| format!("installer_args: {option} has no value"))?;
         check_value(option, value)?;
-        set(option, value.to_owned(), order, &mut extra);
+        set(option, value.to_owned(), order, &mut network_dir);
     }
-    Ok(extra)
+    Ok(network_dir)
 }
 
 /// The options with a value.
@@ -94,16 +87,17 @@ fn check_value(option: &str, value: &str) -> Result<(), String> {
     ))
 }
 
-fn set(option: &str, value: String, order: &mut Order, extra: &mut Extra) {
-    let image = || ImageSource::default();
+fn set(option: &str, value: String, order: &mut Order, network_dir: &mut Option<String>) {
     match option {
         "--append-karg" => order.append_kargs.push(value),
         "--delete-karg" => order.delete_kargs.push(value),
         "--save-partlabel" => order.save_partlabel.push(value),
         "--save-partindex" => order.save_partindex.push(value),
-        "--network-dir" => extra.network_dir = Some(value),
-        "--image-url" => order.image = Some(ImageSource { url: Some(value), ..image() }),
-        _ => order.image = Some(ImageSource { file: Some(value), ..image() }),
+        "--network-dir" => *network_dir = Some(value),
+        "--image-url" => {
+            order.image = Some(ImageSource { url: Some(value), ..ImageSource::default() });
+        }
+        _ => order.image = Some(ImageSource { file: Some(value), ..ImageSource::default() }),
     }
 }
 
@@ -111,10 +105,10 @@ fn set(option: &str, value: String, order: &mut Order, extra: &mut Extra) {
 mod tests {
     use super::*;
 
-    fn applied(text: &str) -> Result<(Order, Extra), String> {
+    fn applied(text: &str) -> Result<(Order, Option<String>), String> {
         let mut order = Order::default();
-        let extra = apply(text, &mut order)?;
-        Ok((order, extra))
+        let network_dir = apply(text, &mut order)?;
+        Ok((order, network_dir))
     }
 
     #[test]
@@ -122,15 +116,15 @@ mod tests {
         let text = r#"["--append-karg", "ip=10.0.0.2::10.0.0.1", "-n", "--delete-karg", "quiet",
             "--network-dir", "/run/keyfiles", "--save-partlabel", "data*", "--save-partindex", "5",
             "--image-url", "https://h/i.raw.gz", "--append-karg", "a={b}"]"#;
-        let (order, extra) = applied(text).unwrap();
+        let (order, network_dir) = applied(text).unwrap();
         assert_eq!(order.append_kargs, ["ip=10.0.0.2::10.0.0.1", "a={b}"]);
         assert_eq!(order.delete_kargs, ["quiet"]);
         assert_eq!(order.save_partlabel, ["data*"]);
         assert_eq!(order.save_partindex, ["5"]);
         assert!(order.copy_network);
         assert_eq!(order.image.unwrap().url.as_deref(), Some("https://h/i.raw.gz"));
-        assert_eq!(extra.network_dir.as_deref(), Some("/run/keyfiles"));
-        assert_eq!(applied("").unwrap(), (Order::default(), Extra::default()));
+        assert_eq!(network_dir.as_deref(), Some("/run/keyfiles"));
+        assert_eq!(applied("").unwrap(), (Order::default(), None));
         let file = applied(r#"["--image-file", "/run/i.raw"]"#).unwrap().0;
         assert_eq!(file.image.unwrap().file.as_deref(), Some("/run/i.raw"));
     }

@@ -60,11 +60,12 @@ impl Assisted<'_> {
         let client = Client::new(&server, Arc::clone(&self.node.clock), interrupt.clone());
         let client = client.map_err(|error| Failure::new(Code::AgentBug, format!("{error:#}")))?;
         info!("the service asks for an install");
-        for note in &request.notes {
+        let note = request.note.unwrap_or_default();
+        if !note.is_empty() {
             warn!("{note}");
         }
         let mut progress = Progress::default();
-        progress.add(progress::STARTING, request.notes.join("; "));
+        progress.add(progress::STARTING, note);
         let host_id = self.session.api.host_id.clone();
         let collected = self.session.surveyed.collected.clone();
         self.node.update(Collected { node_id: host_id, ..collected });

@@ -25,11 +25,6 @@ pub fn words(term: Term) -> &'static str {
         Term::CopyNetwork => "--copy-network",
         Term::SavePartlabel => "--save-partlabel",
         Term::SavePartindex => "--save-partindex",
-        Term::ImageHashKey
-        | Term::ExistingData
-        | Term::Console
-        | Term::Platform
-        | Term::FirstbootArgs
-        | Term::Verify => plain(term),
+        _ => plain(term),
     }
 }

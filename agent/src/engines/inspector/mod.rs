@@ -16,7 +16,6 @@ use serde_json::Value;
 use tracing::{error, info};
 
 pub use self::document::document;
-use crate::act::say::{Words, plain};
 use crate::act::{Outcome, settle};
 use crate::api::Code;
 use crate::clean;
@@ -25,7 +24,7 @@ use crate::exit_status::ExitStatus;
 use crate::http::retry::{Failed, is_transient};
 use crate::http::{Client, Request, Response, ServerSettings};
 use crate::job::power::wait_for_signal;
-use crate::job::{AfterCrash, Crash, Engine, Event, Next, Node, Survey};
+use crate::job::{AfterCrash, Crash, Engine, Next, Node, Survey};
 use crate::signals::Stop;
 
 /// Name of the action, for messages.
@@ -84,8 +83,6 @@ impl Engine for Inspector<'_> {
         Next::End(ExitStatus::Untouched)
     }
 
-    fn progress(&mut self, _: Vec<Event>) {}
-
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
         Some(outcome.exit_status())
     }
@@ -93,10 +90,6 @@ impl Engine for Inspector<'_> {
     /// The inspector does not listen; its own time limit ends the introspection.
     fn crashed(&mut self, _: &Crash) -> AfterCrash {
         AfterCrash::End(None)
-    }
-
-    fn term(&self) -> Words {
-        plain
     }
 
     fn node(&mut self) -> &mut Node {

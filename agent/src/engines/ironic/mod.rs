@@ -43,15 +43,12 @@ use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
 use self::steps::StepOrder;
 use super::vim::ResultFile;
-use crate::act::say::Words;
 use crate::act::{Code, Outcome, settle};
 use crate::clean;
 use crate::exit_status::ExitStatus;
 use crate::http::ServerSettings;
 use crate::job::power::wait_for_signal;
-use crate::job::{
-    AfterCrash, Collected, Crash, Engine, Event, Next, Node, Settings as Common, Survey,
-};
+use crate::job::{AfterCrash, Collected, Crash, Engine, Next, Node, Settings as Common, Survey};
 use crate::secret::Secret;
 
 /// Stack of the thread that keeps in touch with Ironic; TLS needs some of it.
@@ -159,8 +156,6 @@ impl Engine for Ironic<'_> {
         next
     }
 
-    fn progress(&mut self, _: Vec<Event>) {}
-
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
         let result = ResultFile::conclude(&mut self.node, &outcome, words);
         let agent = self.agent.as_mut()?;
@@ -182,10 +177,6 @@ impl Engine for Ironic<'_> {
     /// An agent that is gone cannot say that its step failed, so it is started again and reads its journal.
     fn crashed(&mut self, _: &Crash) -> AfterCrash {
         if self.settings.is_agent { AfterCrash::Restart } else { AfterCrash::End(None) }
-    }
-
-    fn term(&self) -> Words {
-        words
     }
 
     fn node(&mut self) -> &mut Node {

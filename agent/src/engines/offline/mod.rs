@@ -13,14 +13,13 @@ pub(crate) use self::options::*;
 use super::vim::ResultFile;
 use super::vim::result::{of_crash, result};
 use super::vim::result_file::show;
-use crate::act::say::Words;
 use crate::act::{Order, Outcome, Stage};
 use crate::api::Action;
 use crate::cli::After;
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
 use crate::job::node::unread;
-use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
+use crate::job::{AfterCrash, Collected, Crash, Engine, Next, Node, Survey, Task};
 use crate::random;
 
 /// The `request_id` in its result.
@@ -99,8 +98,7 @@ impl Engine for Offline<'_> {
         }
         self.node.begin(Some(REQUEST_ID), None);
         self.node.make_known();
-        let action = Action::Install.as_str();
-        info!("order {REQUEST_ID} asks for {action}: as configured, without a VIM");
+        info!("order {REQUEST_ID} asks for {}: as configured, without a VIM", Action::Install);
         Next::Act(Box::new(Task {
             order: self.settings.order.clone(),
             prepare: None,
@@ -110,8 +108,6 @@ impl Engine for Offline<'_> {
             are_disks_settled: false,
         }))
     }
-
-    fn progress(&mut self, _: Vec<Event>) {}
 
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
         let exit_status = outcome.exit_status();
@@ -149,10 +145,6 @@ impl Engine for Offline<'_> {
         }
         self.settings.result.deliver(&result);
         AfterCrash::End(None)
-    }
-
-    fn term(&self) -> Words {
-        words
     }
 
     fn node(&mut self) -> &mut Node {

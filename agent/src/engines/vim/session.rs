@@ -155,9 +155,9 @@ impl Vim<'_> {
         }
         let reason = clean::text(&instruction.reason.unwrap_or_default(), MAX_REASON_CHARS);
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        let (action, request_id) = (instruction.action.as_str(), &instruction.request_id);
+        let (action, request_id) = (instruction.action.to_string(), &instruction.request_id);
         info!("instruction {request_id} asks for {action}{because}");
-        self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
+        self.event(Stage::Instruction, State::Done, Some(&action));
         // The parser has refused expectations that mean nothing.
         let expectations = instruction.expect.as_ref();
         self.node.expectations =
