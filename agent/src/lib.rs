@@ -34,6 +34,7 @@ pub mod checkpoint;
 pub mod clean;
 pub mod clock;
 pub mod exit_status;
+pub(crate) mod monitor;
 pub mod random;
 pub mod secret;
 pub mod signals;

@@ -3,7 +3,7 @@
 //! One line when the wait has lasted some seconds, and one each minute after it.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use formats::time::rfc3339;
@@ -11,6 +11,9 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 use probes::guard;
 use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::monitor::Monitor;
 
 /// Shorter waits are not worth a line.
 const FIRST_LINE: Duration = Duration::from_secs(3);
@@ -24,15 +27,10 @@ const STACK_BYTES: usize = 256 << 10;
 const MAX_ADDRESSES: usize = 8;
 
 /// Writes the lines, on a thread that the first wait starts; dropping it ends them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Console {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+    clock: Arc<dyn Clock>,
+    state: Arc<Monitor<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -68,64 +66,62 @@ impl Wait {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Console {
+    /// Nothing is written before the first wait.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Arc::default() }
+    }
+
     fn start(&self) {
-        let for_thread = Arc::clone(&self.shared);
+        let (state, clock) = (Arc::clone(&self.state), Arc::clone(&self.clock));
         let on_panic = |panic| warn!("a bug ended the lines on the console: {panic}");
+        let work = move || write_lines(&state, clock.as_ref());
         // Without the thread the job runs as well.
-        guard::spawn("console", STACK_BYTES, move || write_lines(&for_thread), on_panic).ok();
+        guard::spawn("console", STACK_BYTES, work, on_panic).ok();
     }
 
     /// Sets the reason for the wait. The same again does not restart it.
     pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
-        let mut state = self.shared.lock();
-        if !std::mem::replace(&mut state.is_started, true) {
+        let is_started = self.state.change(|state| {
+            match &mut state.wait {
+                Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
+                _ => {
+                    state.wait = Some(Wait {
+                        what: what.to_owned(),
+                        node_id: node_id.to_owned(),
+                        since: self.clock.time_of_day(),
+                        started: self.clock.now(),
+                        n_lines: 0,
+                    });
+                }
+            }
+            std::mem::replace(&mut state.is_started, true)
+        });
+        if !is_started {
             self.start();
         }
-        match &mut state.wait {
-            Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
-            _ => {
-                state.wait = Some(Wait {
-                    what: what.to_owned(),
-                    node_id: node_id.to_owned(),
-                    since: SystemTime::now(),
-                    started: Instant::now(),
-                    n_lines: 0,
-                });
-            }
-        }
-        drop(state);
-        self.shared.changed.notify_all();
     }
 
     /// The node works.
     pub(crate) fn works(&self) {
-        self.shared.lock().wait = None;
-        self.shared.changed.notify_all();
+        self.state.change(|state| state.wait = None);
     }
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
-        self.shared.lock().is_ending = true;
-        self.shared.changed.notify_all();
+        self.state.change(|state| state.is_ending = true);
     }
 }
 
-fn write_lines(shared: &Shared) {
-    let mut state = shared.lock();
+fn write_lines(monitor: &Monitor<State>, clock: &dyn Clock) {
+    let mut state = monitor.lock();
     while !state.is_ending {
         let Some(wait) = &mut state.wait else {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = monitor.wait(state, Duration::MAX);
             continue;
         };
-        let left = wait.next_line().saturating_sub(wait.started.elapsed());
+        let left = wait.next_line().saturating_sub(clock.now().duration_since(wait.started));
         if left.is_zero() {
             wait.n_lines += 1;
             let line = wait.line(&addresses());
@@ -136,7 +132,7 @@ fn write_lines(shared: &Shared) {
             }
             continue;
         }
-        state = shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        state = monitor.wait(state, left);
     }
 }
 
@@ -172,6 +168,7 @@ fn is_reachable(address: &IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     fn wait() -> Wait {
         Wait {
@@ -203,15 +200,15 @@ mod tests {
 
     #[test]
     fn same_wait_again_does_not_restart_it() {
-        let console = Console::default();
+        let console = Console::new(Arc::new(RealClock));
         console.waits_for("a", "n1");
-        let started = console.shared.lock().wait.as_ref().unwrap().started;
+        let started = console.state.lock().wait.as_ref().unwrap().started;
         console.waits_for("a", "n2");
-        let again = console.shared.lock().wait.clone().unwrap();
+        let again = console.state.lock().wait.clone().unwrap();
         assert_eq!((again.started, again.node_id.as_str()), (started, "n2"));
         console.waits_for("b", "n2");
-        assert!(console.shared.lock().wait.as_ref().unwrap().started > started);
+        assert!(console.state.lock().wait.as_ref().unwrap().started > started);
         console.works();
-        assert!(console.shared.lock().wait.is_none());
+        assert!(console.state.lock().wait.is_none());
     }
 }

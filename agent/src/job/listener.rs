@@ -1,13 +1,15 @@
 //! Listens for LLDP neighbours, which arrive up to half a minute after the report was posted, and follows the links that
 //! are brought up for them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use probes::guard;
 use tracing::warn;
 
 use crate::api::Neighbours;
+use crate::monitor::Monitor;
 
 /// Stack of the thread that listens.
 const STACK_BYTES: usize = 2 << 20;
@@ -20,8 +22,7 @@ pub struct Listener {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+    state: Monitor<State>,
     /// True while ports are being brought up.
     is_raising: AtomicBool,
     /// True if ports have been brought up since the last report.
@@ -38,10 +39,16 @@ enum State {
     Done(Neighbours),
 }
 
+impl State {
+    fn neighbours(&self) -> Option<Neighbours> {
+        if let Self::Done(neighbours) = self { Some(neighbours.clone()) } else { None }
+    }
+}
+
 impl Listener {
     /// Runs `listen` on a thread. Only the first call does.
     pub fn start(&self, listen: impl FnOnce() -> Neighbours + Send + 'static) {
-        let mut state = self.lock();
+        let mut state = self.shared.state.lock();
         if !matches!(*state, State::Idle) {
             return;
         }
@@ -69,7 +76,7 @@ impl Listener {
 
     /// True while it listens.
     pub fn is_listening(&self) -> bool {
-        matches!(*self.lock(), State::Listening)
+        matches!(*self.shared.state.lock(), State::Listening)
     }
 
     /// Makes further reports contain the neighbours.
@@ -94,31 +101,19 @@ impl Listener {
 
     /// The neighbours, once all of them are known.
     pub(crate) fn known(&self) -> Option<Neighbours> {
-        match &*self.lock() {
-            State::Done(neighbours) => Some(neighbours.clone()),
-            State::Idle | State::Listening => None,
-        }
+        self.shared.state.lock().neighbours()
     }
 
     /// Waits for the neighbours; `None` if it does not listen.
     pub(crate) fn wait(&self) -> Option<Neighbours> {
-        let mut state = self.lock();
-        loop {
-            match &*state {
-                State::Done(neighbours) => return Some(neighbours.clone()),
-                State::Idle => return None,
-                State::Listening => {}
-            }
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
+        while matches!(*state, State::Listening) {
+            state = self.shared.state.wait(state, Duration::MAX);
         }
+        state.neighbours()
     }
 
     fn set(&self, state: State) {
-        *self.lock() = state;
-        self.shared.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.change(|known| *known = state);
     }
 }

@@ -143,6 +143,7 @@ impl Node {
         Self {
             settings,
             started_at: clock.time_of_day(),
+            console: Console::new(Arc::clone(&clock)),
             clock,
             stop,
             id: String::new(),
@@ -152,7 +153,6 @@ impl Node {
             expectations: None,
             warnings: Vec::new(),
             seen: None,
-            console: Console::default(),
             memory: CrashMemory::default(),
             blocked: Blocked::default(),
             display: Display::default(),

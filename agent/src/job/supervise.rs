@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use super::{AfterCrash, Crash, Engine, Node};
 use crate::act::{Code, DiskState, Failure, Outcome, Stage};
 use crate::checkpoint::{self, Checkpoint, CrashMemory};
-use crate::clock::{Clock as _, RealClock};
+use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
 
@@ -63,9 +63,10 @@ pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
         begin_child(engine.node(), Path::new(&path));
         return None;
     }
+    let clock = Arc::clone(&engine.node().clock);
     loop {
-        let (found, ended) = run_child(stop)?;
-        if let Some(status) = known_end(ended, stop) {
+        let (found, ended) = run_child(clock.as_ref(), stop)?;
+        if let Some(status) = known_end(ended, clock.as_ref(), stop) {
             return Some(status);
         }
         let cause = cause(&found, ended);
@@ -74,7 +75,7 @@ pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
             AfterCrash::End(status) => return Some(status.unwrap_or(exit_status(&crash.outcome))),
             AfterCrash::Restart => info!("starting it again"),
         }
-        RealClock.sleep(RESTART_PAUSE, stop);
+        clock.sleep(RESTART_PAUSE, stop);
         if stop.is_stopped() {
             return Some(ExitStatus::Bug);
         }
@@ -82,7 +83,7 @@ pub fn supervise(engine: &mut dyn Engine, stop: &Stop) -> Option<ExitStatus> {
 }
 
 /// Runs the child, and ends the processes that it left.
-fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
+fn run_child(clock: &dyn Clock, stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
     let program = std::env::current_exe().ok()?;
     let path = checkpoint::create().ok()?;
     // What the child leaves running when it dies becomes the parent's, which ends it.
@@ -100,14 +101,14 @@ fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
             return None;
         }
     };
-    let ended = wait(child, &path, HANGING_LIMIT, stop);
+    let ended = wait(child, &path, HANGING_LIMIT, clock, stop);
     let found = checkpoint::read(&path).unwrap_or_default();
     std::fs::remove_file(&path).ok();
     Some((found, ended))
 }
 
 /// The exit status of a child that ended by itself; `None` after a crash.
-fn known_end(ended: ProcessStatus, stop: &Stop) -> Option<ExitStatus> {
+fn known_end(ended: ProcessStatus, clock: &dyn Clock, stop: &Stop) -> Option<ExitStatus> {
     let by_request =
         [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].map(|signal| Some(signal as i32));
     if stop.is_stopped() && by_request.contains(&ended.signal()) {
@@ -116,7 +117,7 @@ fn known_end(ended: ProcessStatus, stop: &Stop) -> Option<ExitStatus> {
     }
     let is_crash = ended.code().is_none_or(|code| code == i32::from(ExitStatus::Bug.code()));
     if is_crash {
-        end_orphans();
+        end_orphans(clock);
         return None;
     }
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
@@ -130,20 +131,22 @@ fn wait(
     mut child: Child,
     checkpoint: &Path,
     hanging_limit: Duration,
+    clock: &dyn Clock,
     stop: &Stop,
 ) -> ProcessStatus {
     let pid = i32::try_from(child.id()).map(Pid::from_raw);
     let (mut is_passed_on, mut stopped_at) = (false, None);
-    let mut looked_at = Instant::now();
+    let mut looked_at = clock.now();
     let mut done: Option<(u8, Instant)> = None;
     loop {
-        if looked_at.elapsed() >= CHECKPOINT_POLL {
-            looked_at = Instant::now();
+        let now = clock.now();
+        if now.duration_since(looked_at) >= CHECKPOINT_POLL {
+            looked_at = now;
             let status = checkpoint::read(checkpoint).and_then(|found| found.exit_status);
             done = done.or(status.map(|status| (status, looked_at)));
         }
         if let Some((status, since)) = done
-            && since.elapsed() > hanging_limit
+            && now.duration_since(since) > hanging_limit
         {
             error!("the process of the job does not end: it hangs in the kernel");
             return ProcessStatus::from_raw(i32::from(status) << 8);
@@ -157,24 +160,29 @@ fn wait(
             }
         }
         if stop.is_stopped() && !is_passed_on {
-            let stopped = *stopped_at.get_or_insert_with(Instant::now);
+            let stopped = *stopped_at.get_or_insert(now);
             // A child that has just been started would die of the signal and leave no result.
             let is_ready = checkpoint::read(checkpoint).is_some();
-            is_passed_on = is_ready || stopped.elapsed() > START_LIMIT;
+            is_passed_on = is_ready || now.duration_since(stopped) > START_LIMIT;
             if is_passed_on && let Ok(pid) = pid {
                 kill(pid, Signal::SIGTERM).ok();
             }
         }
-        std::thread::sleep(POLL);
+        pause(clock);
     }
 }
 
+/// Waits until the child is looked at again, also after a signal.
+fn pause(clock: &dyn Clock) {
+    clock.sleep(POLL, &Stop::default());
+}
+
 /// Kills the processes that the child left, above all coreos-installer, which would write on.
-fn end_orphans() {
+fn end_orphans(clock: &dyn Clock) {
     let machine = Machine::new(Arc::new(Source::live()), "supervise");
     let me = std::process::id();
-    let started = Instant::now();
-    while started.elapsed() < ORPHANS_LIMIT {
+    let started = clock.now();
+    while clock.now().duration_since(started) < ORPHANS_LIMIT {
         let list = machine.text(&format!("proc/{me}/task/{me}/children")).unwrap_or_default();
         let orphans: Vec<i32> =
             list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
@@ -185,7 +193,7 @@ fn end_orphans() {
             kill(pid, Signal::SIGKILL).ok();
             nix::sys::wait::waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG)).ok();
         }
-        std::thread::sleep(POLL);
+        pause(clock);
     }
     warn!("a process of the job does not end");
 }
@@ -253,6 +261,7 @@ fn crash(found: Checkpoint, message: String) -> Crash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     #[test]
     fn child_that_has_done_its_job_and_cannot_end_is_left_alone() {
@@ -271,7 +280,7 @@ mod tests {
                 });
             }
             let started = Instant::now();
-            let ended = wait(child, &path, Duration::from_millis(200), &stop);
+            let ended = wait(child, &path, Duration::from_millis(200), &RealClock, &stop);
             assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
             assert_eq!(ended.code(), code, "a child that still works is waited for");
             kill(pid, Signal::SIGKILL).ok();

@@ -60,12 +60,11 @@ impl Assisted<'_> {
         let client = Client::new(&server, Arc::clone(&self.node.clock), interrupt.clone());
         let client = client.map_err(|error| Failure::new(Code::AgentBug, format!("{error:#}")))?;
         info!("the service asks for an install");
-        let note = request.note.unwrap_or_default();
-        if !note.is_empty() {
+        if let Some(note) = &request.note {
             warn!("{note}");
         }
         let mut progress = Progress::default();
-        progress.add(progress::STARTING, note);
+        progress.add(progress::STARTING, request.note.unwrap_or_default());
         let host_id = self.session.api.host_id.clone();
         let collected = self.session.surveyed.collected.clone();
         self.node.update(Collected { node_id: host_id, ..collected });

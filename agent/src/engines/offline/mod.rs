@@ -138,7 +138,7 @@ impl Engine for Offline<'_> {
     }
 
     fn crashed(&mut self, crash: &Crash) -> AfterCrash {
-        let mut result = of_crash(crash, words);
+        let mut result = of_crash(crash, words, self.node.clock.as_ref());
         if result.node_id.is_empty() {
             result.node_id = format!("boot-{}", random::uuid());
             result.started_at.clone_from(&result.finished_at);

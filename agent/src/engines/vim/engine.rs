@@ -129,7 +129,7 @@ impl Engine for Vim<'_> {
         if !crash.found.node_id.is_empty() {
             let delivery = Delivery {
                 node_id: &crash.found.node_id,
-                result: &of_crash(crash, words),
+                result: &of_crash(crash, words, self.node.clock.as_ref()),
                 key: &random::uuid(),
                 // This process did not read the hardware.
                 report: None,
@@ -161,7 +161,7 @@ impl<'a> Vim<'a> {
         let client = Client::new(&settings.server, Arc::clone(&node.clock), node.stop.clone())?;
         let client = Arc::new(client);
         node.client = Some(Arc::clone(&client));
-        let events = Events::new(Arc::clone(&client), Arc::clone(&node.clock));
+        let events = Events::new(Arc::clone(&client));
         Ok(Self {
             node,
             settings,

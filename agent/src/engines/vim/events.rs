@@ -4,19 +4,19 @@
 //! at the end the queue is flushed for a limited time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-use probes::guard;
-use tracing::{debug, warn};
+use std::sync::Arc;
+use std::time::Duration;
 
 use formats::time::rfc3339;
+use probes::guard;
+use tracing::{debug, warn};
 
 use crate::act::{Stage, State};
 use crate::api::{Event, EventBatch};
 use crate::clock::Clock;
 use crate::http::Client;
 use crate::http::retry::{Backoff, Why};
+use crate::monitor::Monitor;
 
 /// Stack of the posting thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
@@ -43,23 +43,35 @@ struct Queue {
 }
 
 impl Queue {
+    /// Adds an event. New progress replaces progress that was not posted yet.
+    fn push(&mut self, mut event: Event) {
+        event.request_id.clone_from(&self.request_id);
+        if let Some(last) = self.replaced_by(&event) {
+            last.time = event.time;
+            last.percent = event.percent.or(last.percent);
+            last.message = event.message.or(last.message.take());
+            return;
+        }
+        self.sequence += 1;
+        event.sequence = self.sequence;
+        if self.events.len() >= MAX_QUEUED {
+            self.events.pop_front();
+            self.n_dropped += 1;
+        }
+        self.events.push_back(event);
+    }
+
     /// The last event, if it is progress that was not posted yet and that new progress replaces: a message that differs
     /// only in its figures, or any message once there are many.
-    fn progress_of(
-        &mut self,
-        stage: Stage,
-        how: State,
-        message: Option<&str>,
-    ) -> Option<&mut Event> {
-        let is_alike = |event: &Event| {
-            how == State::Progress
-                && event.state == State::Progress
-                && event.stage == stage
-                && event.request_id == self.request_id
+    fn replaced_by(&mut self, new: &Event) -> Option<&mut Event> {
+        let is_alike = |event: &&Event| {
+            new.state == State::Progress
+                && (event.state, event.stage) == (new.state, new.stage)
+                && event.request_id == new.request_id
         };
-        let n_alike = self.events.iter().rev().take_while(|event| is_alike(event)).count();
+        let n_alike = self.events.iter().rev().take_while(is_alike).count();
         let last = self.events.back_mut().filter(|_| n_alike > 0)?;
-        let is_same = match (&last.message, message) {
+        let is_same = match (&last.message, &new.message) {
             (Some(before), Some(now)) => words(before).eq(words(now)),
             _ => true,
         };
@@ -72,41 +84,26 @@ fn words(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| !c.is_ascii_digit())
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The queue of events and the thread that posts them.
 #[derive(Debug)]
 pub struct Events {
     client: Arc<Client>,
-    shared: Arc<Shared>,
-    clock: Arc<dyn Clock>,
+    queue: Arc<Monitor<Queue>>,
     is_posting: bool,
 }
 
 impl Events {
     /// An empty queue; nothing is posted before [`Events::open`].
-    pub fn new(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
-        Self { client, shared: Arc::default(), clock, is_posting: false }
+    pub fn new(client: Arc<Client>) -> Self {
+        Self { client, queue: Arc::default(), is_posting: false }
     }
 
     /// Posts events from now on, under the id that the VIM has for the node.
     pub fn open(&mut self, node_id: &str) {
-        self.shared.lock().node_id = Some(node_id.into());
-        self.shared.changed.notify_all();
+        self.queue.change(|queue| queue.node_id = Some(node_id.into()));
         if !self.is_posting {
-            let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&self.client));
-            let clock = Arc::clone(&self.clock);
-            let work = move || post_all(&shared, &client, clock.as_ref());
+            let (queue, client) = (Arc::clone(&self.queue), Arc::clone(&self.client));
+            let work = move || post_all(&queue, &client);
             let on_panic = |panic| warn!("a bug ended the posting of events: {panic}");
             self.is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
         }
@@ -114,129 +111,88 @@ impl Events {
 
     /// Sets the instruction that later events belong to.
     pub fn set_request(&self, request_id: Option<&str>) {
-        self.shared.lock().request_id = request_id.map(str::to_owned);
+        self.queue.lock().request_id = request_id.map(str::to_owned);
     }
 
     /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
-        let mut queue = self.shared.lock();
-        if let Some(last) = queue.progress_of(stage, how, message) {
-            last.time = rfc3339(self.clock.time_of_day());
-            last.percent = percent.map(|percent| percent.min(100)).or(last.percent);
-            if let Some(text) = message {
-                last.message = Some(text.chars().take(MAX_MESSAGE_CHARS).collect());
-            }
-            return;
-        }
-        queue.sequence += 1;
         let event = Event {
-            sequence: queue.sequence,
-            time: rfc3339(self.clock.time_of_day()),
-            request_id: queue.request_id.clone(),
+            sequence: 0,
+            time: rfc3339(self.client.clock.time_of_day()),
+            request_id: None,
             stage,
             state: how,
             percent: percent.map(|percent| percent.min(100)),
             message: message.map(|text| text.chars().take(MAX_MESSAGE_CHARS).collect()),
         };
-        if queue.events.len() >= MAX_QUEUED {
-            queue.events.pop_front();
-            queue.n_dropped += 1;
-        }
-        queue.events.push_back(event);
-        drop(queue);
-        self.shared.changed.notify_all();
+        self.queue.change(|queue| queue.push(event));
     }
 
     /// Waits until every event is posted, for at most `limit`, and stops posting.
     pub fn finish(&self, limit: Duration) {
-        let end = Instant::now() + limit;
-        let mut queue = self.shared.lock();
-        queue.is_ending = true;
-        self.shared.changed.notify_all();
-        while self.is_posting
-            && queue.node_id.is_some()
-            && (!queue.events.is_empty() || queue.is_sending)
-        {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+        self.queue.change(|queue| queue.is_ending = true);
+        let is_busy = |queue: &Queue| {
+            self.is_posting
+                && queue.node_id.is_some()
+                && (!queue.events.is_empty() || queue.is_sending)
+        };
+        drop(self.queue.wait_while(self.client.clock.as_ref(), limit, is_busy));
+        self.queue.change(|queue| {
+            let (n_dropped, n_left) = (queue.n_dropped, queue.events.len());
+            if n_dropped > 0 || n_left > 0 {
+                debug!(n_dropped, n_left, "events not posted");
             }
-            queue = self
-                .shared
-                .changed
-                .wait_timeout(queue, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        if queue.n_dropped > 0 || !queue.events.is_empty() {
-            debug!(n_dropped = queue.n_dropped, n_left = queue.events.len(), "events not posted");
-        }
-        // The thread finds an empty queue and ends by itself; nobody joins it.
-        queue.events.clear();
-        drop(queue);
-        self.shared.changed.notify_all();
+            // The thread finds an empty queue and ends by itself; nobody joins it.
+            queue.events.clear();
+        });
     }
 }
 
 /// The posting thread: posts queued events until the queue is closed and empty.
-fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
+fn post_all(monitor: &Monitor<Queue>, client: &Client) {
+    let clock = client.clock.as_ref();
     let mut backoff = Backoff::default();
-    loop {
-        let Some((node_id, batch)) = next_batch(shared) else { return };
-        let outcome = client.post_events(&node_id, &EventBatch { events: batch.clone() });
-        let mut queue = shared.lock();
-        queue.is_sending = false;
-        let wait = match outcome {
-            Ok(()) => {
-                backoff.reset();
-                MIN_INTERVAL
-            }
-            // The VIM will not accept later what it refuses now, so these events are dropped.
-            Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
-                if backoff.n_failed() == 0 {
-                    warn!("posting events: {}", failed.message);
+    while let Some((node_id, batch)) = next_batch(monitor, clock) {
+        let outcome = client.post_events(&node_id, &batch);
+        let wait = monitor.change(|queue| {
+            queue.is_sending = false;
+            match outcome {
+                Ok(()) => {
+                    backoff.reset();
+                    MIN_INTERVAL
                 }
-                queue.n_dropped += batch.len() as u64;
-                backoff.wait(&failed, clock);
-                MIN_INTERVAL
+                // The VIM will not accept later what it refuses now, so these events are dropped.
+                Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
+                    if backoff.n_failed() == 0 {
+                        warn!("posting events: {}", failed.message);
+                    }
+                    queue.n_dropped += batch.events.len() as u64;
+                    backoff.wait(&failed, clock);
+                    MIN_INTERVAL
+                }
+                Err(failed) => {
+                    debug!("posting events: {}", failed.message);
+                    put_back(queue, batch.events);
+                    backoff.wait(&failed, clock)
+                }
             }
-            Err(failed) => {
-                debug!("posting events: {}", failed.message);
-                put_back(&mut queue, batch);
-                backoff.wait(&failed, clock)
-            }
-        };
-        shared.changed.notify_all();
-        let until = Instant::now() + wait;
+        });
         // At the end the last events are not delayed, except after a failure.
-        while !queue.is_ending || !queue.events.is_empty() && wait > MIN_INTERVAL {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            queue =
-                shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let is_delayed =
+            |queue: &Queue| !queue.is_ending || !queue.events.is_empty() && wait > MIN_INTERVAL;
+        drop(monitor.wait_while(clock, wait, is_delayed));
     }
 }
 
 /// Waits for events; `None` when there will be no more.
-fn next_batch(shared: &Shared) -> Option<(String, Vec<Event>)> {
-    let mut queue = shared.lock();
-    loop {
-        if let Some(node_id) = queue.node_id.clone()
-            && !queue.events.is_empty()
-        {
-            let n = queue.events.len().min(MAX_BATCH);
-            let batch = queue.events.drain(..n).collect();
-            queue.is_sending = true;
-            return Some((node_id, batch));
-        }
-        if queue.is_ending {
-            return None;
-        }
-        queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-    }
+fn next_batch(monitor: &Monitor<Queue>, clock: &dyn Clock) -> Option<(String, EventBatch)> {
+    let is_idle = |queue: &Queue| queue.node_id.is_none() || queue.events.is_empty();
+    let mut queue =
+        monitor.wait_while(clock, Duration::MAX, |queue| is_idle(queue) && !queue.is_ending);
+    let node_id = queue.node_id.clone().filter(|_| !queue.events.is_empty())?;
+    let n = queue.events.len().min(MAX_BATCH);
+    queue.is_sending = true;
+    Some((node_id, EventBatch { events: queue.events.drain(..n).collect() }))
 }
 
 /// Returns events that were not posted to the front of the queue; if it is full, the oldest are dropped.

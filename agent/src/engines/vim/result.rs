@@ -1,7 +1,5 @@
 //! The outcome of an install as a result of VIM API v1.
 
-use std::time::SystemTime;
-
 use formats::time::rfc3339;
 use probes::block::Disk;
 
@@ -9,6 +7,7 @@ use crate::act::say::Words;
 use crate::act::{DiskState, Outcome, Stage, describe, existing_data, identity_of};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
 use crate::checkpoint::Checkpoint;
+use crate::clock::Clock;
 use crate::job::{Crash, Node};
 
 /// The longest message of a result, in characters.
@@ -50,7 +49,7 @@ pub fn result(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
 }
 
 /// The result of an order whose process has crashed.
-pub fn of_crash(crash: &Crash, words: Words) -> JobResult {
+pub fn of_crash(crash: &Crash, words: Words, clock: &dyn Clock) -> JobResult {
     let Checkpoint { node_id, request_id, request_digest, started_at, disk, .. } =
         crash.found.clone();
     JobResult {
@@ -59,7 +58,7 @@ pub fn of_crash(crash: &Crash, words: Words) -> JobResult {
         request_digest,
         started_at,
         disk,
-        finished_at: rfc3339(SystemTime::now()),
+        finished_at: rfc3339(clock.time_of_day()),
         ..result_of(&crash.outcome, words)
     }
 }
