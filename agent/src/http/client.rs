@@ -51,7 +51,7 @@ pub struct Client {
     pub(super) timeouts: Timeouts,
     pub(super) deadline: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(super) stop: Stop,
+    pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,
     /// When the client was made: `deadline` counts from then.
     started: Instant,

@@ -87,7 +87,8 @@ impl Api {
 
     /// Asks for the next steps.
     pub(super) fn instructions(&self) -> Result<Value, Failed> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = self.client.clock.time_of_day();
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let query = format!("/instructions?timestamp={}", since.as_secs());
         self.call(&self.of_host(&query), Request::get())
     }

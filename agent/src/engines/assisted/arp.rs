@@ -10,6 +10,9 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
 use probes::machine::{Machine, Source};
 
+use crate::clock::Clock;
+use crate::signals::Stop;
+
 /// The port of the service "discard" (RFC 863).
 const DISCARD: u16 = 9;
 /// The kernel's flag of an entry with a MAC (`ATF_COM`, `uapi/linux/if_arp.h`).
@@ -25,7 +28,12 @@ pub(super) type Answers = BTreeMap<Neighbour, Option<String>>;
 ///
 /// # Errors
 /// A message if the kernel's table cannot be read.
-pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> Result<Answers, String> {
+pub(super) fn ask(
+    neighbours: &[Neighbour],
+    wait: Duration,
+    clock: &dyn Clock,
+    stop: &Stop,
+) -> Result<Answers, String> {
     let mut sockets: BTreeMap<&str, UdpSocket> = BTreeMap::new();
     for (nic, ip) in neighbours {
         if !sockets.contains_key(nic.as_str())
@@ -38,7 +46,7 @@ pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> Result<Answers, S
             socket.send_to(&[0], (*ip, DISCARD)).ok();
         }
     }
-    std::thread::sleep(wait);
+    clock.sleep(wait, stop);
     let table = Machine::new(Arc::new(Source::live()), "assisted").whole_text("proc/net/arp");
     let mut known = parse(&table.ok_or("the kernel's ARP table, /proc/net/arp, cannot be read")?);
     known.retain(|neighbour, _| neighbours.contains(neighbour));

@@ -13,6 +13,7 @@ use super::addresses::{Address, addresses};
 use super::step::Step;
 use super::tasks::Around;
 use super::{arp, ping};
+use crate::http::Client;
 
 /// Most hosts of a step, and most pairs of a port and an address.
 const MAX_HOSTS: usize = 256;
@@ -30,6 +31,7 @@ struct Remote {
 
 /// Checks every address of every host through every port with an address of its family.
 pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
+    let Client { clock, stop, .. } = around.api.client.as_ref();
     let request = step.json(0)?;
     let hosts = request.as_array().ok_or("its argument is no list of hosts")?;
     let hosts: Vec<Remote> = hosts
@@ -54,7 +56,7 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     targets.sort();
     targets.dedup();
     targets.truncate(MAX_PAIRS);
-    let echoes = ping::ping(&targets);
+    let echoes = ping::ping(&targets, clock.as_ref(), stop);
     let asked: Vec<arp::Neighbour> = neighbours
         .iter()
         .filter_map(|(own, ip)| match ip {
@@ -63,7 +65,7 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
         })
         .collect();
     let wait = if asked.is_empty() { Duration::ZERO } else { WAIT };
-    let answers = arp::ask(&asked, wait)?;
+    let answers = arp::ask(&asked, wait, clock.as_ref(), stop)?;
     let reports: Vec<Value> =
         hosts.iter().map(|host| report(host, &neighbours, &answers, &echoes)).collect();
     Ok(json!({"remote_hosts": reports}))

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::install::find;
 use super::step::Step;
 use super::tasks::Around;
 use crate::clean;
-use crate::clock::{Clock as _, RealClock};
+use crate::clock::Clock;
 
 /// Bytes of a read, and the alignment of direct reads.
 const READ_BYTES: usize = 4096;
@@ -41,8 +41,8 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
         .custom_flags(OFlag::O_DIRECT.bits())
         .open(&disk.device)
         .map_err(|error| format!("opening {}: {error}", disk.device))?;
-    let samples =
-        measure(&file, size_bytes).map_err(|error| format!("reading {}: {error}", disk.device))?;
+    let samples = measure(&file, size_bytes, around.api.client.clock.as_ref())
+        .map_err(|error| format!("reading {}: {error}", disk.device))?;
     if samples.len() < MIN_SAMPLES {
         let n = samples.len();
         return Err(format!("{}: only {n} reads in {} s", disk.device, LIMIT.as_secs()));
@@ -50,18 +50,19 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     Ok(json!({"path": path, "io_sync_duration": percentile_ms(samples)}))
 }
 
-fn measure(file: &File, size_bytes: u64) -> std::io::Result<Vec<Duration>> {
+fn measure(file: &File, size_bytes: u64, clock: &dyn Clock) -> std::io::Result<Vec<Duration>> {
     let mut buffer = vec![0; 2 * READ_BYTES];
     let start = buffer.as_ptr().align_offset(READ_BYTES).min(READ_BYTES);
     let n_blocks = size_bytes / READ_BYTES as u64;
-    let (began, mut samples) = (Instant::now(), Vec::new());
-    while samples.len() < MAX_SAMPLES && began.elapsed() < LIMIT {
-        let block = (u128::from(n_blocks) * u128::from(RealClock.random())) >> 32;
+    let since = |start| clock.now().duration_since(start);
+    let (began, mut samples) = (clock.now(), Vec::new());
+    while samples.len() < MAX_SAMPLES && since(began) < LIMIT {
+        let block = (u128::from(n_blocks) * u128::from(clock.random())) >> 32;
         let offset = u64::try_from(block).unwrap_or_default() * READ_BYTES as u64;
-        let started = Instant::now();
+        let started = clock.now();
         file.read_exact_at(&mut buffer[start..start + READ_BYTES], offset)?;
         file.sync_data()?;
-        samples.push(started.elapsed());
+        samples.push(since(started));
     }
     Ok(samples)
 }
@@ -77,6 +78,7 @@ fn percentile_ms(mut samples: Vec<Duration>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     #[test]
     fn percentile_is_rounded_up_and_skips_the_worst_hundredth() {
@@ -91,7 +93,8 @@ mod tests {
     fn measuring_reads_within_the_disk_and_changes_nothing() {
         let path = std::env::temp_dir().join(format!("rci-speed-{}", std::process::id()));
         std::fs::write(&path, vec![7; 5 * READ_BYTES + 100]).unwrap();
-        let samples = measure(&File::open(&path).unwrap(), 5 * READ_BYTES as u64 + 100).unwrap();
+        let file = File::open(&path).unwrap();
+        let samples = measure(&file, 5 * READ_BYTES as u64 + 100, &RealClock).unwrap();
         assert!(samples.len() >= MIN_SAMPLES);
         assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 7));
         std::fs::remove_file(&path).unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::step::Step;
 use super::tasks::{Around, ask_each};
+use crate::clock::Clock;
 
 /// Most names of one step, and the longest one in bytes (RFC 1035 §2.3.4).
 const MAX_NAMES: usize = 64;
@@ -16,7 +17,7 @@ const MAX_NAME_BYTES: usize = 253;
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// Looks up every name at the same time. Aliases are unknown, since the C library reports none, so `cnames` is absent.
-pub(super) fn resolve(step: &Step, _: &Around) -> Result<Value, String> {
+pub(super) fn resolve(step: &Step, around: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let domains = request.get("domains").and_then(Value::as_array).ok_or("it names no domains")?;
     let names: Vec<String> = domains
@@ -26,7 +27,8 @@ pub(super) fn resolve(step: &Step, _: &Around) -> Result<Value, String> {
         .take(MAX_NAMES)
         .collect();
     let mut resolutions = Vec::new();
-    for (name, found) in ask_each(names, "resolve", LIMIT, addresses) {
+    let clock = &around.api.client.clock;
+    for (name, found) in ask_each(names, "resolve", LIMIT, clock, addresses) {
         // A name whose look-up does not end is absent: whether it has an address is unknown.
         let Some(found) = found else { continue };
         let of_family = |is_v4: bool| -> Vec<String> {
@@ -41,7 +43,7 @@ pub(super) fn resolve(step: &Step, _: &Around) -> Result<Value, String> {
     Ok(json!({"resolutions": resolutions}))
 }
 
-fn addresses(name: &str) -> BTreeSet<IpAddr> {
+fn addresses(name: &str, _: &dyn Clock) -> BTreeSet<IpAddr> {
     let found = (name, 0).to_socket_addrs().into_iter().flatten();
     found.map(|address| address.ip()).collect()
 }

@@ -10,6 +10,9 @@ use super::arp;
 use super::step::Step;
 use super::tasks::Around;
 use crate::clean;
+use crate::clock::Clock;
+use crate::http::Client;
+use crate::signals::Stop;
 
 /// The shortest prefix of a network that is searched; the service asks for no larger network.
 const MIN_PREFIX: u32 = 22;
@@ -22,11 +25,12 @@ const WAIT: Duration = Duration::from_millis(3400);
 
 /// Searches every network of the step that this host is in. One that it is not in, or only by a port without a carrier, is
 /// absent from the output.
-pub(super) fn search(step: &Step, _: &Around) -> Result<Value, String> {
-    search_networks(&step.json(0)?)
+pub(super) fn search(step: &Step, around: &Around) -> Result<Value, String> {
+    let Client { clock, stop, .. } = around.api.client.as_ref();
+    search_networks(&step.json(0)?, clock.as_ref(), stop)
 }
 
-fn search_networks(request: &Value) -> Result<Value, String> {
+fn search_networks(request: &Value, clock: &dyn Clock, stop: &Stop) -> Result<Value, String> {
     let list = request.as_array().ok_or("its argument is no list of networks")?;
     let own = addresses();
     let mut n_left = MAX_ADDRESSES;
@@ -49,7 +53,8 @@ fn search_networks(request: &Value) -> Result<Value, String> {
         })?;
         let mut free = Vec::new();
         for hosts in hosts.chunks(BATCH) {
-            let silent = arp::ask(hosts, WAIT)?.into_iter().filter(|(_, mac)| mac.is_none());
+            let answers = arp::ask(hosts, WAIT, clock, stop)?;
+            let silent = answers.into_iter().filter(|(_, mac)| mac.is_none());
             free.extend(silent.map(|((_, ip), _)| ip.to_string()));
         }
         found.push(json!({"network": text, "free_addresses": free}));
@@ -90,6 +95,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::clock::RealClock;
     use crate::namespace;
 
     #[test]
@@ -116,6 +122,7 @@ mod tests {
             return;
         }
         let request = json!(["198.51.100.0/24", "192.0.2.0/29"]);
+        let search = || search_networks(&request, &RealClock, &Stop::default());
         // The kernel says a little later that a carrier has come or gone.
         let wait_for_carrier = |expected: bool| {
             let is_as_expected = || addresses().iter().any(|own| own.has_carrier == expected);
@@ -126,7 +133,7 @@ mod tests {
         };
         assert!(wait_for_carrier(true));
         assert_eq!(
-            search_networks(&request),
+            search(),
             Ok(json!([{
                 "network": "192.0.2.0/29",
                 "free_addresses": ["192.0.2.3", "192.0.2.4", "192.0.2.6"],
@@ -136,6 +143,6 @@ mod tests {
         assert!(Command::new("ip").args(peer_down).status().unwrap().success());
         assert!(wait_for_carrier(false));
         let no_carrier = "the port rci0 in 192.0.2.0/29 has no carrier";
-        assert_eq!(search_networks(&request), Err(no_carrier.into()));
+        assert_eq!(search(), Err(no_carrier.into()));
     }
 }

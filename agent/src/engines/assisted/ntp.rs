@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::step::Step;
 use super::tasks::{Around, ask_each};
+use crate::clock::Clock;
 
 const PORT: u16 = 123;
 /// Most sources, and most addresses of one.
@@ -38,7 +39,7 @@ enum Answer {
 }
 
 /// Asks the sources of the step and those in chronyd's configuration.
-pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
+pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let asked = request.get("ntp_source").and_then(Value::as_str).unwrap_or_default();
     let machine = Machine::new(Arc::new(Source::live()), "assisted");
@@ -58,7 +59,7 @@ pub(super) fn check(step: &Step, _: &Around) -> Result<Value, String> {
         let words = in_words(answer.flatten(), is_synchronized);
         json!({"source_name": name, "source_state": words})
     };
-    let answers = ask_each(names, "ntp", ALL_LIMIT, query);
+    let answers = ask_each(names, "ntp", ALL_LIMIT, &around.api.client.clock, query);
     let sources: Vec<Value> = answers.into_iter().map(state).collect();
     Ok(json!({"ntp_sources": sources}))
 }
@@ -85,16 +86,16 @@ fn in_words(answer: Option<Answer>, is_synchronized: bool) -> &'static str {
 }
 
 /// Asks the addresses of a source until one responds.
-fn query(name: &str) -> Option<Answer> {
+fn query(name: &str, clock: &dyn Clock) -> Option<Answer> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     let addresses: Vec<SocketAddr> = (bare, PORT).to_socket_addrs().ok()?.collect();
     addresses
         .into_iter()
         .take(MAX_ADDRESSES)
-        .find_map(|address| (0..TRIES).find_map(|_| ask(address)))
+        .find_map(|address| (0..TRIES).find_map(|_| ask(address, clock)))
 }
 
-fn ask(server: SocketAddr) -> Option<Answer> {
+fn ask(server: SocketAddr, clock: &dyn Clock) -> Option<Answer> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
@@ -106,15 +107,15 @@ fn ask(server: SocketAddr) -> Option<Answer> {
     // Version 4, mode 3: a client.
     message[0] = 4 << 3 | 3;
     message[40..].copy_from_slice(&cookie);
-    let sent = unix_seconds();
+    let sent = unix_seconds(clock);
     socket.send(&message).ok()?;
     let mut answer = [0; 512];
     let n = socket.recv(&mut answer).ok()?;
-    parse(answer.get(..n)?, cookie, f64::midpoint(sent, unix_seconds()))
+    parse(answer.get(..n)?, cookie, f64::midpoint(sent, unix_seconds(clock)))
 }
 
-fn unix_seconds() -> f64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+fn unix_seconds(clock: &dyn Clock) -> f64 {
+    clock.time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Reads an answer; `now` is this host's time in the middle of question and answer.
@@ -145,6 +146,7 @@ fn seconds(message: &[u8], at: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     const COOKIE: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
@@ -210,12 +212,12 @@ mod tests {
                 clippy::cast_sign_loss,
                 reason = "until 2036"
             )]
-            let now = (unix_seconds() + NTP_EPOCH_S) as u32;
+            let now = (unix_seconds(&RealClock) + NTP_EPOCH_S) as u32;
             let mut message = answer(3, now);
             message[24..32].copy_from_slice(&question[40..48]);
             server.send_to(&message, from).unwrap();
         });
-        let Some(Answer::Offset(offset)) = ask(address) else { panic!() };
+        let Some(Answer::Offset(offset)) = ask(address, &RealClock) else { panic!() };
         assert!(offset.abs() < 10.0, "{offset}");
         serving.join().unwrap();
     }

@@ -12,11 +12,16 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
 
+use crate::clock::Clock;
+use crate::signals::Stop;
+
 /// Number of times each address is asked.
 const ROUNDS: u16 = 5;
 /// Time to wait after each round, and after the last one.
 const PAUSE: Duration = Duration::from_millis(400);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest time without a look at the clock.
+const SLICE: Duration = Duration::from_millis(50);
 /// Bytes of a request's header, before the cookie.
 const HEADER_BYTES: usize = 8;
 const COOKIE_BYTES: usize = 16;
@@ -52,7 +57,7 @@ struct Pinger {
 }
 
 /// Pings every target several times. Targets of a port for which no socket is allowed are absent from the result.
-pub(super) fn ping(targets: &[Target]) -> BTreeMap<Target, Echo> {
+pub(super) fn ping(targets: &[Target], clock: &dyn Clock, stop: &Stop) -> BTreeMap<Target, Echo> {
     let mut pingers: Vec<Pinger> = Vec::new();
     for (nic, ip) in targets {
         let is_known = |pinger: &Pinger| pinger.nic == *nic && pinger.is_v4 == ip.is_ipv4();
@@ -71,16 +76,16 @@ pub(super) fn ping(targets: &[Target]) -> BTreeMap<Target, Echo> {
             let mut of_target = pingers.iter().filter(|p| p.nic == *nic && p.is_v4 == ip.is_ipv4());
             let Some(pinger) = of_target.next() else { continue };
             echoes.entry(target.clone()).or_insert_with(Echo::default);
-            sent.insert(target.clone(), Instant::now());
+            sent.insert(target.clone(), clock.now());
             pinger
                 .socket
                 .send_to(&request(round, cookie, pinger.is_v4), SocketAddr::new(*ip, 0))
                 .ok();
         }
         let pause = if round + 1 == ROUNDS { LAST_PAUSE } else { PAUSE };
-        let until = Instant::now() + pause;
+        let until = clock.now() + pause;
         while !sent.is_empty()
-            && let Some((target, at)) = next(&pingers, round, cookie, until)
+            && let Some((target, at)) = next(&pingers, round, cookie, until, clock, stop)
         {
             // A second response to the same request does not count.
             if let (Some(began), Some(echo)) = (sent.remove(&target), echoes.get_mut(&target)) {
@@ -88,7 +93,7 @@ pub(super) fn ping(targets: &[Target]) -> BTreeMap<Target, Echo> {
                 echo.total += at.saturating_duration_since(began);
             }
         }
-        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(PAUSE));
+        clock.sleep(until.saturating_duration_since(clock.now()).min(PAUSE), stop);
     }
     echoes
 }
@@ -135,18 +140,20 @@ fn next(
     round: u16,
     cookie: [u8; COOKIE_BYTES],
     until: Instant,
+    clock: &dyn Clock,
+    stop: &Stop,
 ) -> Option<(Target, Instant)> {
     let mut buffer = [0; 2048];
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = until.saturating_duration_since(clock.now()).min(SLICE);
+        if left.is_zero() || stop.is_stopped() {
             return None;
         }
         for pinger in pingers {
             while let Ok((n, from)) = pinger.socket.recv_from(&mut buffer) {
                 let packet = buffer.get(..n).unwrap_or_default();
                 if is_response(packet, round, cookie) {
-                    return Some(((pinger.nic.clone(), from.ip()), Instant::now()));
+                    return Some(((pinger.nic.clone(), from.ip()), clock.now()));
                 }
             }
         }
@@ -171,6 +178,7 @@ fn is_response(packet: &[u8], round: u16, cookie: [u8; COOKIE_BYTES]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::RealClock;
 
     const COOKIE: [u8; COOKIE_BYTES] = [7; COOKIE_BYTES];
 
@@ -206,7 +214,7 @@ mod tests {
     #[test]
     fn this_host_responds_where_ping_is_allowed() {
         let localhost = ("lo".to_owned(), IpAddr::from([127, 0, 0, 1]));
-        let echoes = ping(std::slice::from_ref(&localhost));
+        let echoes = ping(std::slice::from_ref(&localhost), &RealClock, &Stop::default());
         // Without the right to ping nothing is claimed.
         if let Some(echo) = echoes.get(&localhost) {
             assert_eq!(echo.n_received, ROUNDS);

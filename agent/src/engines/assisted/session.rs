@@ -146,7 +146,7 @@ impl Assisted<'_> {
 
     /// Sends what has ended, and asks for steps if that is due.
     pub(super) fn round(&mut self) -> Round {
-        for (step, reply) in self.session.tasks.finished() {
+        for (step, reply) in self.session.tasks.finished(self.node.clock.now()) {
             self.reply(&step, &reply);
         }
         self.send_progress();

@@ -1,6 +1,7 @@
 //! Steps other than inventory and install: each runs on a thread of its own, with a time limit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use tracing::warn;
 use super::api::{Api, Reply};
 use super::step::Step;
 use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp};
+use crate::clock::Clock;
 
 /// Time limit for a step.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -41,16 +43,18 @@ pub(super) fn ask_each<T: Send + 'static>(
     names: Vec<String>,
     thread: &'static str,
     limit: Duration,
-    ask: fn(&str) -> T,
+    clock: &Arc<dyn Clock>,
+    ask: fn(&str, &dyn Clock) -> T,
 ) -> Vec<(String, Option<T>)> {
-    let started = Instant::now();
+    let started = clock.now();
     let start = |name: String| {
-        let of_thread = name.clone();
-        Some((name, guard::ask(thread, ASK_STACK_BYTES, move || ask(&of_thread)).ok()?))
+        let (of_thread, clock) = (name.clone(), Arc::clone(clock));
+        let work = move || ask(&of_thread, clock.as_ref());
+        Some((name, guard::ask(thread, ASK_STACK_BYTES, work).ok()?))
     };
     let asked: Vec<_> = names.into_iter().filter_map(start).collect();
     let wait = |(name, answer): (_, Receiver<Result<T, guard::Panic>>)| {
-        let left = limit.saturating_sub(started.elapsed());
+        let left = limit.saturating_sub(clock.now().duration_since(started));
         (name, answer.recv_timeout(left).ok().and_then(Result::ok))
     };
     asked.into_iter().map(wait).collect()
@@ -94,10 +98,10 @@ impl Tasks {
             let error = format!("this agent does not support the step {}", step.kind);
             return Some((step, Reply::failed(NOT_DONE, error)));
         };
+        let started = around.api.client.clock.now();
         let (work, of_thread, around) = (*work, step.clone(), around.clone());
         match guard::ask("step", STACK_BYTES, move || work(&of_thread, &around)) {
             Ok(answer) => {
-                let started = Instant::now();
                 let kind = step.kind.clone();
                 self.running.insert(kind, Task { step, answer, started, is_given_up: false });
                 None
@@ -110,7 +114,7 @@ impl Tasks {
     }
 
     /// The steps that ended, with their replies.
-    pub(super) fn finished(&mut self) -> Vec<(Step, Reply)> {
+    pub(super) fn finished(&mut self, now: Instant) -> Vec<(Step, Reply)> {
         let mut finished = Vec::new();
         self.running.retain(|_, task| {
             let reply = match task.answer.try_recv() {
@@ -121,7 +125,9 @@ impl Tasks {
                 Err(TryRecvError::Disconnected) => {
                     Reply::failed(NOT_DONE, "the step ended without a result")
                 }
-                Err(TryRecvError::Empty) if task.is_given_up || task.started.elapsed() < LIMIT => {
+                Err(TryRecvError::Empty)
+                    if task.is_given_up || now.duration_since(task.started) < LIMIT =>
+                {
                     return true;
                 }
                 Err(TryRecvError::Empty) => {

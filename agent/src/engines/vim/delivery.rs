@@ -9,6 +9,7 @@ use crate::api::JobResult;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Failed, Why};
 use crate::http::{Client, Request};
+use crate::random;
 
 /// Maximum number of times that a refused result is posted.
 const MAX_REFUSED_RESULTS: u32 = 8;
@@ -16,34 +17,38 @@ const MAX_REFUSED_RESULTS: u32 = 8;
 const MAX_BARE_RESULTS: u32 = 2;
 
 /// A result on its way to the VIM.
-#[derive(Debug, Clone, Copy)]
-pub struct Delivery<'a> {
-    /// The VIM's id for the node.
-    pub node_id: &'a str,
-    /// The result.
-    pub result: &'a JobResult,
-    /// `Idempotency-Key`: the same whenever this result is posted.
-    pub key: &'a str,
-    /// The report, for a VIM that has forgotten the node; `None` if there is none, or if the VIM is a bare one.
-    pub report: Option<&'a [u8]>,
+#[derive(Debug)]
+pub struct Delivery {
+    pub(super) result: JobResult,
+    /// `Idempotency-Key`: the same for every post, so that a VIM that has the result already does not count it twice.
+    key: String,
     /// True if the VIM only serves an Ignition config, and need not accept results.
-    pub is_bare: bool,
+    pub(super) is_bare: bool,
+}
+
+impl Delivery {
+    pub(super) fn new(result: JobResult, is_bare: bool) -> Self {
+        Self { result, key: random::uuid(), is_bare }
+    }
 }
 
 impl Client {
-    /// Posts the result, retrying for at most `limit`. A VIM that has forgotten the node gets the report before it gets
-    /// the result again. Returns the VIM's new id for the node, if it gave one then.
+    /// Posts the result of the node that the VIM calls `node_id`, retrying for at most `limit`. A VIM that has forgotten
+    /// the node gets the report, if there is one, before it gets the result again. Returns the VIM's new id for the node, if it gave one then.
     ///
     /// # Errors
     /// [`GaveUp`]; the VIM does not know how the job ended.
     pub fn post_result(
         &self,
-        delivery: &Delivery<'_>,
+        node_id: &str,
+        delivery: &Delivery,
+        report: Option<&[u8]>,
         limit: Option<Duration>,
     ) -> Result<Option<String>, GaveUp> {
         let (mut new_id, mut is_forgotten, mut n_refused) = (None, false, 0);
         self.until_success("posting the result", limit, || {
-            let failed = match self.try_result(delivery, is_forgotten, &mut new_id) {
+            let report = report.filter(|_| is_forgotten);
+            let failed = match self.try_result(node_id, delivery, report, &mut new_id) {
                 Ok(()) => return Ok(Ok(new_id.take())),
                 Err(failed) if failed.why == Why::Refused => failed,
                 Err(failed) => return Err(failed),
@@ -58,27 +63,28 @@ impl Client {
         })?
     }
 
-    /// Posts the result once, after the report if the VIM has forgotten the node.
+    /// Posts the result once, after the report for a VIM that has forgotten the node.
     fn try_result(
         &self,
-        delivery: &Delivery<'_>,
-        is_forgotten: bool,
+        node_id: &str,
+        delivery: &Delivery,
+        report: Option<&[u8]>,
         new_id: &mut Option<String>,
     ) -> Result<(), Failed> {
-        if let Some(report) = delivery.report.filter(|_| is_forgotten) {
+        if let Some(report) = report {
             info!("the VIM does not know this node; posting the report before the result");
             let url = self.url_of("/v1/reports")?;
             // The job is over: an instruction in this response is not for now.
             if let Answer::NotYet { node_id: Some(id), .. } =
                 self.try_report(&url, &report_request(report))?
             {
-                *new_id = Some(id).filter(|id| id != delivery.node_id);
+                *new_id = Some(id).filter(|id| id != node_id);
             }
         }
-        let node_id = new_id.as_deref().unwrap_or(delivery.node_id);
+        let node_id = new_id.as_deref().unwrap_or(node_id);
         let url = self.url_of(&format!("/v1/nodes/{node_id}/result"))?;
         let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
         let request = Request::post(json(&result, "the result")?).farewell();
-        self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key))
+        self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key.as_str()))
     }
 }

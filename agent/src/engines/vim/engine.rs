@@ -9,7 +9,6 @@ use super::client::Answer;
 use super::delivery::Delivery;
 use super::events::Events;
 use super::late::Late;
-use super::posting::Unposted;
 use super::result::of_crash;
 use super::waiting::Refusals;
 use super::words;
@@ -19,7 +18,6 @@ use crate::exit_status::ExitStatus;
 use crate::http::retry::Backoff;
 use crate::http::{Client, ServerSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey, Task};
-use crate::random;
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -58,7 +56,7 @@ pub struct Vim<'a> {
     /// The result of the last instruction.
     pub(super) last_result: Option<JobResult>,
     /// A result that the VIM could not accept yet.
-    pub(super) unposted: Option<Unposted>,
+    pub(super) unposted: Option<Delivery>,
     /// The basis of the last report.
     pub(super) late: Late,
     /// The id under which the VIM gets, or has got, the neighbours.
@@ -127,15 +125,11 @@ impl Engine for Vim<'_> {
     fn crashed(&mut self, crash: &Crash) -> AfterCrash {
         // The VIM knows no other name of the node.
         if !crash.found.node_id.is_empty() {
-            let delivery = Delivery {
-                node_id: &crash.found.node_id,
-                result: &of_crash(crash, words, self.node.clock.as_ref()),
-                key: &random::uuid(),
-                // This process did not read the hardware.
-                report: None,
-                is_bare: false,
-            };
-            match self.client.post_result(&delivery, Some(self.node.settings.failure_limit)) {
+            let result = of_crash(crash, words, self.node.clock.as_ref());
+            let delivery = Delivery::new(result, false);
+            let limit = Some(self.node.settings.failure_limit);
+            // This process did not read the hardware, so it has no report.
+            match self.client.post_result(&crash.found.node_id, &delivery, None, limit) {
                 Ok(_) => info!("result posted"),
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }

@@ -8,17 +8,6 @@ use super::delivery::Delivery;
 use super::engine::Vim;
 use crate::api::{JobResult, is_node_id};
 use crate::http::client::GaveUp;
-use crate::random;
-
-/// A result that the VIM does not have yet.
-#[derive(Debug)]
-pub(super) struct Unposted {
-    result: Box<JobResult>,
-    /// The same for every post, so that a VIM that has the result already does not count it twice.
-    key: String,
-    /// True if a bare Ignition config led to it.
-    is_bare: bool,
-}
 
 impl Vim<'_> {
     /// Posts a result for at most `limit`, and keeps it if the VIM cannot accept it now.
@@ -27,25 +16,15 @@ impl Vim<'_> {
         result: &JobResult,
         limit: Option<Duration>,
     ) -> Result<(), GaveUp> {
-        self.unposted = Some(Unposted {
-            result: Box::new(result.clone()),
-            key: random::uuid(),
-            is_bare: self.is_bare,
-        });
+        self.unposted = Some(Delivery::new(result.clone(), self.is_bare));
         self.post_unposted(limit)
     }
 
     /// Posts a result that the VIM could not accept before, if there is one.
     pub(super) fn post_unposted(&mut self, limit: Option<Duration>) -> Result<(), GaveUp> {
-        let Some(Unposted { result, key, is_bare }) = &self.unposted else { return Ok(()) };
-        let delivery = Delivery {
-            node_id: &self.node.id,
-            result,
-            key,
-            report: (!is_bare).then_some(&self.node.collected.report),
-            is_bare: *is_bare,
-        };
-        let posted = self.client.post_result(&delivery, limit);
+        let Some(delivery) = &self.unposted else { return Ok(()) };
+        let report = (!delivery.is_bare).then_some(self.node.collected.report.as_slice());
+        let posted = self.client.post_result(&self.node.id, delivery, report, limit);
         if matches!(posted, Ok(_) | Err(GaveUp::Refused(_))) {
             self.unposted = None;
         }
@@ -84,7 +63,7 @@ impl Vim<'_> {
 
     /// Makes a new result mention an earlier one that the VIM will not get any more.
     pub(super) fn replace_unposted(&mut self) {
-        let Some(Unposted { result, .. }) = self.unposted.take() else { return };
+        let Some(Delivery { result, .. }) = self.unposted.take() else { return };
         let request = result.request_id.as_deref().unwrap_or("without a request_id");
         let code = result.code.as_deref().unwrap_or("no code");
         self.node.warnings.push(format!(
