@@ -30,6 +30,11 @@ pub fn quoted(text: &str, max_chars: usize) -> String {
     format!("{:?}", self::text(text, max_chars))
 }
 
+/// A message on text from outside that has another form than expected.
+pub fn unexpected(what: &str, found: &str, max_chars: usize, expected: &str) -> String {
+    format!("{what} is {}, expected {expected}", quoted(found, max_chars))
+}
+
 fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String {
     let mut shown: String = text
         .chars()

@@ -38,8 +38,8 @@ impl Reply {
     }
 
     /// A step that was not done. The other agent answers -1 to a step that it cannot understand.
-    pub(super) fn failed(exit_code: i64, error: impl Into<String>) -> Self {
-        Self { exit_code, error: error.into(), output: String::new() }
+    pub(super) fn failed(error: impl Into<String>) -> Self {
+        Self { exit_code: -1, error: error.into(), output: String::new() }
     }
 }
 
@@ -173,10 +173,7 @@ impl Api {
 
 /// The start of a text that is not too long to be posted.
 fn cut(text: &str) -> &str {
-    match text.char_indices().take_while(|(at, _)| *at < MAX_OUTPUT_BYTES).last() {
-        Some((at, last)) => text.get(..at + last.len_utf8()).unwrap_or(text),
-        None => text,
-    }
+    &text[..text.floor_char_boundary(MAX_OUTPUT_BYTES)]
 }
 
 /// The failure of a request with an error status, with advice.
@@ -216,12 +213,5 @@ mod tests {
         }
         let busy = Response { status: 503, ..Response::default() };
         assert_eq!(refusal(&busy, "a").why, Why::Unavailable);
-    }
-
-    #[test]
-    fn long_output_is_cut_at_a_character() {
-        let long = "ä".repeat(MAX_OUTPUT_BYTES);
-        assert_eq!(cut(&long).len(), MAX_OUTPUT_BYTES);
-        assert_eq!((cut(""), cut("ä")), ("", "ä"));
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
 use probes::machine::{Machine, Source};
 
+use super::ping::Target;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -18,10 +19,8 @@ const DISCARD: u16 = 9;
 /// The kernel's flag of an entry with a MAC (`ATF_COM`, `uapi/linux/if_arp.h`).
 const COMPLETE: u32 = 2;
 
-/// A neighbour on a port.
-pub(super) type Neighbour = (String, Ipv4Addr);
 /// The MAC of each neighbour that was asked for; `None` if it did not respond.
-pub(super) type Answers = BTreeMap<Neighbour, Option<String>>;
+pub(super) type Answers = BTreeMap<Target, Option<String>>;
 
 /// Asks for every neighbour and waits. The result has the MAC of each that responded, and `None` for each that the kernel
 /// asked for without a response. A neighbour that the kernel did not ask for is absent: nothing is known of it.
@@ -29,7 +28,7 @@ pub(super) type Answers = BTreeMap<Neighbour, Option<String>>;
 /// # Errors
 /// A message if the kernel's table cannot be read.
 pub(super) fn ask(
-    neighbours: &[Neighbour],
+    neighbours: &[Target],
     wait: Duration,
     clock: &dyn Clock,
     stop: &Stop,
@@ -61,7 +60,7 @@ fn socket(nic: &str) -> Option<UdpSocket> {
 }
 
 /// Reads lines such as `192.0.2.1  0x1  0x2  02:00:00:00:00:01  *  eno1`.
-fn parse(table: &str) -> BTreeMap<Neighbour, Option<String>> {
+fn parse(table: &str) -> Answers {
     let entry = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [ip, _, flags, mac, _, nic] = fields[..] else { return None };

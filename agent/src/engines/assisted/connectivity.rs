@@ -4,15 +4,18 @@
 //! IPv6 neighbours are checked by pings only, because no file lists the kernel's entries for them. The MTU of the path
 //! is not measured.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::addresses::{Address, addresses};
+use super::ping::Target;
 use super::step::Step;
 use super::tasks::Around;
 use super::{arp, ping};
+use crate::export::known;
 use crate::http::Client;
 
 /// Most hosts of a step, and most pairs of a port and an address.
@@ -47,23 +50,15 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
         .filter(|(_, ip)| ip.is_ipv4())
         .collect();
     neighbours.truncate(MAX_PAIRS);
-    let mut targets: Vec<ping::Target> = ips()
+    let targets: BTreeSet<Target> = ips()
         .flat_map(|ip| {
             let of_family = own.iter().filter(|own| own.ip.is_ipv4() == ip.is_ipv4());
             of_family.map(|own| (own.nic.clone(), *ip))
         })
         .collect();
-    targets.sort();
-    targets.dedup();
-    targets.truncate(MAX_PAIRS);
+    let targets: Vec<Target> = targets.into_iter().take(MAX_PAIRS).collect();
     let echoes = ping::ping(&targets, clock.as_ref(), stop);
-    let asked: Vec<arp::Neighbour> = neighbours
-        .iter()
-        .filter_map(|(own, ip)| match ip {
-            IpAddr::V4(ip) => Some((own.nic.clone(), *ip)),
-            IpAddr::V6(_) => None,
-        })
-        .collect();
+    let asked: Vec<Target> = neighbours.iter().map(|(own, ip)| (own.nic.clone(), *ip)).collect();
     let wait = if asked.is_empty() { Duration::ZERO } else { WAIT };
     let answers = arp::ask(&asked, wait, clock.as_ref(), stop)?;
     let reports: Vec<Value> =
@@ -88,55 +83,41 @@ fn report(
     host: &Remote,
     neighbours: &[(&Address, IpAddr)],
     answers: &arp::Answers,
-    echoes: &std::collections::BTreeMap<ping::Target, ping::Echo>,
+    echoes: &BTreeMap<Target, ping::Echo>,
 ) -> Value {
     let l2: Vec<Value> = neighbours
         .iter()
         .filter(|(_, ip)| host.ips.contains(ip))
         .filter_map(|(own, ip)| {
-            let IpAddr::V4(v4) = ip else { return None };
-            let mac = answers.get(&(own.nic.clone(), *v4))?;
-            let mut entry = json!({
+            let mac = answers.get(&(own.nic.clone(), *ip))?;
+            Some(json!({
                 "outgoing_nic": own.nic,
                 "outgoing_ip_address": own.ip.to_string(),
                 "remote_ip_address": ip.to_string(),
                 // Another machine with this address is no way to the host.
                 "successful": mac.as_ref().is_some_and(|mac| host.macs.contains(mac)),
-            });
-            if let (Some(mac), Some(entry)) = (mac, entry.as_object_mut()) {
-                entry.insert("remote_mac".to_owned(), mac.clone().into());
-            }
-            Some(entry)
+                "remote_mac": mac,
+            }))
         })
         .collect();
     let l3 = echoes.iter().filter(|((_, ip), _)| host.ips.contains(ip));
     let l3: Vec<Value> = l3.map(|((nic, ip), echo)| layer_3(nic, *ip, echo)).collect();
-    let mut report = Map::from_iter([("host_id".to_owned(), host.id.clone().into())]);
-    for (key, list) in [("l2_connectivity", l2), ("l3_connectivity", l3)] {
-        if !list.is_empty() {
-            report.insert(key.to_owned(), list.into());
-        }
-    }
-    report.into()
+    known(json!({"host_id": host.id, "l2_connectivity": l2, "l3_connectivity": l3}))
 }
 
 fn layer_3(nic: &str, ip: IpAddr, echo: &ping::Echo) -> Value {
-    let mut entry = json!({
+    json!({
         "outgoing_nic": nic,
         "remote_ip_address": ip.to_string(),
         "successful": echo.n_received > 0,
         "packet_loss_percentage": echo.loss_percent(),
-    });
-    if let (Some(average), Some(entry)) = (echo.average_ms(), entry.as_object_mut()) {
-        entry.insert("average_rtt_ms".to_owned(), average.into());
-    }
-    entry
+        "average_rtt_ms": echo.average_ms(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     #[test]
     fn address_that_another_machine_has_is_no_connection_to_the_host() {
@@ -172,6 +153,6 @@ mod tests {
         let entry = layer_3("eno1", "192.0.2.9".parse().unwrap(), &ping::Echo::default());
         assert_eq!(entry["successful"], false);
         assert_eq!(entry["packet_loss_percentage"], 100.0);
-        assert!(entry.get("average_rtt_ms").is_none());
+        assert!(known(entry).get("average_rtt_ms").is_none());
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::addresses::{Address, addresses};
 use super::arp;
+use super::ping::Target;
 use super::step::Step;
 use super::tasks::Around;
 use crate::clean;
@@ -44,9 +45,9 @@ fn search_networks(request: &Value, clock: &dyn Clock, stop: &Stop) -> Result<Va
             cut_off = Some(format!("the port {} in {text} has no carrier", port.nic));
             continue;
         }
-        let hosts: Vec<arp::Neighbour> = hosts(network)
-            .filter(|ip| !own.iter().any(|own| own.ip == IpAddr::V4(*ip)))
-            .map(|ip| (port.nic.clone(), ip))
+        let hosts: Vec<Target> = hosts(network)
+            .map(|ip| (port.nic.clone(), IpAddr::V4(ip)))
+            .filter(|(_, ip)| !own.iter().any(|own| own.ip == *ip))
             .collect();
         n_left = n_left.checked_sub(hosts.len()).ok_or_else(|| {
             format!("the networks have more than {MAX_ADDRESSES} addresses together")
@@ -76,7 +77,8 @@ fn parse(text: &str) -> Result<(Ipv4Addr, u32), String> {
         Some((Ipv4Addr::from_bits(ip.to_bits() & mask), prefix))
     };
     parsed().ok_or_else(|| {
-        format!("a network is {text}, expected e.g. 192.0.2.0/24, with a prefix of at least {MIN_PREFIX}", text = clean::quoted(text, 64))
+        let expected = format!("e.g. 192.0.2.0/24, with a prefix of at least {MIN_PREFIX}");
+        clean::unexpected("a network", text, 64, &expected)
     })
 }
 

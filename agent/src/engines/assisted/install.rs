@@ -54,18 +54,11 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
             .into());
     }
     if !ROLES.contains(&role) {
-        return Err(format!(
-            "role is {role}, expected one of {}",
-            ROLES.join(", "),
-            role = clean::quoted(role, 64)
-        ));
+        return Err(clean::unexpected("role", role, 64, &format!("one of {}", ROLES.join(", "))));
     }
     let cluster_id = text("cluster_id");
     if formats::guid::parse(cluster_id).is_none() {
-        return Err(format!(
-            "cluster_id is {cluster_id}, expected a UUID",
-            cluster_id = clean::quoted(cluster_id, 64)
-        ));
+        return Err(clean::unexpected("cluster_id", cluster_id, 64, "a UUID"));
     }
     let mut order = Order {
         disk: Some(DiskChoice {
@@ -106,10 +99,7 @@ pub(super) fn pin(order: &mut Order, reported: &[Disk]) -> Result<(), Failure> {
     let device = order.disk.as_mut().and_then(|choice| choice.device.as_mut());
     let Some(device) = device else { return Ok(()) };
     let Some(disk) = find(reported, device) else {
-        let what = format!(
-            "boot_device is {device}, expected a disk of the inventory",
-            device = clean::quoted(device, 200)
-        );
+        let what = clean::unexpected("boot_device", device, 200, "a disk of the inventory");
         return Err(Failure::new(Code::DiskNone, what)
             .advise("choose another disk in the service, or insert the missing one"));
     };
@@ -201,9 +191,8 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
         merged = ignition::merge::merge(&merged, &overrides);
     }
     if let Some(name) = text("requested_hostname") {
-        add_hostname(&mut merged, name).map_err(|expected| {
-            format!("the host's name is {}, expected {expected}", clean::quoted(name, 300))
-        })?;
+        add_hostname(&mut merged, name)
+            .map_err(|expected| clean::unexpected("the host's name", name, 300, expected))?;
     }
     if merged == parsed {
         return Ok(config.to_owned());
@@ -255,12 +244,5 @@ mod tests {
     fn answer_about_another_host_is_refused() {
         assert!(is_own(&json!({"id": "A"}), "a").is_ok() && is_own(&json!({}), "a").is_ok());
         assert!(is_own(&json!({"id": "b"}), "a").unwrap_err().contains("responded with \"b\""));
-    }
-
-    #[test]
-    fn disks_to_format_are_named_as_left_alone() {
-        let named = note(&json!({"disks_to_format": ["/dev/disk/by-id/a"]})).unwrap();
-        assert!(named.contains("/dev/disk/by-id/a"), "{named}");
-        assert_eq!(note(&json!({"disks_to_format": null})), None);
     }
 }

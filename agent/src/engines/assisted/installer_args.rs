@@ -24,19 +24,10 @@ pub(super) fn apply(text: &str, order: &mut Order) -> Result<Option<String>, Str
     if text.is_empty() {
         return Ok(network_dir);
     }
-    let list: Value = serde_json::from_str(text).map_err(|_| {
-        format!(
-            "installer_args is {text}, expected a JSON list in a text",
-            text = clean::quoted(text, 200)
-        )
-    })?;
+    let not = |expected: &str| clean::unexpected("installer_args", text, 200, expected);
+    let list: Value = serde_json::from_str(text).map_err(|_| not("a JSON list in a text"))?;
     let list = list.as_array().filter(|list| list.len() <= MAX_ARGS);
-    let list = list.ok_or_else(|| {
-        format!(
-            "installer_args is {text}, expected a list of at most {MAX_ARGS} texts",
-            text = clean::quoted(text, 200)
-        )
-    })?;
+    let list = list.ok_or_else(|| not(&format!("a list of at most {MAX_ARGS} texts")))?;
     let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
     let words = words.ok_or("installer_args contains something other than texts")?;
     let mut words = words.into_iter();

@@ -173,7 +173,8 @@ impl Assisted<'_> {
         if let Err(gave_up) = self.session.api.insist(&report, limit) {
             error!("the failure could not be reported: {gave_up}");
         }
-        self.reply(step, &Reply::failed(install::exit_code(failure), text));
+        let exit_code = install::exit_code(failure);
+        self.reply(step, &Reply { exit_code, ..Reply::failed(text) });
         self.node.memory.update(|checkpoint| checkpoint.is_over = true);
     }
 

@@ -2,7 +2,6 @@
 //!
 //! It contains the report, the result of the install and this program's own log. Secrets are concealed in all of them.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -48,10 +47,7 @@ pub(super) fn gather(step: &Step, around: &Around) -> Result<Value, String> {
 /// A message with the fault.
 pub(super) fn upload(api: &Api, cluster_id: &str, sources: &Sources) -> Result<(), String> {
     if formats::guid::parse(cluster_id).is_none() {
-        return Err(format!(
-            "the id of the cluster is {cluster_id}, expected a UUID",
-            cluster_id = clean::quoted(cluster_id, 64)
-        ));
+        return Err(clean::unexpected("the id of the cluster", cluster_id, 64, "a UUID"));
     }
     let archive = archive(sources).map_err(|error| format!("packing the logs: {error}"))?;
     // Progress is for people; without it the logs are uploaded as well.
@@ -81,14 +77,10 @@ fn concealed(json: &[u8]) -> Vec<u8> {
 /// The content type and the body of a form with one file.
 fn form(host_id: &str, archive: &[u8]) -> (String, Vec<u8>) {
     let boundary = format!("run-coreos-installer-{}", random::uuid());
-    let mut body = Vec::new();
     let head = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"{host_id}.tar.gz\"\r\n\
          Content-Type: application/gzip\r\n\r\n"
     );
-    // Writing to memory cannot fail.
-    body.write_all(head.as_bytes()).ok();
-    body.extend_from_slice(archive);
-    body.write_all(format!("\r\n--{boundary}--\r\n").as_bytes()).ok();
+    let body = [head.as_bytes(), archive, format!("\r\n--{boundary}--\r\n").as_bytes()].concat();
     (format!("multipart/form-data; boundary={boundary}"), body)
 }

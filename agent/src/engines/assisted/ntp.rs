@@ -44,15 +44,10 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     let asked = request.get("ntp_source").and_then(Value::as_str).unwrap_or_default();
     let machine = Machine::new(Arc::new(Source::live()), "assisted");
     let configured = sources(&machine.text("etc/chrony.conf").unwrap_or_default());
-    let mut names: Vec<String> = asked
-        .split(',')
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .collect();
-    names.extend(configured);
+    let asked = asked.split(',').map(str::trim).filter(|name| !name.is_empty());
     let mut seen = std::collections::BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    names.truncate(MAX_SOURCES);
+    let new = asked.map(str::to_owned).chain(configured).filter(|name| seen.insert(name.clone()));
+    let names: Vec<String> = new.take(MAX_SOURCES).collect();
     let state = machine.ask(&CLOCK).unwrap_or_default();
     let is_synchronized = state.trim_ascii_end().ends_with(b" 1");
     let state = |(name, answer): (String, Option<Option<Answer>>)| {

@@ -221,21 +221,17 @@ impl Assisted<'_> {
                 self.reply(&step, &Reply::default());
             }
             _ => {
-                let around = self.around();
+                let around = Around {
+                    api: self.session.api.clone(),
+                    disks: self.session.surveyed.collected.disks.clone(),
+                    logs: self.logs(),
+                };
                 if let Some((step, reply)) = self.session.tasks.start(step, &around) {
                     self.reply(&step, &reply);
                 }
             }
         }
         None
-    }
-
-    fn around(&self) -> Around {
-        Around {
-            api: self.session.api.clone(),
-            disks: self.session.surveyed.collected.disks.clone(),
-            logs: self.logs(),
-        }
     }
 
     pub(super) fn logs(&self) -> logs::Sources {
@@ -259,7 +255,7 @@ impl Assisted<'_> {
                 }
                 Err(error) => {
                     let error = format!("reading the hardware: {error:#}");
-                    return (Reply::failed(-1, error), None);
+                    return (Reply::failed(error), None);
                 }
             }
         }
@@ -269,7 +265,7 @@ impl Assisted<'_> {
             Some(limit) if reply.output.len() > limit => {
                 let n_bytes = reply.output.len();
                 let error = format!("the inventory has {n_bytes} bytes, more than {limit}");
-                (Reply::failed(-1, error), None)
+                (Reply::failed(error), None)
             }
             _ => (reply, fresh),
         }

@@ -32,12 +32,9 @@ impl Step {
     /// The argument at this place, parsed as JSON.
     pub(super) fn json(&self, at: usize) -> Result<Value, String> {
         let text = self.args.get(at).ok_or("it has no argument")?;
-        serde_json::from_str(text).map_err(|error| {
-            format!(
-                "its argument is {text}, expected JSON: {error}",
-                text = clean::quoted(text, 200)
-            )
-        })
+        let unexpected =
+            |error| clean::unexpected("its argument", text, 200, &format!("JSON: {error}"));
+        serde_json::from_str(text).map_err(unexpected)
     }
 }
 
@@ -149,7 +146,7 @@ mod tests {
         assert!(cache.contains("inventory", &reply, now));
         assert!(!cache.contains("inventory", &Reply::done(&json!({"a": 2})), now));
         assert!(!cache.contains("inventory", &reply, now + CACHE_LIMIT));
-        let failed = Reply::failed(1, "x");
+        let failed = Reply::failed("x");
         cache.add("inventory", &failed, now);
         assert!(!cache.contains("inventory", &failed, now));
         cache.clear();

@@ -21,8 +21,6 @@ const LIMIT: Duration = Duration::from_mins(2);
 const STACK_BYTES: usize = 1 << 20;
 /// Stack of the threads of one step.
 const ASK_STACK_BYTES: usize = 256 << 10;
-/// The exit code of a step that was not done.
-const NOT_DONE: i64 = -1;
 
 /// The resources that steps may need.
 #[derive(Debug, Clone)]
@@ -90,13 +88,13 @@ impl Tasks {
     /// Starts a step. A step of a type that is still running is not started again, and gets no reply.
     pub(super) fn start(&mut self, step: Step, around: &Around) -> Option<(Step, Reply)> {
         if let Some(task) = self.running.get(&step.kind) {
-            let reply = Reply::failed(NOT_DONE, "an earlier step of this type still hangs");
+            let reply = Reply::failed("an earlier step of this type still hangs");
             return task.is_given_up.then_some((step, reply));
         }
         let Some((_, work)) = WORK.iter().find(|(kind, _)| *kind == step.kind) else {
             warn!(step = step.kind, "this agent does not support the step");
             let error = format!("this agent does not support the step {}", step.kind);
-            return Some((step, Reply::failed(NOT_DONE, error)));
+            return Some((step, Reply::failed(error)));
         };
         let started = around.api.client.clock.now();
         let (work, of_thread, around) = (*work, step.clone(), around.clone());
@@ -108,7 +106,7 @@ impl Tasks {
             }
             Err(error) => {
                 let error = format!("no thread could be started: {error}");
-                Some((step, Reply::failed(NOT_DONE, error)))
+                Some((step, Reply::failed(error)))
             }
         }
     }
@@ -120,11 +118,9 @@ impl Tasks {
             let reply = match task.answer.try_recv() {
                 Ok(Ok(Ok(Value::Null))) => Reply::default(),
                 Ok(Ok(Ok(output))) => Reply::done(&output),
-                Ok(Ok(Err(error))) => Reply::failed(NOT_DONE, error),
-                Ok(Err(panic)) => Reply::failed(NOT_DONE, format!("a bug ended the step: {panic}")),
-                Err(TryRecvError::Disconnected) => {
-                    Reply::failed(NOT_DONE, "the step ended without a result")
-                }
+                Ok(Ok(Err(error))) => Reply::failed(error),
+                Ok(Err(panic)) => Reply::failed(format!("a bug ended the step: {panic}")),
+                Err(TryRecvError::Disconnected) => Reply::failed("the step ended without a result"),
                 Err(TryRecvError::Empty)
                     if task.is_given_up || now.duration_since(task.started) < LIMIT =>
                 {
@@ -134,7 +130,7 @@ impl Tasks {
                     task.is_given_up = true;
                     let limit_s = LIMIT.as_secs();
                     let error = format!("the step did not end within {limit_s} s");
-                    finished.push((task.step.clone(), Reply::failed(NOT_DONE, error)));
+                    finished.push((task.step.clone(), Reply::failed(error)));
                     return true;
                 }
             };

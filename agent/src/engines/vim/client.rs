@@ -118,10 +118,10 @@ impl Client {
             200..=202 if reply.is_cut => invalid("the response is too large"),
             200 | 201 if media_type == IGNITION_MEDIA_TYPE => Ok(Answer::Ignition(reply.body)),
             // Proxies and captive portals answer 200 with a page of their own.
-            200 | 201 if media_type != JSON_MEDIA_TYPE => invalid(&format!(
-                "its content type is {}, expected {JSON_MEDIA_TYPE}",
-                clean::quoted(&reply.content_type, 60)
-            )),
+            200 | 201 if media_type != JSON_MEDIA_TYPE => {
+                let found = &reply.content_type;
+                invalid(&clean::unexpected("its content type", found, 60, JSON_MEDIA_TYPE))
+            }
             200 | 201 if !resembles_instruction(&reply.body) => {
                 invalid("it is not an instruction in JSON")
             }
