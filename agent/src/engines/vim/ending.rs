@@ -60,14 +60,8 @@ impl Vim<'_> {
         exit_status
     }
 
-    /// Ends so that systemd reboots, because the VIM asks for it.
-    pub(super) fn reboot(&mut self) -> ExitStatus {
-        self.announce("rebooting");
-        ExitStatus::Done
-    }
-
     /// Announces the action on the machine that the VIM asks for; a dry run leaves the machine as it is.
-    fn announce(&mut self, what: &str) {
+    pub(super) fn announce(&self, what: &str) {
         let message = format!("{what} as the VIM asks");
         let dry = if self.node.settings.is_dry_run { "dry run, so not " } else { "" };
         info!("{dry}{message}; no disk was touched");

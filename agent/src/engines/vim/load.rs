@@ -32,12 +32,6 @@ impl Vim<'_> {
         (!left.is_zero()).then(|| wait.min(left))
     }
 
-    /// Ends a load that is still running after the hardware was read.
-    pub(super) fn end_load_of_report(&mut self) {
-        let ended = self.node.settings.load.end_of_report();
-        self.report_load(ended);
-    }
-
     /// Ends the load because the VIM no longer allows it. Returns true if it found a fault.
     pub(super) fn withdraw_load(&mut self) -> bool {
         let ended = self.node.settings.load.withdraw();
@@ -46,7 +40,7 @@ impl Vim<'_> {
 
     /// Posts the end of a load; returns true if it found a fault. The result contains the findings, and they may block an
     /// install.
-    fn report_load(&self, ended: Option<(State, String)>) -> bool {
+    pub(super) fn report_load(&self, ended: Option<(State, String)>) -> bool {
         let Some((how, text)) = ended else { return false };
         self.event(Stage::Wait, how, Some(&text));
         how == State::Failed

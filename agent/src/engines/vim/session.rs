@@ -25,21 +25,17 @@ const MAX_REASON_CHARS: usize = 300;
 impl Vim<'_> {
     /// Reads the hardware, posts the report and returns the VIM's response.
     pub(super) fn inspect(&mut self) -> Result<Answer, ExitStatus> {
-        self.collect()?;
-        self.report()
-    }
-
-    fn collect(&mut self) -> Result<(), ExitStatus> {
         self.event(Stage::Collect, State::Started, None);
         info!("reading the machine's hardware");
         self.late.remember(&self.node.settings.site.system);
         // Links that are up already will be in this report.
         self.node.settings.listener.take_new_links();
         let collected = (self.collect.0)().map_err(|error| unread(&error))?;
-        self.end_load_of_report();
+        // A load that is still running ends after the hardware was read.
+        self.report_load(self.node.settings.load.end_of_report());
         self.node.update(collected);
         self.event(Stage::Collect, State::Done, None);
-        Ok(())
+        self.report()
     }
 
     /// Posts the report and returns the VIM's response.
@@ -177,7 +173,10 @@ impl Vim<'_> {
                 self.wait_and_ask(wait, "asking again", None)
             }
             (Action::Reinspect, _) => self.reinspect(asked),
-            (Action::Reboot, _) => Step::End(self.reboot()),
+            (Action::Reboot, _) => {
+                self.announce("rebooting");
+                Step::End(ExitStatus::Done)
+            }
             (Action::Poweroff, _) => Step::End(self.power_off()),
             (Action::Stop, _) => {
                 warn!(

@@ -32,9 +32,8 @@ const PASSING: [Code; 4] =
     [Code::IgnitionFetch, Code::ImageFetch, Code::ImageStalled, Code::ImageTruncated];
 
 /// True if the fault that a code names may pass by itself.
-fn is_passing(code: &str) -> bool {
-    let status = code.strip_prefix("HTTP_").and_then(|status| status.parse().ok());
-    status.is_some_and(is_transient) || PASSING.iter().any(|passing| passing.to_string() == code)
+fn is_passing(code: Code) -> bool {
+    matches!(code, Code::Http(status) if is_transient(status)) || PASSING.contains(&code)
 }
 
 /// Advice for a request that was given up.
@@ -54,7 +53,7 @@ pub(super) fn advice(gave_up: &GaveUp) -> &'static str {
 #[derive(Debug, Clone)]
 pub(super) struct Refused {
     digest: String,
-    code: String,
+    code: Code,
     /// The node at that time; `None` if the refusal does not depend on it.
     seen: Option<Seen>,
 }
@@ -83,7 +82,7 @@ impl Refusals {
     }
 
     fn add(&mut self, refused: Refused) {
-        if is_passing(&refused.code) {
+        if is_passing(refused.code) {
             return;
         }
         if self.refused.len() >= MAX_REFUSED {
@@ -99,19 +98,17 @@ impl Vim<'_> {
     pub(super) fn after(&mut self, outcome: &Outcome, exit_status: ExitStatus) -> Step {
         let policy = self.on_refusal.take().unwrap_or(self.settings.on_refusal);
         let code = outcome.failure.as_ref().map(|failure| failure.code);
-        let is_refusal = outcome.state == DiskState::Untouched
+        let asks_again = outcome.state == DiskState::Untouched
             && exit_status == ExitStatus::Untouched
-            && code.is_some_and(|code| code != Code::Interrupted);
-        if !is_refusal
-            || policy == OnRefusal::Stop
-            || self.node.settings.is_dry_run
-            || self.node.stop.is_stopped()
-        {
+            && policy != OnRefusal::Stop
+            && !self.node.settings.is_dry_run
+            && !self.node.stop.is_stopped();
+        let Some(code) = code.filter(|code| asks_again && *code != Code::Interrupted) else {
             return Step::End(exit_status);
-        }
+        };
         let refused = Refused {
             digest: self.node.request_digest.clone().unwrap_or_default(),
-            code: code.map(|code| code.to_string()).unwrap_or_default(),
+            code,
             // Once coreos-installer ran, the same instruction is not tried again, whatever changes.
             seen: self.node.seen.take().filter(|_| outcome.tries == 0),
         };
@@ -141,7 +138,7 @@ impl Vim<'_> {
         }
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let mut wait = self.refusals.backoff.wait(&refused, self.node.clock.as_ref());
-        let code = &last.code;
+        let code = last.code;
         let is_blocked = last.is_blocked();
         if is_blocked {
             // Somebody may be at the machine, with the part in hand.
@@ -168,10 +165,8 @@ impl Vim<'_> {
             return self.wait_and_ask(wait, &then, None);
         }
         // Whether the fault is gone is only known once the hardware has been read again.
-        match self.wait_unless_outdated(wait, &then) {
-            Ok(_) => Step::Inspect,
-            Err(exit_status) => Step::End(exit_status),
-        }
+        let slept = self.wait(wait, &then, Self::sleep_until_outdated);
+        slept.map_or_else(Step::End, |_| Step::Inspect)
     }
 
     /// Waits as the VIM asks before the hardware is read again.
@@ -181,7 +176,7 @@ impl Vim<'_> {
             return Step::Inspect;
         }
         let wait = self.wait_before_inspecting(asked);
-        self.wait(wait, "inspecting again").map_or_else(Step::End, |()| Step::Inspect)
+        self.wait_and_inspect(wait, "inspecting again")
     }
 
     /// A QR code needs the whole screen, so it is shown in every wait.
@@ -190,14 +185,14 @@ impl Vim<'_> {
             || self.node.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
-    /// Waits and asks for the instruction. `then` describes the action after the wait.
+    /// Waits and asks for the instruction.
     pub(super) fn wait_and_ask(
         &mut self,
         wait: Duration,
         then: &str,
         location: Option<&Url>,
     ) -> Step {
-        match self.wait_unless_outdated(wait, then) {
+        match self.wait(wait, then, Self::sleep_until_outdated) {
             Ok(None) => {}
             Ok(Some(why)) => {
                 self.report_change(why);
@@ -226,21 +221,14 @@ impl Vim<'_> {
         self.client.time_left().map_or(wait, |left| wait.min(left))
     }
 
-    /// Waits without regard to changes meanwhile.
-    pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), ExitStatus> {
-        self.wait_with(wait, then, |vim, wait| vim.node.clock.sleep(wait, &vim.node.stop))
+    /// Waits and reads the hardware again, without regard to changes meanwhile.
+    fn wait_and_inspect(&mut self, wait: Duration, then: &str) -> Step {
+        let sleep = |vim: &mut Self, wait| vim.node.clock.sleep(wait, &vim.node.stop);
+        self.wait(wait, then, sleep).map_or_else(Step::End, |()| Step::Inspect)
     }
 
-    /// Waits; ends early, with the reason, once another report would differ from the last one.
-    fn wait_unless_outdated(
-        &mut self,
-        wait: Duration,
-        then: &str,
-    ) -> Result<Option<&'static str>, ExitStatus> {
-        self.wait_with(wait, then, Self::sleep_until_outdated)
-    }
-
-    fn wait_with<T>(
+    /// Waits by means of `sleep`. `then` describes the action after the wait.
+    fn wait<T>(
         &mut self,
         wait: Duration,
         then: &str,
@@ -277,7 +265,7 @@ impl Vim<'_> {
             None => Failure::new(Code::NoInstruction, message)
                 .advise("set an instruction for this node, then start the service again"),
         };
-        self.refuse(failure)
+        self.refuse(failure).1
     }
 
     /// The first re-inspection starts at once; each further one in a row waits longer.
@@ -303,31 +291,23 @@ impl Vim<'_> {
             wait.as_secs(),
             self.again.n_failed()
         );
-        self.wait(wait, "reporting again").map_or_else(Step::End, |()| Step::Inspect)
+        self.wait_and_inspect(wait, "reporting again")
     }
 
     pub(super) fn interrupted(&mut self) -> ExitStatus {
-        self.refuse(
-            Failure::new(
-                Code::Interrupted,
-                "the agent was interrupted by a signal before the disk was touched",
-            )
-            .advise("start the service again"),
-        )
+        let message = "the agent was interrupted by a signal before the disk was touched";
+        let failure = Failure::new(Code::Interrupted, message).advise("start the service again");
+        self.refuse(failure).1
     }
 
-    /// Posts that nothing is done and no disk was touched.
-    pub(super) fn refuse(&mut self, failure: Failure) -> ExitStatus {
-        self.refuse_outcome(failure).1
-    }
-
-    /// The same for an instruction; another one may follow.
+    /// Refuses an instruction; another one may follow.
     pub(super) fn refuse_instruction(&mut self, failure: Failure) -> Step {
-        let (outcome, exit_status) = self.refuse_outcome(failure);
+        let (outcome, exit_status) = self.refuse(failure);
         self.after(&outcome, exit_status)
     }
 
-    fn refuse_outcome(&mut self, failure: Failure) -> (Outcome, ExitStatus) {
+    /// Posts that nothing is done and no disk was touched.
+    fn refuse(&mut self, failure: Failure) -> (Outcome, ExitStatus) {
         self.open_events();
         let outcome = refused(failure);
         let exit_status = self.end_badly(&outcome);
