@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
-use super::explain::wrapped;
 use crate::act::hints::from_option;
 use crate::act::install::check_verify;
 use crate::act::say::Words;
@@ -22,7 +21,8 @@ use crate::cli::DisksOptions;
 use crate::engines::offline::check_device;
 use crate::engines::{offline, vim};
 use crate::exit_status::ExitStatus;
-use crate::{clean, output, text};
+use crate::text::{self, wrapped};
+use crate::{clean, output};
 
 /// Maximum length of an instruction.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;

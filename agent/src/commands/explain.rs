@@ -7,6 +7,7 @@ use probes::findings::{Row, Severity, nearest_code, row, rows};
 use crate::cli::{ExplainOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::output;
+use crate::text::wrapped;
 
 /// The columns before the meaning in the list: the code and the severities.
 const LIST_INDENT: usize = 43;
@@ -76,23 +77,6 @@ fn text(row: &Row, width: usize) -> String {
 
 fn severities(row: &Row) -> String {
     row.severities().map(Severity::as_str).collect::<Vec<_>>().join("/")
-}
-
-/// Wraps `paragraph` into lines of at most `width` characters, indented by `indent`; a longer word gets its own line.
-pub(super) fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
-    let margin = " ".repeat(indent);
-    let (mut text, mut line) = (String::new(), String::new());
-    for word in paragraph.split(' ') {
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width {
-            text.push_str(&[&margin, &line, "\n"].concat());
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    text + &format!("{margin}{line}\n")
 }
 
 #[cfg(test)]

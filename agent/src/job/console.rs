@@ -3,7 +3,7 @@
 //! One line when the wait has lasted some seconds, and one each minute after it.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant, SystemTime};
 
 use formats::time::rfc3339;
@@ -31,12 +31,12 @@ const MAX_ADDRESSES: usize = 8;
 pub(crate) struct Console {
     clock: Arc<dyn Clock>,
     state: Arc<Monitor<State>>,
+    thread: Once,
 }
 
 #[derive(Debug, Default)]
 struct State {
     wait: Option<Wait>,
-    is_started: bool,
     is_ending: bool,
 }
 
@@ -69,7 +69,7 @@ impl Wait {
 impl Console {
     /// Nothing is written before the first wait.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Arc::default() }
+        Self { clock, state: Arc::default(), thread: Once::new() }
     }
 
     fn start(&self) {
@@ -82,24 +82,19 @@ impl Console {
 
     /// Sets the reason for the wait. The same again does not restart it.
     pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
-        let is_started = self.state.change(|state| {
-            match &mut state.wait {
-                Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
-                _ => {
-                    state.wait = Some(Wait {
-                        what: what.to_owned(),
-                        node_id: node_id.to_owned(),
-                        since: self.clock.time_of_day(),
-                        started: self.clock.now(),
-                        n_lines: 0,
-                    });
-                }
+        self.state.change(|state| match &mut state.wait {
+            Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
+            _ => {
+                state.wait = Some(Wait {
+                    what: what.to_owned(),
+                    node_id: node_id.to_owned(),
+                    since: self.clock.time_of_day(),
+                    started: self.clock.now(),
+                    n_lines: 0,
+                });
             }
-            std::mem::replace(&mut state.is_started, true)
         });
-        if !is_started {
-            self.start();
-        }
+        self.thread.call_once(|| self.start());
     }
 
     /// The node works.

@@ -1,6 +1,6 @@
 //! The load that a fleet allows while the node waits, and what it found.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::{error, info};
@@ -9,13 +9,14 @@ use crate::act::State as EventState;
 use crate::act::blocking;
 use crate::api::Finding;
 use crate::check::load::{Load, Verdict};
+use crate::monitor::Monitor;
 use crate::report::Report;
 
 /// The load, and the findings of all loads since the start of the agent. The job starts it, and any reader of the
 /// hardware ends it, so that the report contains the findings.
 #[derive(Debug, Clone, Default)]
 pub struct WaitingLoad {
-    shared: Arc<Mutex<State>>,
+    state: Arc<Monitor<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl WaitingLoad {
     /// Ends a load that runs, and adds its findings and earlier ones to the report of the hardware that was read
     /// meanwhile.
     pub fn end_into(&self, report: &mut Report) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.end();
         if state.verdict != Verdict::default() {
             state.verdict.clone().add_to(report);
@@ -77,7 +78,7 @@ impl WaitingLoad {
 
     /// Adds the load's findings to `findings`, which may contain them.
     pub(crate) fn add_findings(&self, findings: &mut Vec<Finding>) {
-        add(findings, self.lock().verdict.findings.clone());
+        add(findings, self.state.lock().verdict.findings.clone());
     }
 
     /// Starts a load unless one has run since the last report; `start` learns that it starts. Returns how much of its
@@ -88,7 +89,7 @@ impl WaitingLoad {
         now: Instant,
         start: impl FnOnce(),
     ) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.has_run, true) {
             start();
             state.running = Some((Load::start(seconds), now + Duration::from_secs(seconds)));
@@ -99,7 +100,7 @@ impl WaitingLoad {
     /// Ends a load that still runs although the hardware has been read. Another one needs another report, or a permission
     /// that was withdrawn and is given again. Returns the event of its end.
     pub(crate) fn end_of_report(&self) -> Option<(EventState, String)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.has_run = state.running.is_some() || state.ended.is_some();
         state.end();
         state.ended.take()
@@ -107,14 +108,10 @@ impl WaitingLoad {
 
     /// Ends the load because it is no longer allowed; a later permission is a new one. Returns the event of its end.
     pub(crate) fn withdraw(&self) -> Option<(EventState, String)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.has_run = false;
         state.end();
         state.ended.take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,8 +130,8 @@ mod tests {
         let good = outcome(0, "done 900 0 8388608 0\n");
         let bad = outcome(1, "wrong 0x1 instead of 0x2; a copy\ndone 900 1 8388608 0\n");
         let load = WaitingLoad::default();
-        load.lock().keep(judge(&[good.clone(), bad]));
-        load.lock().keep(judge(&[good]));
+        load.state.lock().keep(judge(&[good.clone(), bad]));
+        load.state.lock().keep(judge(&[good]));
         let mut findings = Vec::new();
         load.add_findings(&mut findings);
         load.add_findings(&mut findings);

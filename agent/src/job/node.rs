@@ -241,7 +241,7 @@ impl Node {
         if !outcome.blocking.is_empty() {
             let blocking: Vec<_> = outcome.blocking.iter().collect();
             self.blocked.banner = Some(super::banner::text(&blocking, &self.id));
-            self.blocked.summary = self.summary_of_blocked(&blocking);
+            self.blocked.summary = self.summary("install blocked", &[], &blocking);
             // The code follows the lines that would push it off the screen.
             self.show_banner(None);
         }

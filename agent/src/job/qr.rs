@@ -53,11 +53,7 @@ impl Ending {
 }
 
 impl Node {
-    /// Returns the text for the code of a blocked node; `None` unless codes are shown.
-    pub(super) fn summary_of_blocked(&self, blocking: &[&Finding]) -> Option<Summary> {
-        self.summary("install blocked", &[], blocking)
-    }
-
+    /// Returns the text for the code; `None` unless codes are shown. `first` are the findings that lead the others.
     pub(super) fn summary(
         &self,
         what: &str,
