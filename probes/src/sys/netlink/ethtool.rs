@@ -153,7 +153,7 @@ fn complete(
 /// Appends a message with an error, and the name of the port that it is about.
 fn push_errno(answer: &mut Vec<u8>, kind: u16, errno: i32, name: &str) -> io::Result<()> {
     let payload = [&errno.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
-    push(answer, wire::Message { kind, flags: 0, payload: &payload, at: 0 })
+    push(answer, wire::Message { kind, flags: 0, payload: &payload })
 }
 
 /// Reasons that the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
