@@ -5,7 +5,7 @@
 
 use crate::bytes::le16;
 use crate::hex::hex;
-use crate::text::escape_non_utf8;
+use crate::text::padded;
 
 /// Offset of the 512 bytes in the page.
 const OFFSET: usize = 60;
@@ -84,9 +84,7 @@ impl<'a> Identify<'a> {
     /// Text has the first of two characters in the upper byte of a word.
     fn text(self, from: usize, to: usize) -> Option<String> {
         let bytes: Vec<u8> = (from..to).flat_map(|index| self.word(index).to_be_bytes()).collect();
-        let text = escape_non_utf8(&bytes);
-        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-        (!text.is_empty()).then(|| text.to_owned())
+        padded(&bytes)
     }
 }
 

@@ -50,7 +50,7 @@ pub enum Part {
 pub fn sections(region: &[u8]) -> (Vec<Section>, bool) {
     let (raw, is_whole) = split(region);
     let n_raw = raw.len();
-    let known = raw.into_iter().map_while(|Raw { head, body, .. }| {
+    let known = raw.into_iter().map_while(|Raw { head, body }| {
         let severity = severity(le32(head, 16))?;
         Some(Section { severity, part: part(head, body), unit: unit(head) })
     });
@@ -62,22 +62,19 @@ pub fn sections(region: &[u8]) -> (Vec<Section>, bool) {
 /// The identifiers in `region`: of replaceable units and serial numbers of PCI devices.
 pub fn fields(region: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
-    for Raw { at, head, body } in split(region).0 {
-        let mut add = |start: usize, n: usize, encoding| {
-            fields.push(Field { span: start..start + n, kind: Kind::Serial, encoding });
-        };
-        add(at + 28, 16, Encoding::Guid);
-        if le32(head, 0) == PCI_EXPRESS && body.len() >= 48 {
-            add(at + head.len() + 40, 8, Encoding::LittleEndian);
-        }
+    let mut add = |id: Option<&[u8]>, encoding| {
+        fields.extend(id.map(|id| Field::within(region, id, Kind::Serial, encoding)));
+    };
+    for Raw { head, body } in split(region).0 {
+        add(head.get(28..44), Encoding::Guid);
+        let serial = body.get(40..48).filter(|_| le32(head, 0) == PCI_EXPRESS);
+        add(serial, Encoding::LittleEndian);
     }
     fields
 }
 
 /// The bytes of a section.
 struct Raw<'a> {
-    /// Its offset in the region.
-    at: usize,
     head: &'a [u8],
     body: &'a [u8],
 }
@@ -108,7 +105,7 @@ fn split(region: &[u8]) -> (Vec<Raw<'_>>, bool) {
             if found.len() == MOST_SECTIONS {
                 return (found, false);
             }
-            found.push(Raw { at, head, body });
+            found.push(Raw { head, body });
             at = next;
         }
         // Data of the maker's own may follow the sections.

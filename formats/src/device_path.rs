@@ -20,6 +20,32 @@ const MAX_NAME_BYTES: usize = 2048;
 /// Kind, kind within that, and length in two bytes.
 const HEADER_BYTES: usize = 4;
 
+/// Offset and length of a number in a node's data.
+type Place = (usize, usize);
+/// Nodes that are written as a name and numbers.
+const WITH_NUMBERS: [((u8, u8), &str, &[Place]); 12] = [
+    ((1, 1), "Pci", &[(1, 1), (0, 1)]),
+    ((1, 3), "MemoryMapped", &[(0, 4), (4, 8), (12, 8)]),
+    ((1, 5), "Ctrl", &[(0, 4)]),
+    ((3, 2), "Scsi", &[(0, 2), (2, 2)]),
+    ((3, 3), "Fibre", &[(4, 8), (12, 8)]),
+    ((3, 5), "USB", &[(0, 1), (1, 1)]),
+    ((3, 17), "Unit", &[(0, 1)]),
+    ((3, 18), "Sata", &[(0, 2), (2, 2), (4, 2)]),
+    ((3, 26), "SD", &[(0, 1)]),
+    ((3, 29), "eMMC", &[(0, 1)]),
+    ((4, 2), "CDROM", &[(0, 4), (4, 8), (12, 8)]),
+    ((4, 8), "Offset", &[(4, 8), (12, 8)]),
+];
+/// Nodes that are written as a name and a GUID.
+const WITH_GUID: [((u8, u8), &str); 5] = [
+    ((1, 4), "VenHw"),
+    ((3, 10), "VenMsg"),
+    ((4, 3), "VenMedia"),
+    ((4, 6), "FvFile"),
+    ((4, 7), "Fv"),
+];
+
 /// Kind of the node of a network port.
 pub const MAC: (u8, u8) = (3, 11);
 /// Kind of the node of a file.
@@ -39,7 +65,7 @@ pub struct Node<'a> {
 impl<'a> Node<'a> {
     /// Its kind and its kind within that; 0x7f is an end.
     pub fn kind(&self) -> (u8, u8) {
-        (byte(self.bytes, 0).unwrap_or_default(), byte(self.bytes, 1).unwrap_or_default())
+        array(self.bytes, 0).map_or((0, 0), |[kind, subkind]| (kind, subkind))
     }
 
     /// True if it ends the path, or one of several.
@@ -81,14 +107,10 @@ pub fn node(kind: (u8, u8), data: &[u8]) -> Option<Vec<u8>> {
 
 /// The node of a partition in a GUID partition table (§10.3.5.1).
 pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
-    let mut node = vec![4, 1, 42, 0];
-    node.extend(partition.number.to_le_bytes());
-    node.extend(partition.first_block.to_le_bytes());
-    node.extend(partition.n_blocks.to_le_bytes());
-    node.extend(partition.guid.0);
+    let number = partition.number.to_le_bytes();
+    let place = [partition.first_block, partition.n_blocks].map(u64::to_le_bytes).concat();
     // The table is a GPT, and the signature a GUID.
-    node.extend([2, 2]);
-    node
+    [&[4, 1, 42, 0], &number[..], &place, &partition.guid.0, &[2, 2]].concat()
 }
 
 /// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.
@@ -174,11 +196,11 @@ pub fn text(path: &[u8]) -> Option<String> {
         match node.kind() {
             (0x7f, 0x01) => text.push(','),
             (0x7f, _) => break,
-            (kind, subkind) => {
+            kind => {
                 if !text.is_empty() && !text.ends_with(',') {
                     text.push('/');
                 }
-                text.push_str(&node_text(kind, subkind, node.data()));
+                text.push_str(&node_text(kind, node.data()));
             }
         }
     }
@@ -186,41 +208,42 @@ pub fn text(path: &[u8]) -> Option<String> {
 }
 
 /// One node; one whose length does not fit its kind is written as bytes.
-fn node_text(kind: u8, subkind: u8, data: &[u8]) -> String {
-    let known = match kind {
-        1 => hardware(subkind, data),
-        2 => acpi(subkind, data),
-        3 => messaging(subkind, data),
-        4 => media(subkind, data),
-        5 => Some(format!("BBS({})", bbs(data))),
-        _ => None,
-    };
-    known.unwrap_or_else(|| {
+fn node_text(kind: (u8, u8), data: &[u8]) -> String {
+    known(kind, data).unwrap_or_else(|| {
         let digits = hex(data.iter().take(MAX_HEX_BYTES)).to_ascii_uppercase();
-        format!("Path({kind},{subkind},{digits})")
+        format!("Path({},{},{digits})", kind.0, kind.1)
     })
 }
 
-fn hardware(subkind: u8, data: &[u8]) -> Option<String> {
-    match subkind {
-        1 => Some(format!("Pci(0x{:X},0x{:X})", byte(data, 1)?, byte(data, 0)?)),
-        3 => Some(format!(
-            "MemoryMapped(0x{:X},0x{:X},0x{:X})",
-            u32_at(data, 0)?,
-            u64_at(data, 4)?,
-            u64_at(data, 12)?
-        )),
-        4 => Some(format!("VenHw({})", guid(data)?)),
-        5 => Some(format!("Ctrl(0x{:X})", u32_at(data, 0)?)),
+fn known(kind: (u8, u8), data: &[u8]) -> Option<String> {
+    if let Some((_, name, places)) = WITH_NUMBERS.iter().find(|(known, ..)| *known == kind) {
+        let numbers = places.iter().map(|(at, n)| Some(format!("0x{:X}", number(data, *at, *n)?)));
+        return Some(format!("{name}({})", numbers.collect::<Option<Vec<String>>>()?.join(",")));
+    }
+    if let Some((_, name)) = WITH_GUID.iter().find(|(known, _)| *known == kind) {
+        return Some(format!("{name}({})", guid(data)?));
+    }
+    match kind {
+        (2, 1) => acpi(data),
+        (3, 11) => mac(data),
+        (3, 12) => Some(format!("IPv4({})", Ipv4Addr::from(array::<4>(data, 4)?))),
+        (3, 13) => Some(format!("IPv6({})", Ipv6Addr::from(array::<16>(data, 16)?))),
+        (3, 20) => Some(format!("Vlan({})", number(data, 0, 2)?)),
+        (3, 23) => {
+            let eui = hex(data.get(4..12)?.iter().rev()).to_ascii_uppercase();
+            Some(format!("NVMe(0x{:X},{})", number(data, 0, 4)?, grouped(&eui, 2, "-")))
+        }
+        (3, 24) => Some(format!("Uri({})", printable(data))),
+        (3, 31) => Some("Dns()".to_owned()),
+        (4, 1) => hard_drive(data),
+        (4, 4) => Some(ucs2(data)),
+        (5, _) => Some(format!("BBS({})", bbs(data))),
         _ => None,
     }
 }
 
-fn acpi(subkind: u8, data: &[u8]) -> Option<String> {
-    if subkind != 1 {
-        return None;
-    }
-    let (hid, uid) = (u32_at(data, 0)?, u32_at(data, 4)?);
+fn acpi(data: &[u8]) -> Option<String> {
+    let (hid, uid) = (number(data, 0, 4)?, number(data, 4, 4)?);
     // The low half is `PNP` in compressed letters, the high half the product's number.
     Some(match (hid & 0xffff, hid >> 16) {
         (0x41d0, 0x0a03) => format!("PciRoot(0x{uid:X})"),
@@ -232,65 +255,21 @@ fn acpi(subkind: u8, data: &[u8]) -> Option<String> {
     })
 }
 
-fn messaging(subkind: u8, data: &[u8]) -> Option<String> {
-    match subkind {
-        2 => Some(format!("Scsi(0x{:X},0x{:X})", u16_at(data, 0)?, u16_at(data, 2)?)),
-        3 => Some(format!("Fibre(0x{:X},0x{:X})", u64_at(data, 4)?, u64_at(data, 12)?)),
-        5 => Some(format!("USB(0x{:X},0x{:X})", byte(data, 0)?, byte(data, 1)?)),
-        10 => Some(format!("VenMsg({})", guid(data)?)),
-        11 => mac(data),
-        12 => Some(format!("IPv4({})", Ipv4Addr::from(*data.get(4..8)?.first_chunk::<4>()?))),
-        13 => Some(format!("IPv6({})", Ipv6Addr::from(*data.get(16..32)?.first_chunk::<16>()?))),
-        17 => Some(format!("Unit(0x{:X})", byte(data, 0)?)),
-        18 => {
-            let (port, multiplier, lun) = (u16_at(data, 0)?, u16_at(data, 2)?, u16_at(data, 4)?);
-            Some(format!("Sata(0x{port:X},0x{multiplier:X},0x{lun:X})"))
-        }
-        20 => Some(format!("Vlan({})", u16_at(data, 0)?)),
-        23 => {
-            let eui = hex(data.get(4..12)?.iter().rev()).to_ascii_uppercase();
-            Some(format!("NVMe(0x{:X},{})", u32_at(data, 0)?, grouped(&eui, 2, "-")))
-        }
-        24 => Some(format!("Uri({})", printable(data))),
-        26 => Some(format!("SD(0x{:X})", byte(data, 0)?)),
-        29 => Some(format!("eMMC(0x{:X})", byte(data, 0)?)),
-        31 => Some("Dns()".to_owned()),
-        _ => None,
-    }
-}
-
 /// Six bytes for Ethernet (types 0 and 1), else all 32.
 fn mac(data: &[u8]) -> Option<String> {
-    let kind = byte(data, 32)?;
+    let kind = *data.get(32)?;
     let length = if kind <= 1 { 6 } else { 32 };
     Some(format!("MAC({},0x{kind:X})", hex(data.get(..length)?)))
 }
 
-fn media(subkind: u8, data: &[u8]) -> Option<String> {
-    match subkind {
-        1 => hard_drive(data),
-        2 => {
-            let (entry, start, size) = (u32_at(data, 0)?, u64_at(data, 4)?, u64_at(data, 12)?);
-            Some(format!("CDROM(0x{entry:X},0x{start:X},0x{size:X})"))
-        }
-        3 => Some(format!("VenMedia({})", guid(data)?)),
-        4 => Some(ucs2(data)),
-        6 => Some(format!("FvFile({})", guid(data)?)),
-        7 => Some(format!("Fv({})", guid(data)?)),
-        8 => Some(format!("Offset(0x{:X},0x{:X})", u64_at(data, 4)?, u64_at(data, 12)?)),
-        _ => None,
-    }
-}
-
 fn hard_drive(data: &[u8]) -> Option<String> {
-    let (number, start, size) = (u32_at(data, 0)?, u64_at(data, 4)?, u64_at(data, 12)?);
-    let signature = data.get(20..36)?;
-    let (table, signature) = match byte(data, 37)? {
-        1 => ("MBR", format!("0x{:08X}", u32_at(signature, 0)?)),
-        2 => ("GPT", guid(signature)?.to_string()),
+    let (entry, start, size) = (number(data, 0, 4)?, number(data, 4, 8)?, number(data, 12, 8)?);
+    let (table, signature) = match *data.get(37)? {
+        1 => ("MBR", format!("0x{:08X}", number(data, 20, 4)?)),
+        2 => ("GPT", guid(&data[20..])?.to_string()),
         _ => ("0", "0".to_owned()),
     };
-    Some(format!("HD({number},{table},{signature},0x{start:X},0x{size:X})"))
+    Some(format!("HD({entry},{table},{signature},0x{start:X},0x{size:X})"))
 }
 
 /// Kind of device and its name, which is plain text here.
@@ -300,7 +279,7 @@ fn bbs(data: &[u8]) -> String {
         Some(name) => (*name).to_owned(),
         None => format!("0x{kind:X}"),
     };
-    let kind = u16_at(data, 0).map(name).unwrap_or_default();
+    let kind = array(data, 0).map(u16::from_le_bytes).map(name).unwrap_or_default();
     format!("{kind},{}", printable(data.get(4..).unwrap_or_default()))
 }
 
@@ -320,20 +299,10 @@ fn printable(data: &[u8]) -> String {
     text
 }
 
-fn byte(data: &[u8], at: usize) -> Option<u8> {
-    data.get(at).copied()
-}
-
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    array(data, at).map(u16::from_le_bytes)
-}
-
-fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    array(data, at).map(u32::from_le_bytes)
-}
-
-fn u64_at(data: &[u8], at: usize) -> Option<u64> {
-    array(data, at).map(u64::from_le_bytes)
+/// The little-endian number of `n_bytes` at `at`.
+fn number(data: &[u8], at: usize, n_bytes: usize) -> Option<u64> {
+    let bytes = data.get(at..at + n_bytes)?.iter().rev();
+    Some(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]

@@ -8,17 +8,13 @@ use crate::{Field, Kind};
 
 /// Every address in the tree.
 pub fn fields(text: &str) -> Vec<Field> {
-    let mut start = 0;
     let in_line = |line: &str| {
-        let at = start;
-        start += line.len();
-        let mark = ["|-- ", "+-- "].iter().find_map(|mark| line.find(mark))? + "|-- ".len();
-        let rest = line.get(mark..)?;
+        let (_, rest) = line.split_once("|-- ").or_else(|| line.split_once("+-- "))?;
         let address = rest.split(|c: char| c == '/' || c.is_whitespace()).next()?;
         address.parse::<Ipv4Addr>().ok()?;
-        Some(Field::text(at + mark..at + mark + address.len(), Kind::Address))
+        Some(Field::in_text(text, address, Kind::Address))
     };
-    text.split_inclusive('\n').filter_map(in_line).collect()
+    text.lines().filter_map(in_line).collect()
 }
 
 /// Lists the addresses of nodes and routes, with their prefix lengths.
@@ -51,15 +47,14 @@ pub fn networks(text: &str) -> Vec<([u8; 4], u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     const TEXT: &str = "Main:\n  +-- 10.1.84.0/26 2 0 2\n     |-- 10.1.84.0\n        /26 link UNICAST\n        \
                         /32 host LOCAL\n     |-- x\n";
 
     #[test]
     fn nodes_and_leaves_have_addresses() {
-        let found: Vec<&[u8]> =
-            fields(TEXT).iter().map(|f| &TEXT.as_bytes()[f.span.clone()]).collect();
-        assert_eq!(found, [b"10.1.84.0"; 2]);
+        assert_fields(&fields(TEXT), TEXT, &[(Kind::Address, "10.1.84.0"); 2]);
     }
 
     #[test]

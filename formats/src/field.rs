@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
+use crate::text::span_in;
 use crate::utf16;
 
 /// Kind of information that a value reveals, which decides how an anonymised capture replaces it.
@@ -90,6 +91,16 @@ impl Field {
         Field { span, kind, encoding: Encoding::Text }
     }
 
+    /// The text `part`, which was cut from `whole`.
+    pub fn in_text(whole: &str, part: &str, kind: Kind) -> Field {
+        Field::within(whole.as_bytes(), part.as_bytes(), kind, Encoding::Text)
+    }
+
+    /// The value `part`, which was cut from `whole`.
+    pub fn within(whole: &[u8], part: &[u8], kind: Kind, encoding: Encoding) -> Field {
+        Field { span: span_in(whole, part), kind, encoding }
+    }
+
     /// A value that is written as bytes, the most significant first.
     pub fn bytes_of(span: Range<usize>, kind: Kind) -> Field {
         Field { span, kind, encoding: Encoding::Bytes }
@@ -128,8 +139,23 @@ pub fn splice(bytes: &[u8], offset: usize, edits: &[Edit]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Asserts that the fields of a source have these kinds and values.
+    #[track_caller]
+    pub(crate) fn assert_fields<V: AsRef<[u8]>>(
+        fields: &[Field],
+        source: impl AsRef<[u8]>,
+        expected: &[(Kind, V)],
+    ) {
+        let found =
+            fields.iter().map(|field| (field.kind, field.bytes(source.as_ref()).escape_ascii()));
+        let found: Vec<String> = found.map(|(kind, value)| format!("{kind:?} {value}")).collect();
+        let expected = expected.iter().map(|(kind, value)| (kind, value.as_ref().escape_ascii()));
+        let expected = expected.map(|(kind, value)| format!("{kind:?} {value}"));
+        assert_eq!(found, expected.collect::<Vec<String>>());
+    }
 
     #[test]
     fn a_span_outside_the_source_has_no_bytes() {

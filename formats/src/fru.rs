@@ -53,8 +53,6 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
     /// True if it is longer than the area.
     pub is_cut: bool,
-    /// Offset of `bytes` in the area.
-    pub at: usize,
 }
 
 /// Walks the fields of an area up to their end, or to one that is longer than the area.
@@ -64,14 +62,9 @@ pub fn entries(area: &[u8], first: usize) -> impl Iterator<Item = Entry<'_>> {
         let &code = area.get(at).filter(|code| **code != END_OF_FIELDS)?;
         let rest = area.get(at + 1..)?;
         let length = usize::from(code & 0x3f);
-        let entry = Entry {
-            code,
-            bytes: &rest[..length.min(rest.len())],
-            is_cut: length > rest.len(),
-            at: at + 1,
-        };
         at += 1 + length;
-        Some(entry)
+        let bytes = &rest[..length.min(rest.len())];
+        Some(Entry { code, bytes, is_cut: length > rest.len() })
     })
 }
 
@@ -112,7 +105,7 @@ pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
             _ => Encoding::Text,
         };
         // Vendor-defined fields follow the standard ones.
-        Field { span: entry.at..entry.at + entry.bytes.len(), kind: Kind::FreeText, encoding }
+        Field::within(bytes, entry.bytes, Kind::FreeText, encoding)
     };
     revealing.map(field).collect()
 }
@@ -120,12 +113,8 @@ pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
 /// The bodies of the records with vendor-defined content: all but a power supply's.
 pub fn record_fields(list: &[u8]) -> Vec<Field> {
     let of_maker = records(list).filter(|record| record.header[0] != POWER_SUPPLY);
-    of_maker
-        .filter_map(|record| {
-            let start = record.at + RECORD_HEADER_BYTES;
-            Some(Field::bytes_of(start..start + record.body?.len(), Kind::FreeText))
-        })
-        .collect()
+    let field = |body| Field::within(list, body, Kind::FreeText, Encoding::Bytes);
+    of_maker.filter_map(|record| record.body.map(field)).collect()
 }
 
 /// Gives an area whose fields were replaced its checksum again; a wrong one stays wrong.

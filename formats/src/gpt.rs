@@ -5,11 +5,12 @@
 use std::ops::RangeInclusive;
 
 use crate::bytes::{array, le32, le64};
-use crate::crc::crc32;
 use crate::guid::Guid;
 use crate::{Encoding, Field, Kind, utf16};
 
 pub mod build;
+
+pub use crc32fast::hash as crc32;
 
 /// Number of bytes of a header's block that are read; no header is longer.
 pub const BLOCK_BYTES: usize = 512;
@@ -147,9 +148,11 @@ impl Header {
         let is_used = |entry: &[u8]| {
             entry.len() >= 128 && array(entry, 0).map(Guid).is_some_and(|kind| !kind.is_nil())
         };
-        let used = entries.chunks(entry_bytes).enumerate().filter(|(_, entry)| is_used(entry));
-        let guid = Field { span: 16..32, kind: Kind::Serial, encoding: Encoding::Guid };
-        used.map(|(index, _)| guid.clone().moved(index * entry_bytes)).collect()
+        let guid = |entry: &[u8]| {
+            let used = entry.get(16..32).filter(|_| is_used(entry));
+            used.map(|guid| Field::within(entries, guid, Kind::Serial, Encoding::Guid))
+        };
+        entries.chunks(entry_bytes).filter_map(guid).collect()
     }
 
     /// Writes the checksum of the entries, if it is known, and then the header's own into the header

@@ -9,7 +9,6 @@ pub mod ata_identify;
 pub mod bytes;
 pub mod command_line;
 pub mod cper;
-pub mod crc;
 pub mod device_path;
 pub mod dhcp;
 pub mod digest;

@@ -4,7 +4,7 @@
 //! What neighbours write says whose network this is, whatever it looks like: free texts, names of VLANs
 //! (IEEE 802.1Q-2022 annex D), the inventory of LLDP-MED (ANSI/TIA-1057 §10.2.6).
 
-use crate::{Field, Kind};
+use crate::{Encoding, Field, Kind};
 
 /// The Ethernet type of LLDP.
 pub const ETHERTYPE: u16 = 0x88cc;
@@ -76,27 +76,20 @@ pub fn push(answer: &mut Vec<u8>, record: Record) {
 
 /// Walks the records of an answer; ends at the first one that makes no sense.
 pub fn records(answer: &[u8]) -> impl Iterator<Item = Record<'_>> {
-    walk(answer).map(|(record, _)| record)
-}
-
-/// The records, and where the content of each begins.
-fn walk(answer: &[u8]) -> impl Iterator<Item = (Record<'_>, usize)> {
     let mut rest = answer;
     std::iter::from_fn(move || {
         let (&[kind, name_len, high, low], body) = rest.split_first_chunk::<4>()?;
         let (name, body) = body.split_at_checked(usize::from(name_len))?;
         let length = usize::from(u16::from_be_bytes([high, low]));
-        let at = answer.len() - body.len();
         let (content, behind) = body.split_at_checked(length)?;
         let name = std::str::from_utf8(name).ok()?;
         rest = behind;
-        let record = match kind {
-            LISTENED => Record::Listened(name),
-            FRAME => Record::Frame(name, content),
-            FAILED => Record::Failed(name, i32::from_be_bytes(content.try_into().ok()?)),
-            _ => return None,
-        };
-        Some((record, at))
+        match kind {
+            LISTENED => Some(Record::Listened(name)),
+            FRAME => Some(Record::Frame(name, content)),
+            FAILED => Some(Record::Failed(name, i32::from_be_bytes(content.try_into().ok()?))),
+            _ => None,
+        }
     })
 }
 
@@ -107,8 +100,6 @@ pub struct Frame<'a> {
     pub source: &'a [u8],
     /// The bytes after the Ethernet header.
     pub lldpdu: &'a [u8],
-    /// Offset of `lldpdu` in the frame.
-    pub at: usize,
 }
 
 /// Splits a frame at its Ethernet header; `None` of a frame of another type.
@@ -118,9 +109,7 @@ pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     loop {
         let (ethertype, behind) = rest.split_first_chunk::<2>()?;
         match u16::from_be_bytes(*ethertype) {
-            ETHERTYPE => {
-                return Some(Frame { source, lldpdu: behind, at: bytes.len() - behind.len() });
-            }
+            ETHERTYPE => return Some(Frame { source, lldpdu: behind }),
             tag if ETHERTYPE_TAGS.contains(&tag) => rest = behind.get(2..)?,
             _ => return None,
         }
@@ -134,14 +123,11 @@ pub struct Tlv<'a> {
     pub kind: u8,
     /// Its value.
     pub value: &'a [u8],
-    /// Offset of `value` in the LLDPDU.
-    pub at: usize,
 }
 
 /// Walks the parts of an LLDPDU up to its end.
 #[derive(Debug, Clone)]
 pub struct Tlvs<'a> {
-    whole: &'a [u8],
     rest: &'a [u8],
     /// The fault at which the walk ended; `None` before that, and after a good end.
     pub complaint: Option<&'static str>,
@@ -149,7 +135,7 @@ pub struct Tlvs<'a> {
 
 /// The parts of an LLDPDU. What follows a damaged part is lost.
 pub fn tlvs(lldpdu: &[u8]) -> Tlvs<'_> {
-    Tlvs { whole: lldpdu, rest: lldpdu, complaint: None }
+    Tlvs { rest: lldpdu, complaint: None }
 }
 
 impl<'a> Iterator for Tlvs<'a> {
@@ -175,7 +161,7 @@ impl<'a> Iterator for Tlvs<'a> {
             return None;
         };
         self.rest = rest;
-        Some(Tlv { kind, value, at: self.whole.len() - behind.len() })
+        Some(Tlv { kind, value })
     }
 }
 
@@ -190,72 +176,73 @@ struct Ids {
 const CHASSIS: Ids = Ids { texts: &[1, 2, 3, 7], mac: 4, address: 5 };
 const PORT: Ids = Ids { texts: &[1, 2, 6, 7], mac: 3, address: 4 };
 
+/// A value that reveals something.
+type Found<'a> = (&'a [u8], Kind, Encoding);
+
 /// Lists the places in a listener's answer that reveal something.
 pub fn fields(answer: &[u8]) -> Vec<Field> {
-    let mut fields = Vec::new();
-    for (record, at) in walk(answer) {
+    let mut found = Vec::new();
+    for record in records(answer) {
         let Record::Frame(_, bytes) = record else { continue };
         let Some(frame) = frame(bytes) else { continue };
-        fields.push(Field::bytes_of(at + 6..at + 12, Kind::Mac));
-        let found = in_lldpdu(frame.lldpdu);
-        fields.extend(found.into_iter().map(|field| field.moved(at + frame.at)));
+        found.push((frame.source, Kind::Mac, Encoding::Bytes));
+        found.extend(in_lldpdu(frame.lldpdu));
     }
-    fields
+    let field = |(value, kind, encoding)| Field::within(answer, value, kind, encoding);
+    found.into_iter().map(field).collect()
 }
 
-fn in_lldpdu(lldpdu: &[u8]) -> Vec<Field> {
-    let mut fields = Vec::new();
+fn in_lldpdu(lldpdu: &[u8]) -> Vec<Found<'_>> {
+    let mut found = Vec::new();
     let mut port_name: &[u8] = &[];
-    for Tlv { kind, value, at } in tlvs(lldpdu) {
-        let end = at + value.len();
+    for Tlv { kind, value } in tlvs(lldpdu) {
         match kind {
-            CHASSIS_ID => fields.extend(id(value, at, &CHASSIS)),
-            PORT_ID => match id(value, at, &PORT) {
-                Some(field) => fields.push(field),
+            CHASSIS_ID => found.extend(id(value, &CHASSIS)),
+            PORT_ID => match id(value, &PORT) {
+                Some(id) => found.push(id),
                 None => port_name = value.get(1..).unwrap_or_default(),
             },
             // A port that describes itself by the name of its interface continues to do so.
             PORT_DESCRIPTION if value == port_name => {}
             PORT_DESCRIPTION..=SYSTEM_DESCRIPTION => {
-                fields.push(Field::text(at..end, Kind::FreeText));
+                found.push((value, Kind::FreeText, Encoding::Text));
             }
-            ORGANIZATION => fields.extend(extension(value, at)),
+            ORGANIZATION => found.extend(extension(value)),
             _ => {}
         }
     }
-    fields
+    found
 }
 
-fn id(value: &[u8], at: usize, ids: &Ids) -> Option<Field> {
+fn id<'a>(value: &'a [u8], ids: &Ids) -> Option<Found<'a>> {
     let (kind, id) = value.split_first()?;
-    let (start, end) = (at + 1, at + 1 + id.len());
     match *kind {
-        kind if ids.texts.contains(&kind) => Some(Field::text(start..end, Kind::FreeText)),
-        kind if kind == ids.mac && id.len() == 6 => Some(Field::bytes_of(start..end, Kind::Mac)),
+        kind if ids.texts.contains(&kind) => Some((id, Kind::FreeText, Encoding::Text)),
+        kind if kind == ids.mac && id.len() == 6 => Some((id, Kind::Mac, Encoding::Bytes)),
         // After IANA's number of the family.
-        kind if kind == ids.address && !id.is_empty() => {
-            Some(Field::bytes_of(start + 1..end, Kind::Address))
-        }
+        kind if kind == ids.address => Some((id.get(1..)?, Kind::Address, Encoding::Bytes)),
         _ => None,
     }
 }
 
-fn extension(value: &[u8], at: usize) -> Option<Field> {
+fn extension(value: &[u8]) -> Option<Found<'_>> {
     let (&[a, b, c, subtype], content) = value.split_first_chunk::<4>()?;
-    let (start, end) = (at + 4, at + 4 + content.len());
     match ([a, b, c], subtype) {
         // The number of the VLAN and the length of its name.
-        (IEEE_802_1, 3) if content.len() > 3 => Some(Field::text(start + 3..end, Kind::FreeText)),
-        (MED, 5..=11) => Some(Field::text(start..end, Kind::FreeText)),
+        (IEEE_802_1, 3) if content.len() > 3 => {
+            Some((&content[3..], Kind::FreeText, Encoding::Text))
+        }
+        (MED, 5..=11) => Some((content, Kind::FreeText, Encoding::Text)),
         (IEEE_802_1 | IEEE_802_3, _) | (MED, 1 | 2 | 4) => None,
         // A location, or what makers say of their switches, such as its serial number.
-        _ => Some(Field::bytes_of(start..end, Kind::FreeText)),
+        _ => Some((content, Kind::FreeText, Encoding::Bytes)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
     use crate::testing::survives_any_bytes;
 
     fn part(kind: u8, value: &[u8]) -> Vec<u8> {
@@ -287,9 +274,9 @@ mod tests {
         let lldpdu = [part(4, b"abc"), vec![0, 0], vec![9; 40]].concat();
         let bytes = ethernet(&lldpdu);
         let found = frame(&bytes).unwrap();
-        assert_eq!((found.source, found.lldpdu, found.at), (&[2; 6][..], &lldpdu[..], 18));
+        assert_eq!((found.source, found.lldpdu), (&[2; 6][..], &lldpdu[..]));
         let mut parts = tlvs(found.lldpdu);
-        assert_eq!(parts.next(), Some(Tlv { kind: 4, value: b"abc", at: 2 }));
+        assert_eq!(parts.next(), Some(Tlv { kind: 4, value: b"abc" }));
         assert_eq!((parts.next(), parts.complaint), (None, None));
         for (bad, complaint) in [(&lldpdu[..4], "a part that"), (&[9][..], "a byte after")] {
             let mut parts = tlvs(bad);
@@ -315,10 +302,6 @@ mod tests {
         let mut answer = Vec::new();
         push(&mut answer, Record::Listened("eno1"));
         push(&mut answer, Record::Frame("eno1", &frame));
-        let found: Vec<(Kind, &[u8])> = fields(&answer)
-            .iter()
-            .map(|field| (field.kind, answer.get(field.span.clone()).unwrap()))
-            .collect();
         let expected: [(Kind, &[u8]); 8] = [
             (Kind::Mac, &[2; 6]),
             (Kind::Mac, b"\x0c\x42\xa1\xde\xad\xbe"),
@@ -329,7 +312,7 @@ mod tests {
             (Kind::FreeText, b"payroll"),
             (Kind::FreeText, b"ABCD"),
         ];
-        assert_eq!(found, expected);
+        assert_fields(&fields(&answer), &answer, &expected);
         survives_any_bytes(&answer, |bytes| drop(fields(bytes)));
     }
 }

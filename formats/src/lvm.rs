@@ -2,7 +2,7 @@
 //! volumes (LVM2 `lib/format_text/layout.h`, `lib/label/label.h`; `build_dm_name` of libdevmapper).
 
 use crate::bytes::le32;
-use crate::{Field, Kind};
+use crate::{Encoding, Field, Kind};
 
 pub mod group;
 mod metadata;
@@ -30,18 +30,15 @@ pub struct Label {
 
 /// The label among the first bytes of a volume.
 pub fn label(first: &[u8]) -> Option<Label> {
-    let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS).enumerate();
-    let (number, sector) = sectors
-        .find(|(_, sector)| sector.starts_with(b"LABELONE") && &sector[24..32] == b"LVM2 001")?;
+    let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS);
+    let sector =
+        sectors.find(|sector| sector.starts_with(b"LABELONE") && &sector[24..32] == b"LVM2 001")?;
     let at = usize::try_from(le32(sector, 20)).ok();
     let id = at.and_then(|at| sector.get(at..at.checked_add(ID_BYTES)?));
     let id = id.filter(|id| id.iter().all(u8::is_ascii_alphanumeric));
-    let start = number * SECTOR_BYTES + at.unwrap_or_default();
-    let field = Field::text(start..start.saturating_add(ID_BYTES), Kind::Serial);
-    Some(Label {
-        id: id.and_then(|id| std::str::from_utf8(id).ok()).map(grouped),
-        fields: id.map(|_| field).into_iter().collect(),
-    })
+    let field = |id| Field::within(first, id, Kind::Serial, Encoding::Text);
+    let fields = id.map(field).into_iter().collect();
+    Some(Label { id: id.and_then(|id| std::str::from_utf8(id).ok()).map(grouped), fields })
 }
 
 /// True if a text is an identifier, with or without hyphens. Digits that are all hexadecimal are a UUID.

@@ -257,24 +257,27 @@ fn page_83(at: usize) -> Range<usize> {
 /// Lists the places that name a drive, enclosure or volume in the answer to `question`: `controller`, `drives`,
 /// `drive-<id>`, `drive-<id>-page-<code>`, `volume-<id>`.
 pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {
+    let part =
+        |span: Range<usize>| answer.get(span.start..span.end.min(answer.len())).unwrap_or_default();
     let serial = |data: usize| {
-        let (start, end) = (data + INQUIRY_SERIAL.start, data + INQUIRY_SERIAL.end);
-        let span = start..end.min(answer.len());
-        (!span.is_empty()).then(|| Field::text(span, Kind::Serial))
+        let serial = part(data + INQUIRY_SERIAL.start..data + INQUIRY_SERIAL.end);
+        let field = || Field::within(answer, serial, Kind::Serial, Encoding::Text);
+        (!serial.is_empty()).then(field)
     };
     let page = |at: usize| {
-        let end = answer.len().min(at + PAGE_83_BYTES);
-        let fields = vpd::designator_fields(answer.get(at..end).unwrap_or_default());
-        fields.into_iter().map(move |field| field.moved(at))
+        let fields = vpd::designator_fields(part(page_83(at))).into_iter();
+        fields.map(move |field| field.moved(at))
+    };
+    let addresses = |span| {
+        let found = part(span).chunks_exact(ADDRESS_BYTES);
+        found.map(move |one| Field::within(answer, one, Kind::Serial, Encoding::LittleEndian))
     };
     match question {
-        "controller" => {
-            CONTROLLER_PORTS.into_iter().flat_map(|ports| addresses(ports, answer)).collect()
-        }
+        "controller" => CONTROLLER_PORTS.into_iter().flat_map(addresses).collect(),
         "drives" => {
             let entries = (LIST_HEADER_BYTES..answer.len()).step_by(LIST_ENTRY_BYTES);
             let spans = entries.map(|at| at + LIST_ADDRESSES_AT..at + LIST_ENTRY_BYTES);
-            spans.flat_map(|span| addresses(span, answer)).collect()
+            spans.flat_map(addresses).collect()
         }
         _ if question.ends_with("-page-00") => serial(0).into_iter().collect(),
         _ if question.ends_with("-page-80") => vpd::serial_fields(answer),
@@ -282,22 +285,11 @@ pub fn fields(question: &str, answer: &[u8]) -> Vec<Field> {
         _ if question.starts_with("drive-") => {
             let pages = page(DRIVE_PAGE_83).chain(page(DRIVE_PAGE_83_EXT));
             let serial = serial(DRIVE_INQUIRY.start).into_iter();
-            serial.chain(pages).chain(addresses(DRIVE_ADDRESSES, answer)).collect()
+            serial.chain(pages).chain(addresses(DRIVE_ADDRESSES)).collect()
         }
         _ if question.starts_with("volume-") => page(VOLUME_PAGE_83).collect(),
         _ => Vec::new(),
     }
-}
-
-/// SAS addresses at `span`, as far as the answer goes.
-fn addresses(span: Range<usize>, answer: &[u8]) -> impl Iterator<Item = Field> + use<> {
-    let end = span.end.min(answer.len());
-    let starts = span.step_by(ADDRESS_BYTES).filter(move |at| at + ADDRESS_BYTES <= end);
-    starts.map(|at| Field {
-        span: at..at + ADDRESS_BYTES,
-        kind: Kind::Serial,
-        encoding: Encoding::LittleEndian,
-    })
 }
 
 #[cfg(test)]

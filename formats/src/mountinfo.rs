@@ -10,6 +10,7 @@ use std::path::Path;
 use procfs_core::process::MountInfo;
 
 use crate::octal;
+use crate::text::is_number;
 use crate::{Field, Kind};
 
 /// A mounted file system.
@@ -83,80 +84,59 @@ fn parse_mounts_line(line: &str) -> Option<Mount> {
 /// the source (`filer:/export`, `//filer/share`) and in the options (`addr=`), and who mounted them.
 pub fn fields(text: &str) -> Vec<Field> {
     let mut fields = Vec::new();
-    let mut start = 0;
     for line in text.split('\n') {
-        let mut at = start;
         // A `name` of another file system is that of a control group.
         let has_clients = line.split(' ').any(|word| word == "ceph");
-        for word in line.split(' ') {
-            servers(word, at, &mut fields);
-            options(word, at, has_clients, &mut fields);
-            at += word.len() + 1;
-        }
-        start += line.len() + 1;
+        let words = line.split(' ');
+        let found = words.flat_map(|word| servers(word).chain(options(word, has_clients)));
+        fields.extend(found.map(|(part, kind)| Field::in_text(text, part, kind)));
     }
     fields
 }
 
-/// The servers in a source, which begins at `start`; several are separated by commas.
-fn servers(source: &str, start: usize, fields: &mut Vec<Field>) {
-    let (mut at, hosts) = match source.strip_prefix("//") {
-        Some(share) => (start + 2, share.split('/').next().unwrap_or_default()),
-        None => (start, source.split_once(":/").map_or("", |(hosts, _)| hosts)),
+/// The servers in a source; several are separated by commas.
+fn servers(source: &str) -> impl Iterator<Item = (&str, Kind)> {
+    let hosts = match source.strip_prefix("//") {
+        Some(share) => share.split('/').next().unwrap_or_default(),
+        None => source.split_once(":/").map_or("", |(hosts, _)| hosts),
     };
     // A path or an option may contain `:/` too.
-    if hosts.contains(['/', '=']) {
-        return;
-    }
-    for host in hosts.split(',') {
-        fields.extend(server(host, at));
-        at += host.len() + 1;
-    }
+    let hosts = if hosts.contains(['/', '=']) { "" } else { hosts };
+    hosts.split(',').filter_map(server)
 }
 
-/// One server, with or without a port, which begins at `start`.
-fn server(host: &str, start: usize) -> Option<Field> {
-    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+/// One server, with or without a port.
+fn server(host: &str) -> Option<(&str, Kind)> {
     let host = match host.rsplit_once(':') {
-        Some((name, port)) if is_port(port) && !name.contains(':') => name,
+        Some((name, port)) if is_number(port) && !name.contains(':') => name,
         _ => host,
     };
-    if host.is_empty() {
-        return None;
-    }
-    let (skipped, host) = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => (1, address),
-        None => (0, host),
-    };
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = inner.unwrap_or(host);
     let is_address = host.parse::<core::net::IpAddr>().is_ok();
     let kind = if is_address { Kind::Address } else { Kind::HostName };
-    let start = start + skipped;
-    Some(Field::text(start..start + host.len(), kind))
+    (!host.is_empty()).then_some((host, kind))
 }
 
-/// Addresses and names in the options of a mount, which begin at `start`.
-fn options(word: &str, start: usize, has_clients: bool, fields: &mut Vec<Field>) {
-    let mut at = start;
-    for option in word.split(',') {
-        if let Some((name, value)) = option.split_once('=') {
-            let kind = match name {
-                "addr" | "clientaddr" | "mountaddr" | "srcaddr" | "ip" => Some(Kind::Address),
-                "username" | "user" => Some(Kind::FreeText),
-                "name" if has_clients => Some(Kind::FreeText),
-                "domain" => Some(Kind::HostName),
-                _ => None,
-            };
-            let start = at + name.len() + 1;
-            let span = start..start + value.len();
-            fields.extend(kind.filter(|_| !value.is_empty()).map(|kind| Field::text(span, kind)));
-        }
-        at += option.len() + 1;
-    }
+/// Addresses and names in the options of a mount.
+fn options(word: &str, has_clients: bool) -> impl Iterator<Item = (&str, Kind)> {
+    word.split(',').filter_map(move |option| {
+        let (name, value) = option.split_once('=').filter(|(_, value)| !value.is_empty())?;
+        let kind = match name {
+            "addr" | "clientaddr" | "mountaddr" | "srcaddr" | "ip" => Kind::Address,
+            "username" | "user" => Kind::FreeText,
+            "name" if has_clients => Kind::FreeText,
+            "domain" => Kind::HostName,
+            _ => return None,
+        };
+        Some((value, kind))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     #[test]
     fn a_mount_has_its_device_number_and_its_decoded_paths() {
@@ -208,10 +188,6 @@ mod tests {
                     39 35 0:48 / /o rw - overlay overlay rw,lowerdir=a:/b\n\
                     40 35 0:49 / /c rw - ceph mon1:6789,mon2:/ rw,name=admin\n\
                     41 35 0:50 / /g rw - cgroup cgroup rw,name=systemd\n";
-        let found: Vec<(Kind, String)> = fields(text)
-            .iter()
-            .map(|f| (f.kind, String::from_utf8(f.bytes(text.as_bytes()).to_vec()).unwrap()))
-            .collect();
         let expected = [
             (Kind::HostName, "filer.example"),
             (Kind::Address, "192.0.2.1"),
@@ -224,27 +200,19 @@ mod tests {
             (Kind::HostName, "mon2"),
             (Kind::FreeText, "admin"),
         ];
-        assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
+        assert_fields(&fields(text), text, &expected);
     }
 
     #[test]
     fn noise_neither_panics_nor_gives_a_span_outside_the_text() {
-        let mut state = 7_u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 16
-        };
-        let parts =
-            ["//", ":/", "\\040", "\\9", "é", " - ", " ", "\n", "addr=", ",", "8:1", "[", "]"];
-        for _ in 0..2000 {
-            let text: String =
-                (0..next() % 40).map(|_| parts[next() as usize % parts.len()]).collect();
-            let n_lines = text.lines().count();
-            assert!(parse(&text).mounts.len() <= n_lines);
-            assert!(parse_mounts(&text).mounts.len() <= n_lines);
+        let good = b"1 0 8:1 / /mnt/a\\040b rw - nfs //[::1]:/x,\xc3\xa9 rw,addr=192.0.2.1\n";
+        crate::testing::survives_any_bytes(good, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let n_mounts = parse(&text).mounts.len().max(parse_mounts(&text).mounts.len());
+            assert!(n_mounts <= text.lines().count());
             for field in fields(&text) {
                 assert!(text.get(field.span.clone()).is_some(), "{field:?} in {text:?}");
             }
-        }
+        });
     }
 }

@@ -5,7 +5,8 @@
 use std::ops::Range;
 
 use crate::bytes::array;
-use crate::{Field, Kind};
+use crate::text::span_in;
+use crate::{Encoding, Field, Kind};
 
 /// Length of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
@@ -30,8 +31,6 @@ pub struct Message<'a> {
     pub flags: u16,
     /// Everything after the header.
     pub payload: &'a [u8],
-    /// Offset of `payload` in the bytes that were walked.
-    pub at: usize,
 }
 
 impl<'a> Message<'a> {
@@ -46,27 +45,23 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Walks the parts of `bytes`, whose `length` is in each and which are padded to 4 bytes: a part and its offset. Ends at
-/// the first one that does not fit.
-fn walk(
-    bytes: &[u8],
-    length: impl Fn(&[u8]) -> Option<usize>,
-) -> impl Iterator<Item = (&[u8], usize)> {
-    let mut at = 0;
+/// Walks the parts of `bytes`, whose `length` is in each and which are padded to 4 bytes. Ends at the first one that does
+/// not fit.
+fn walk(bytes: &[u8], length: impl Fn(&[u8]) -> Option<usize>) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
     std::iter::from_fn(move || {
-        let rest = bytes.get(at..)?;
-        let (part, start) = (rest.get(..length(rest)?)?, at);
-        at += part.len().next_multiple_of(4);
-        Some((part, start))
+        let part = rest.get(..length(rest)?)?;
+        rest = rest.get(part.len().next_multiple_of(4)..).unwrap_or_default();
+        Some(part)
     })
 }
 
 /// Walks the messages in `bytes`; ends at the first one that does not fit.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let whole = walk(bytes, |rest| usize::try_from(u32_at(rest, 0)?).ok());
-    whole.map_while(|(whole, at)| {
+    whole.map_while(|whole| {
         let (kind, flags) = (u16_at(whole, 4)?, u16_at(whole, 6)?);
-        Some(Message { kind, flags, payload: whole.get(HEADER_BYTES..)?, at: at + HEADER_BYTES })
+        Some(Message { kind, flags, payload: whole.get(HEADER_BYTES..)? })
     })
 }
 
@@ -77,8 +72,6 @@ pub struct Attribute<'a> {
     pub kind: u16,
     /// The value; nested attributes are walked with [`attributes`] again.
     pub value: &'a [u8],
-    /// Offset of `value` in the bytes that were walked.
-    pub at: usize,
 }
 
 impl Attribute<'_> {
@@ -105,13 +98,9 @@ impl Attribute<'_> {
 
 /// Walks the attributes in `bytes`; ends at the first one that does not fit.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
-    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|(whole, at)| {
+    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|whole| {
         let value = whole.get(ATTRIBUTE_HEADER_BYTES..)?;
-        Some(Attribute {
-            kind: u16_at(whole, 2)? & TYPE_MASK,
-            value,
-            at: at + ATTRIBUTE_HEADER_BYTES,
-        })
+        Some(Attribute { kind: u16_at(whole, 2)? & TYPE_MASK, value })
     })
 }
 
@@ -122,13 +111,8 @@ pub fn find(bytes: &[u8], kind: u16) -> Option<Attribute<'_>> {
 
 /// Places of the values that attributes `kind` have in the messages of `bytes`, after a header of `header_bytes`.
 pub fn spans(bytes: &[u8], header_bytes: usize, kind: u16) -> Vec<Range<usize>> {
-    let in_message = |message: Message<'_>| -> Vec<Range<usize>> {
-        let body = message.body(header_bytes);
-        let start = message.at + header_bytes;
-        let of_kind = attributes(body).filter(|attribute| attribute.kind == kind);
-        of_kind.map(|a| start + a.at..start + a.at + a.value.len()).collect()
-    };
-    messages(bytes).flat_map(in_message).collect()
+    let all = messages(bytes).flat_map(|message| attributes(message.body(header_bytes)));
+    all.filter(|one| one.kind == kind).map(|one| span_in(bytes, one.value)).collect()
 }
 
 /// A list that the kernel dumps.
@@ -175,50 +159,34 @@ pub struct NextHop<'a> {
     pub header: &'a [u8],
     /// The attributes, walked with [`attributes`].
     pub attributes: &'a [u8],
-    /// Offset of `attributes` in the bytes that were walked.
-    pub at: usize,
 }
 
 /// Walks the next hops in the value of `RTA_MULTIPATH`; ends at the first one that does not fit.
 pub fn next_hops(bytes: &[u8]) -> impl Iterator<Item = NextHop<'_>> {
-    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|(hop, at)| {
+    walk(bytes, |rest| u16_at(rest, 0).map(usize::from)).map_while(|hop| {
         let (header, attributes) = hop.split_at_checked(NEXT_HOP_BYTES)?;
-        Some(NextHop { header, attributes, at: at + NEXT_HOP_BYTES })
+        Some(NextHop { header, attributes })
     })
 }
 
 /// The addresses in a list.
 pub fn fields(list: List, bytes: &[u8]) -> Vec<Field> {
-    let mut fields = Vec::new();
-    for message in messages(bytes) {
-        in_attributes(
-            list,
-            message.body(list.header_bytes()),
-            message.at + list.header_bytes(),
-            &mut fields,
-        );
-    }
-    fields
+    let bodies = messages(bytes).map(|message| message.body(list.header_bytes()));
+    let found = bodies.flat_map(|body| addresses(list, body));
+    found.map(|one| Field::within(bytes, one, Kind::Address, Encoding::Bytes)).collect()
 }
 
-fn in_attributes(list: List, bytes: &[u8], at: usize, fields: &mut Vec<Field>) {
-    for attribute in attributes(bytes) {
-        let (at, length) = (at + attribute.at, attribute.value.len());
-        match attribute.kind {
-            RTA_MULTIPATH if list == List::Routes => {
-                for hop in next_hops(attribute.value) {
-                    in_attributes(list, hop.attributes, at + hop.at, fields);
-                }
-            }
-            RTA_VIA if list == List::Routes && length > 2 => {
-                fields.push(Field::bytes_of(at + 2..at + length, Kind::Address));
-            }
-            kind if list.addresses().contains(&kind) => {
-                fields.push(Field::bytes_of(at..at + length, Kind::Address));
-            }
-            _ => {}
+fn addresses(list: List, bytes: &[u8]) -> Vec<&[u8]> {
+    let is_route = list == List::Routes;
+    let in_attribute = |Attribute { kind, value }| match kind {
+        RTA_MULTIPATH if is_route => {
+            next_hops(value).flat_map(|hop| addresses(list, hop.attributes)).collect()
         }
-    }
+        RTA_VIA if is_route => value.get(2..).into_iter().collect(),
+        kind if list.addresses().contains(&kind) => vec![value],
+        _ => Vec::new(),
+    };
+    attributes(bytes).flat_map(in_attribute).collect()
 }
 
 /// The IPv4 networks in a list: an address in each, and the length of its prefix in bits.
@@ -249,6 +217,7 @@ pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
     use crate::testing::{attribute, message, survives_any_bytes};
 
     #[test]
@@ -291,13 +260,13 @@ mod tests {
         ];
         let header = [AF_INET, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let bytes = message(24, &[&header[..], &attributes.concat()].concat());
-        let fields = fields(List::Routes, &bytes);
-        let found: Vec<&[u8]> = fields.iter().map(|field| field.bytes(&bytes)).collect();
-        assert_eq!(found, [[10, 9, 0, 0], [1, 2, 3, 4], [10, 0, 0, 1], [10, 0, 0, 2]]);
+        let expected = [[10, 9, 0, 0], [1, 2, 3, 4], [10, 0, 0, 1], [10, 0, 0, 2]];
+        let expected = expected.map(|address| (Kind::Address, address));
+        assert_fields(&fields(List::Routes, &bytes), &bytes, &expected);
         assert_eq!(networks(List::Routes, &bytes), [([10, 9, 0, 0], 16)]);
         assert_eq!(spans(&bytes, 12, 3).len(), 1);
         survives_any_bytes(&bytes, |bytes| {
-            let _ = (super::fields(List::Routes, bytes), networks(List::Addresses, bytes));
+            let _ = (fields(List::Routes, bytes), networks(List::Addresses, bytes));
             let _ = spans(bytes, 4, 3);
         });
     }

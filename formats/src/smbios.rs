@@ -15,7 +15,7 @@ use smbioslib::{
     SMBiosString, SMBiosStringError, SMBiosStruct, UndefinedStruct, UndefinedStructTable,
 };
 
-use crate::text::escape_non_utf8;
+use crate::text::padded;
 
 /// `End of Table` (DSP0134, section 7.45); the bytes after it are not a structure.
 pub const END_OF_TABLE: u8 = 127;
@@ -89,10 +89,9 @@ impl Structure {
         self.at + self.inner.fields.len() + n_string_bytes.max(1) + 1
     }
 
-    /// The place in the table of `len` bytes from `start` on; `None` if the structure is shorter.
-    fn span(&self, start: usize, len: usize) -> Option<Range<usize>> {
-        self.inner.get_field_data(start, start.checked_add(len)?)?;
-        Some(self.at + start..self.at + start + len)
+    /// The bytes before its strings.
+    fn data<'t>(&self, table: &'t [u8]) -> &'t [u8] {
+        table.get(self.at..self.at + self.inner.fields.len()).unwrap_or_default()
     }
 }
 
@@ -100,21 +99,15 @@ impl Structure {
 /// other encodings than UTF-8: such bytes become `\xNN`.
 pub fn text(string: &SMBiosString) -> Option<String> {
     match string.as_ref() {
-        Ok(text) => clean(text.as_bytes()),
-        Err(SMBiosStringError::Utf8(wrong)) => clean(wrong.as_bytes()),
+        Ok(text) => padded(text.as_bytes()),
+        Err(SMBiosStringError::Utf8(wrong)) => padded(wrong.as_bytes()),
         Err(_) => None,
     }
 }
 
 /// Every string of a structure, as [`text`] gives each.
 pub fn texts<'a>(structure: &impl SMBiosStruct<'a>) -> impl Iterator<Item = String> {
-    structure.parts().strings.iter().filter_map(|string| clean(string))
-}
-
-fn clean(string: &[u8]) -> Option<String> {
-    let text = escape_non_utf8(string);
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    structure.parts().strings.iter().filter_map(|string| padded(string))
 }
 
 /// Parses a table, with its entry point if there is one.

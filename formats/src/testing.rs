@@ -1,6 +1,11 @@
 //! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), reports of ATA disks
 //! (ACS-4) and self-encrypting ones (TCG), and damaged input of every kind.
 
+/// Reads of `bytes` at an offset, as of a disk.
+pub(crate) fn reader(bytes: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
+    move |at, n| bytes.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
+}
+
 /// A message of type `kind` with `payload`.
 pub(crate) fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len() + 16).unwrap();

@@ -2,8 +2,6 @@
 //! device characteristics), as the kernel keeps them in `device/vpd_pg80` and so on (SPC-5 §7.7,
 //! SBC-4 §6.6.2; bytes 2 and 3 of a page are its length).
 
-use std::ops::Range;
-
 use crate::hex::hex;
 use crate::text::padded;
 use crate::{Encoding, Field, Kind};
@@ -93,8 +91,6 @@ struct Descriptor<'a> {
     /// True if it identifies the logical unit and not a port or the target.
     is_of_unit: bool,
     bytes: &'a [u8],
-    /// Offset of `bytes` in the bytes that were walked.
-    at: usize,
 }
 
 /// The descriptors of page 83h.
@@ -104,19 +100,13 @@ fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
 
 /// The descriptors after the header of page 83h, up to one that is longer than the rest.
 fn walk(body: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
-    let mut at = 0;
+    let mut rest = body;
     std::iter::from_fn(move || {
-        let [code_set, kind, _, n_bytes, ..] = *body.get(at..)? else { return None };
-        let start = at + 4;
-        let bytes = body.get(start..start + usize::from(n_bytes))?;
-        at = start + bytes.len();
-        Some(Descriptor {
-            code_set: code_set & 0x0f,
-            kind: kind & 0x0f,
-            is_of_unit: kind & 0x30 == 0,
-            bytes,
-            at: start,
-        })
+        let (&[code_set, kind, _, n_bytes], after) = rest.split_first_chunk()?;
+        let (bytes, next) = after.split_at_checked(usize::from(n_bytes))?;
+        rest = next;
+        let (code_set, is_of_unit) = (code_set & 0x0f, kind & 0x30 == 0);
+        Some(Descriptor { code_set, kind: kind & 0x0f, is_of_unit, bytes })
     })
 }
 
@@ -132,29 +122,24 @@ pub fn serial_fields(page: &[u8]) -> Vec<Field> {
 /// The names in page 83h of the unit, its ports and target. Neither code nor length of the page is
 /// checked, as in [`serial_fields`].
 pub fn designator_fields(page: &[u8]) -> Vec<Field> {
-    let body = page.get(HEADER_BYTES..).unwrap_or_default();
-    walk(body).filter_map(|found| designator(&found)).map(|f| f.moved(HEADER_BYTES)).collect()
-}
-
-fn designator(found: &Descriptor) -> Option<Field> {
-    let span = found.at..found.at + found.bytes.len();
-    match (found.code_set, found.kind) {
-        (1, 2 | 3) => Some(Field::bytes_of(span, Kind::Serial)),
-        (2, 1) => Some(Field::text(last_word(found), Kind::Serial)),
-        (2 | 3, 0) => Some(Field::text(span, Kind::Serial)),
-        (3, 8) => Some(Field { span, kind: Kind::Identifier, encoding: Encoding::Text }),
-        _ => None,
-    }
+    let field = |Descriptor { code_set, kind, bytes, .. }| {
+        let (value, kind, encoding) = match (code_set, kind) {
+            (1, 2 | 3) => (bytes, Kind::Serial, Encoding::Bytes),
+            (2, 1) => (last_word(bytes), Kind::Serial, Encoding::Text),
+            (2 | 3, 0) => (bytes, Kind::Serial, Encoding::Text),
+            (3, 8) => (bytes, Kind::Identifier, Encoding::Text),
+            _ => return None,
+        };
+        Some(Field::within(page, value, kind, encoding))
+    };
+    walk(page.get(HEADER_BYTES..).unwrap_or_default()).filter_map(field).collect()
 }
 
 /// The serial number of a T10 designator: its last word, for the model may precede it.
-fn last_word(found: &Descriptor) -> Range<usize> {
-    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
-    let text = found.bytes.get(T10_VENDOR_BYTES..).unwrap_or_default();
-    let end = text.iter().rposition(|byte| !is_blank(byte)).map_or(0, |at| at + 1);
-    let start = text[..end].iter().rposition(is_blank).map_or(0, |at| at + 1);
-    let at = found.at + T10_VENDOR_BYTES.min(found.bytes.len());
-    at + start..at + end
+fn last_word(bytes: &[u8]) -> &[u8] {
+    let text = bytes.get(T10_VENDOR_BYTES..).unwrap_or_default();
+    let mut words = text.rsplit(|byte| *byte == 0 || byte.is_ascii_whitespace());
+    words.find(|word| !word.is_empty()).unwrap_or_default()
 }
 
 /// The bytes after the header of the page `code`, cut to the length that the header gives.
@@ -170,6 +155,7 @@ fn body(page: &[u8], code: u8) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     #[test]
     fn serial_number_is_read_without_its_padding() {
@@ -238,10 +224,13 @@ mod tests {
         page.extend([0x61, 0x93, 0, 8, 0x50, 0, 0xc5, 0, 1, 2, 3, 4]);
         page.extend(b"\x03\x08\x00\x0anaa.500001");
         page.extend(b"\x02\x01\x00\x02AB");
-        let found = designator_fields(&page);
-        let bytes: Vec<&[u8]> = found.iter().map(|field| field.bytes(&page)).collect();
-        assert_eq!(bytes, [&b"SER01"[..], &page[31..39], b"naa.500001", b""]);
-        assert_eq!(found[2].kind, Kind::Identifier);
+        let expected = [
+            (Kind::Serial, &b"SER01"[..]),
+            (Kind::Serial, &page[31..39]),
+            (Kind::Identifier, b"naa.500001"),
+            (Kind::Serial, b""),
+        ];
+        assert_fields(&designator_fields(&page), &page, &expected);
         assert_eq!(serial_fields(b"\0\x80\0\x04 S1")[0].span, 4..7);
         assert_eq!(serial_fields(b"\0\x80\0\x04"), []);
         crate::testing::survives_any_bytes(&page, |bytes| drop(designator_fields(bytes)));

@@ -177,12 +177,8 @@ mod tests {
     #[test]
     fn label_that_is_cut_or_damaged_never_panics() {
         let whole = bytes_of(2, &[string("type", "mirror")]);
-        for cut in 0..whole.len() {
-            let found = label(&whole[..cut]).and_then(|label| label.pool);
-            assert!(found.is_none_or(|pool| pool == "tank"));
-            let mut damaged = whole.clone();
-            damaged[cut] ^= 0xff;
-            std::hint::black_box(label(&damaged).and_then(|label| label.least_devices()));
-        }
+        crate::testing::survives_any_bytes(&whole, |bytes| {
+            let _ = label(bytes).and_then(|label| label.least_devices());
+        });
     }
 }

@@ -33,6 +33,28 @@ pub(crate) fn tree_from_bytes<P: AsRef<str>, C: AsRef<[u8]>>(files: &[(P, C)]) -
     Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
 }
 
+/// Disks of each transport, as paths in `sys/devices`.
+pub(crate) const SAS: &str =
+    "pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+pub(crate) const SATA: &str = "pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
+pub(crate) const USB: &str =
+    "pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
+
+/// A machine with a disk at `path` in `sys/devices`. A file is the disk's, unless its path begins at the root.
+pub(crate) fn disk_at<P: AsRef<str>, C: AsRef<[u8]>>(path: &str, files: &[(P, C)]) -> Machine {
+    let (_, name) = path.rsplit_once('/').unwrap();
+    let link = format!("-> ../devices/{path}");
+    let size = format!("sys/devices/{path}/size");
+    let mut all: Vec<(String, &[u8])> =
+        vec![(format!("sys/block/{name}"), link.as_bytes()), (size, b"8\n")];
+    for (file, content) in files.iter().map(|(file, content)| (file.as_ref(), content)) {
+        let is_elsewhere = ["kernel/", "sys/"].iter().any(|top| file.starts_with(top));
+        let top = if is_elsewhere { String::new() } else { format!("sys/devices/{path}/") };
+        all.push((format!("{top}{file}"), content.as_ref()));
+    }
+    tree_from_bytes(&all)
+}
+
 /// The machine's problems: path and what was found.
 pub(crate) fn problems(machine: &Machine) -> Vec<String> {
     machine.problems().into_iter().map(|p| format!("{}: {}", p.path, p.found)).collect()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use formats::part::Detail;
 use probes::findings::{Finding, row};
 
 use crate::{findings_of, machines};
@@ -53,8 +54,13 @@ fn judged() -> BTreeMap<Key, Verdict> {
 
 /// The part that a finding names, without its serial number, or what it observed if it names none.
 fn subject(finding: &Finding) -> String {
-    let part = finding.locator.clone();
-    part.map_or_else(|| finding.evidence.clone(), |part| part.without_serial().into())
+    let Some(mut part) = finding.locator.clone() else { return finding.evidence.clone() };
+    for detail in &mut part.details {
+        if let Detail::Serial(serial) = detail {
+            "*".clone_into(serial);
+        }
+    }
+    part.into()
 }
 
 /// What became of the findings of one code.

@@ -2,10 +2,10 @@
 //! may be any word or number, so it is replaced there whatever it looks like.
 
 use std::net::IpAddr;
-use std::ops::Range;
 
+use super::arguments;
 use super::redact::{is_secret_name, secret_value, tokens, user};
-use super::{Argument, arguments};
+use crate::text::span_in;
 use crate::{Encoding, Field, Kind};
 
 /// Suffixes of argument names whose values are host names.
@@ -49,10 +49,11 @@ const PROTOCOLS: [&str; 6] = ["iscsi", "nfs", "nfs4", "nbd", "cifs", "aoe"];
 /// ([`Kind::Secret`]), hosts, and short values of a URL's query, which may as well be the name of an
 /// architecture ([`Kind::FreeText`]); the MAC of `ip=<interface>:dhcp:<mtu>:<MAC>`.
 pub fn fields(line: &str) -> Vec<Field> {
-    let mut fields = Vec::new();
+    let mut found = Found { line, fields: Vec::new() };
     for argument in arguments(line) {
-        in_argument(line, &argument, &mut fields);
+        in_argument(argument.written, &mut found);
     }
+    let mut fields = found.fields;
     fields.retain(|field| is_meant(line, field));
     fields.sort_by_key(|field| (field.span.start, field.span.end));
     fields.dedup_by(|next, field| {
@@ -65,31 +66,37 @@ pub fn fields(line: &str) -> Vec<Field> {
     fields
 }
 
-fn in_argument(line: &str, argument: &Argument, fields: &mut Vec<Field>) {
-    let word = argument.span.clone();
-    let (key, value) = key_and_value(line, word.clone());
-    in_value(line, &key, value.clone(), fields);
-    let text = argument.written;
-    if let Some(at) = secret_value(text).filter(|at| word.start + at > value.start + 1) {
-        // Of a name within the value; a URL's query is split where the URL is.
-        let rest = trimmed(line, word.start + at..word.end, &['"']);
-        fields.extend(Some(span(rest, Kind::Secret)).filter(|_| !text.contains("://")));
-    }
-    let at = |token: Range<usize>| word.start + token.start..word.start + token.end;
-    fields.extend(tokens(text).into_iter().map(|token| span(at(token), Kind::Secret)));
+/// The fields found in a line so far.
+struct Found<'a> {
+    line: &'a str,
+    fields: Vec<Field>,
 }
 
-/// The lower-case name of an argument and the place of its value, without quotes.
-fn key_and_value(line: &str, word: Range<usize>) -> (String, Range<usize>) {
-    let word = trimmed(line, word, &['"']);
-    let text = line.get(word.clone()).unwrap_or_default();
+impl Found<'_> {
+    /// Adds parts of the line.
+    fn add<'p>(&mut self, parts: impl IntoIterator<Item = &'p str>, kind: Kind) {
+        let line = self.line;
+        self.fields.extend(parts.into_iter().map(|part| Field::in_text(line, part, kind)));
+    }
+}
+
+fn in_argument(text: &str, found: &mut Found) {
+    let (key, value) = key_and_value(text);
+    in_value(&key, value, found);
+    // Of a name within the value; a URL's query is split where the URL is.
+    let value_at = span_in(text.as_bytes(), value.as_bytes()).start;
+    let inner = secret_value(text).filter(|at| *at > value_at + 1 && !text.contains("://"));
+    found.add(inner.map(|at| text[at..].trim_matches('"')), Kind::Secret);
+    found.add(tokens(text).into_iter().map(|token| &text[token]), Kind::Secret);
+}
+
+/// The lower-case name of an argument and its value, without quotes.
+fn key_and_value(text: &str) -> (String, &str) {
+    let text = text.trim_matches('"');
     // In a URL that is an argument of its own, an equals sign belongs to the query.
-    match text.find('=').filter(|at| !text[..*at].contains('/')) {
-        Some(at) => {
-            let key = line.get(word.start..word.start + at).unwrap_or_default();
-            (key.to_lowercase(), trimmed(line, word.start + at + 1..word.end, &['"']))
-        }
-        None => (String::new(), word),
+    match text.split_once('=').filter(|(key, _)| !key.contains('/')) {
+        Some((key, value)) => (key.to_lowercase(), value.trim_matches('"')),
+        None => (String::new(), text),
     }
 }
 
@@ -103,49 +110,41 @@ fn is_meant(line: &str, field: &Field) -> bool {
     !(text.len() < 2 || is_word || field.kind == Kind::HostName && is_no_name)
 }
 
-fn in_value(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>) {
-    let text = line.get(value.clone()).unwrap_or_default();
+fn in_value(key: &str, text: &str, found: &mut Found) {
     let end = key.rsplit(['.', '_', '-']).next().unwrap_or_default();
     if is_secret_name(key) {
         // A volume by its UUID, as in rd.luks.key=<file>:UUID=…, is replaced as that everywhere.
-        let parts = pieces(line, value, &[':']).into_iter();
-        let is_volume =
-            |part: &Range<usize>| line.get(part.clone()).is_some_and(|p| p.contains("UUID="));
-        fields.extend(parts.filter(|part| !is_volume(part)).map(|part| span(part, Kind::Secret)));
+        found.add(pieces(text, &[':']).filter(|part| !part.contains("UUID=")), Kind::Secret);
     } else if key == "ifname" {
         // ifname=<interface>:<MAC>
-        fields.extend(mac_at_end(line, value));
+        mac_at_end(text, found);
     } else if key == "ip" {
         // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…, IPv6 in brackets.
-        fields.extend(mac_at_end(line, value.clone()));
-        let parts = pieces(line, value, &[':']);
-        let server = parts.get(1).and_then(|part| line.get(part.clone())).unwrap_or_default();
+        mac_at_end(text, found);
+        let server = pieces(text, &[':']).nth(1).unwrap_or_default();
         // ip=<interface>:dhcp:<mtu>:<MAC> has no name.
         if server.is_empty() || is_address(server) {
-            fields.extend(parts.get(4).cloned().map(|part| span(part, Kind::HostName)));
+            found.add(pieces(text, &[':']).nth(4), Kind::HostName);
         }
     } else if text.contains("://") {
-        in_urls(line, value, fields);
+        in_urls(text, found);
     } else if is_address(text) {
         // It is replaced as every address is.
     } else if HOST_ENDS.contains(&end) {
-        let names = pieces(line, value, &[':', ',']);
-        fields.extend(names.into_iter().map(|name| span(name, Kind::HostName)));
+        found.add(pieces(text, &[':', ',']), Kind::HostName);
     } else if !matches!(key, "boot_image" | "initrd") {
-        in_source(line, key, value, fields);
+        in_source(key, text, found);
     }
 }
 
-/// The MAC at the end of `ip=<interface>:dhcp:<mtu>:<MAC>`.
-fn mac_at_end(line: &str, value: Range<usize>) -> Option<Field> {
-    let start = value.end.checked_sub(17).filter(|start| *start >= value.start)?;
-    let mut pairs = line.get(start..value.end)?.split(':');
+/// Adds the MAC at the end of `ip=<interface>:dhcp:<mtu>:<MAC>`.
+fn mac_at_end(text: &str, found: &mut Found) {
     let is_pair = |pair: &str| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
-    pairs.all(is_pair).then_some(Field {
-        span: start..value.end,
-        kind: Kind::Mac,
-        encoding: Encoding::Hex,
-    })
+    let end = text.len().checked_sub(17).and_then(|at| text.get(at..));
+    if let Some(mac) = end.filter(|mac| mac.split(':').all(is_pair)) {
+        let field = Field::in_text(found.line, mac, Kind::Mac);
+        found.fields.push(Field { encoding: Encoding::Hex, ..field });
+    }
 }
 
 /// An address as URLs and arguments contain it, IPv6 in brackets or not.
@@ -154,76 +153,56 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Finds the secrets in the source of a file system or disk: `nfs:<host>:<path>`, `iscsi:<user>:<password>@<host>:…`.
-fn in_source(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>) {
-    let text = line.get(value.clone()).unwrap_or_default();
-    let mut rest = value.clone();
+fn in_source(key: &str, text: &str, found: &mut Found) {
     let is_network = ["root", "iscsi", "nfs", "nbd"].iter().any(|word| key.contains(word));
-    let is_protocol = |part: &Range<usize>| {
-        let text = line.get(part.clone()).unwrap_or_default();
-        part.start == value.start && PROTOCOLS.contains(&text)
-    };
+    // Only the first part may be one.
+    let is_protocol = |part: &&str| part.as_ptr() == text.as_ptr() && PROTOCOLS.contains(part);
     // Of memory, `<size>@<start>` is written too.
-    let is_user = |at: &usize| {
-        let after = pieces(line, value.start + at + 1..value.end, &[':', '/', ',']);
-        let first = after.first().and_then(|part| line.get(part.clone())).unwrap_or_default();
+    let is_user = |(_, after): &(&str, &str)| {
+        let first = pieces(after, &[':', '/', ',']).next().unwrap_or_default();
         is_network || is_host(first) || is_address(first) || user(text).is_some()
     };
-    if let Some(at) = text.rfind('@').filter(is_user) {
-        let before = pieces(line, value.start..value.start + at, &[':']).into_iter();
-        fields.extend(before.filter(|p| !is_protocol(p)).map(|part| span(part, Kind::Secret)));
-        rest.start += at + 1;
-    }
-    let is_remote = rest.start > value.start
-        || pieces(line, rest.clone(), &[':']).first().is_some_and(is_protocol)
+    let (before, rest) = text.rsplit_once('@').filter(is_user).unwrap_or(("", text));
+    found.add(pieces(before, &[':']).filter(|part| !is_protocol(part)), Kind::Secret);
+    let is_remote = rest.len() < text.len()
+        || pieces(rest, &[':']).next().is_some_and(|part| is_protocol(&part))
         || key == "nfsroot";
     let mut is_first = is_network && is_remote;
-    for part in pieces(line, rest, &[':', ',', '@', ';', '|']) {
-        let text = line.get(part.clone()).unwrap_or_default();
-        if is_protocol(&part) {
-            continue;
-        }
+    for part in pieces(rest, &[':', ',', '@', ';', '|']).filter(|part| !is_protocol(part)) {
         // The first after the protocol is the server, even where its name has no dot.
-        let is_server = is_first && !text.contains('/') && !text.contains('=') && !is_address(text);
+        let is_server = is_first && !part.contains(['/', '=']) && !is_address(part);
         is_first = false;
-        if is_host(text) || (is_server && !text.starts_with("iqn.")) {
-            fields.push(span(part, Kind::HostName));
+        if is_host(part) || (is_server && !part.starts_with("iqn.")) {
+            found.add([part], Kind::HostName);
         }
     }
 }
 
 /// Every URL of a value: of several, each ends where the next one's scheme begins.
-fn in_urls(line: &str, value: Range<usize>, fields: &mut Vec<Field>) {
-    let text = line.get(value.clone()).unwrap_or_default();
-    let starts: Vec<usize> = text.match_indices("://").map(|(at, _)| value.start + at).collect();
-    let scheme = |at: usize| {
-        let before = line.get(value.start..at).unwrap_or_default();
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-        value.start + before.trim_end_matches(is_part).len()
-    };
+fn in_urls(text: &str, found: &mut Found) {
+    let starts: Vec<usize> = text.match_indices("://").map(|(at, _)| at + 3).collect();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
+    let scheme = |at: usize| text[..at - 3].trim_end_matches(is_part).len();
     for (n, at) in starts.iter().enumerate() {
-        let end = starts.get(n + 1).map_or(value.end, |next| scheme(*next).max(at + 3));
-        in_url(line, trimmed(line, at + 3..end, &[',', ';', '|', '\'', '"', ' ']), fields);
+        let end = starts.get(n + 1).map_or(text.len(), |next| scheme(*next).max(*at));
+        in_url(text[*at..end].trim_matches([',', ';', '|', '\'', '"', ' ']), found);
     }
 }
 
 /// Finds the secrets after the scheme of a URL: user and password, host, values of the query.
-fn in_url(line: &str, rest: Range<usize>, fields: &mut Vec<Field>) {
-    let text = line.get(rest.clone()).unwrap_or_default();
-    let authority_end = rest.start + text.find(['/', '?', '#']).unwrap_or(text.len());
-    let authority = line.get(rest.start..authority_end).unwrap_or_default();
-    let host_start = rest.start + authority.rfind('@').map_or(0, |at| at + 1);
-    if host_start > rest.start {
-        let user = pieces(line, rest.start..host_start - 1, &[':']).into_iter();
-        fields.extend(user.map(|part| span(part, Kind::Secret)));
-    }
-    let host = pieces(line, host_start..authority_end, &[':']).into_iter().next();
+fn in_url(text: &str, found: &mut Found) {
+    const MIN_SECRET_BYTES: usize = 8;
+    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    found.add(pieces(user, &[':']), Kind::Secret);
     // An address in brackets is replaced as every address is.
-    let host = host.filter(|host| !line.get(host.clone()).is_some_and(|h| h.starts_with('[')));
-    fields.extend(host.map(|host| span(host, Kind::HostName)));
-    let Some(query) = text.find(['?', '#']).map(|at| rest.start + at + 1) else { return };
-    for pair in pieces(line, query..rest.end, &['&', ';', '#', '?']) {
-        let name = line.get(pair.clone()).and_then(|pair| pair.find('=')).map_or(0, |at| at + 1);
-        fields.push(query_value(pair.start + name..pair.end));
+    found.add(pieces(host, &[':']).next().filter(|host| !host.starts_with('[')), Kind::HostName);
+    let Some((_, query)) = text.split_once(['?', '#']) else { return };
+    for pair in pieces(query, &['&', ';', '#', '?']) {
+        let value = pair.split_once('=').map_or(pair, |(_, value)| value);
+        // A short value may as well be a word that is used elsewhere.
+        let is_long = value.len() >= MIN_SECRET_BYTES;
+        found.add([value], if is_long { Kind::Secret } else { Kind::FreeText });
     }
 }
 
@@ -244,48 +223,24 @@ fn is_host(text: &str) -> bool {
         && !FILE_ENDS.contains(&last)
 }
 
-/// The parts of a place between separators; brackets hold an IPv6 address together.
-fn pieces(line: &str, range: Range<usize>, separators: &[char]) -> Vec<Range<usize>> {
-    let (mut pieces, mut start, mut is_bracketed) = (Vec::new(), range.start, false);
-    for (at, c) in line.get(range.clone()).unwrap_or_default().char_indices() {
+/// The parts of a text between separators; brackets hold an IPv6 address together.
+fn pieces<'a>(text: &'a str, separators: &'a [char]) -> impl Iterator<Item = &'a str> {
+    let mut is_bracketed = false;
+    text.split(move |c| {
         is_bracketed = c == '[' || (is_bracketed && c != ']');
-        if separators.contains(&c) && !is_bracketed {
-            pieces.push(start..range.start + at);
-            start = range.start + at + c.len_utf8();
-        }
-    }
-    pieces.push(start..range.end);
-    pieces
-}
-
-fn trimmed(line: &str, range: Range<usize>, around: &[char]) -> Range<usize> {
-    let text = line.get(range.clone()).unwrap_or_default();
-    let end = range.start + text.trim_end_matches(around).len();
-    let start = range.end - text.trim_start_matches(around).len();
-    start.min(end)..end
-}
-
-/// A short value may as well be a word that is used elsewhere.
-fn query_value(range: Range<usize>) -> Field {
-    const MIN_SECRET_BYTES: usize = 8;
-    let kind = if range.len() >= MIN_SECRET_BYTES { Kind::Secret } else { Kind::FreeText };
-    span(range, kind)
-}
-
-fn span(range: Range<usize>, kind: Kind) -> Field {
-    Field::text(range, kind)
+        separators.contains(&c) && !is_bracketed
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     #[test]
     fn passwords_hosts_and_short_query_values_have_their_own_kinds() {
         let line = "quiet rci.vim=https://user:hunter22@vim7.example:8443/boot?sig=abcdef0123&n=4711 \
                     rd.token=\"two words\" ip=192.0.2.3::192.0.2.1:255.255.255.0:node-17:eno1:none";
-        let found: Vec<(Kind, &str)> =
-            fields(line).into_iter().map(|f| (f.kind, line.get(f.span).unwrap())).collect();
         let expected = [
             (Kind::Secret, "user"),
             (Kind::Secret, "hunter22"),
@@ -295,14 +250,13 @@ mod tests {
             (Kind::Secret, "two words"),
             (Kind::HostName, "node-17"),
         ];
-        assert_eq!(found, expected);
+        assert_fields(&fields(line), line, &expected);
     }
 
     #[test]
     fn where_two_secrets_overlap_the_span_holds_both() {
         let line = "netroot=iscsi:me:dGhpc0lzQVNlY3JldDEyMzQ1/geheim@192.0.2.1::::iqn.x";
-        let found: Vec<&str> =
-            fields(line).into_iter().map(|f| line.get(f.span).unwrap()).collect();
-        assert_eq!(found, ["me", "dGhpc0lzQVNlY3JldDEyMzQ1/geheim"]);
+        let user = [(Kind::Secret, "me"), (Kind::Secret, "dGhpc0lzQVNlY3JldDEyMzQ1/geheim")];
+        assert_fields(&fields(line), line, &user);
     }
 }

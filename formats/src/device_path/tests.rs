@@ -1,6 +1,7 @@
 //! Tests of EFI device paths.
 
 use super::*;
+use crate::field::tests::assert_fields;
 
 fn node(kind: u8, subkind: u8, data: &[u8]) -> Vec<u8> {
     super::node((kind, subkind), data).unwrap()
@@ -56,8 +57,6 @@ fn what_a_path_reveals_lies_where_its_fields_say() {
     let mut disk = vec![0; 38];
     (disk[20], disk[37]) = (7, 1);
     let path = [mac, node(3, 12, &ipv4), uri, node(4, 1, &disk), END.to_vec()].concat();
-    let found: Vec<(Kind, &[u8])> =
-        fields(&path).iter().map(|field| (field.kind, field.bytes(&path))).collect();
     let expected: [(Kind, &[u8]); 6] = [
         (Kind::Mac, &[2, 0, 0, 0, 0, 1]),
         (Kind::Address, &[192, 0, 2, 7]),
@@ -66,7 +65,7 @@ fn what_a_path_reveals_lies_where_its_fields_say() {
         (Kind::Arguments, b"http://user:pw@boot/"),
         (Kind::Serial, &[7, 0, 0, 0]),
     ];
-    assert_eq!(found, expected);
+    assert_fields(&fields(&path), &path, &expected);
 }
 
 #[test]

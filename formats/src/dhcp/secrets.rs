@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 
-use crate::text::span_in;
 use crate::{Encoding, Field, Kind};
 
 /// Words in the names of options whose values are names of hosts and domains.
@@ -36,13 +35,13 @@ fn hosts(text: &str, key: &str, value: &str) -> Vec<Field> {
     let words = words.filter(|word| word.parse::<IpAddr>().is_err());
     // On a server, a path follows its name.
     let names = words.filter_map(|word| word.split(':').next()).filter(|word| is_name(word));
-    names.map(|name| Field::text(span_in(text, name), Kind::HostName)).collect()
+    names.map(|name| Field::in_text(text, name, Kind::HostName)).collect()
 }
 
 fn identifier(text: &str, key: &str, value: &str) -> Option<Field> {
     if DUIDS.contains(&key) {
         let id = value.trim_end_matches(';').trim_matches('"');
-        return Some(Field::text(span_in(text, id), Kind::Serial));
+        return Some(Field::in_text(text, id, Kind::Serial));
     }
     let is_duid = key == "DHCP6_CLIENT_DUID";
     if !is_duid && !CLIENT_IDS.contains(&key) {
@@ -53,8 +52,8 @@ fn identifier(text: &str, key: &str, value: &str) -> Option<Field> {
     let n_digits = id.bytes().filter(u8::is_ascii_hexdigit).count();
     // The kind of hardware and a MAC are replaced as the MAC.
     let is_unique = n_digits > 14 && n_digits.is_multiple_of(2);
-    let span = span_in(text, id);
-    is_unique.then_some(Field { span, kind: Kind::Serial, encoding: Encoding::Hex })
+    let id = Field { encoding: Encoding::Hex, ..Field::in_text(text, id, Kind::Serial) };
+    is_unique.then_some(id)
 }
 
 fn addresses(text: &str) -> Vec<Field> {
@@ -65,7 +64,7 @@ fn addresses(text: &str) -> Vec<Field> {
         // A port may follow an address of IPv4.
         let parts = token.split(':').filter(|_| !is_address(&token));
         let found = Some(token).into_iter().chain(parts).filter(is_address);
-        fields.extend(found.map(|found| Field::text(span_in(text, found), Kind::Address)));
+        fields.extend(found.map(|found| Field::in_text(text, found, Kind::Address)));
     }
     fields
 }
@@ -79,6 +78,7 @@ fn is_name(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     #[test]
     fn names_identifiers_and_addresses_are_found_and_times_are_not() {
@@ -87,8 +87,6 @@ mod tests {
                     option domain-search \"lab.example.\", \"dev.example.\";\n  \
                     option root-path \"filer:/export\";\n  \
                     option dhcp6.client-id 0:1:0:1:29:a7;\nDHCP6_CLIENT_DUID=DUID-LL:0001020304050607\n";
-        let found: Vec<(Kind, &str)> =
-            fields(text).into_iter().map(|f| (f.kind, text.get(f.span).unwrap())).collect();
         let expected = [
             (Kind::Address, "10.31.7.20"),
             (Kind::HostName, "controller"),
@@ -99,8 +97,6 @@ mod tests {
             (Kind::Serial, "0:1:0:1:29:a7"),
             (Kind::Serial, "0001020304050607"),
         ];
-        let found: Vec<(Kind, &str)> =
-            found.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-        assert_eq!(found, expected);
+        assert_fields(&fields(text), text, &expected);
     }
 }

@@ -14,7 +14,7 @@ pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
     }
     let text = match kind >> 6 {
         0 => hex(bytes),
-        1 => bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).filter_map(bcd_plus).collect(),
+        1 => nibbles(bytes).filter_map(|n| BCD_PLUS.get(n)).map(|c| char::from(*c)).collect(),
         2 => six_bits(bytes),
         _ if !is_english && is_utf_16(bytes) => utf16::decode_lossy(bytes),
         _ if is_latin_1(bytes) => bytes.iter().map(|byte| char::from(*byte)).collect(),
@@ -48,26 +48,22 @@ pub fn pack_six_bits(text: &str) -> Vec<u8> {
     packed
 }
 
+/// The characters of BCD plus; other values mean nothing.
+const BCD_PLUS: &[u8] = b"0123456789 -.";
+
 /// Two digits a byte; each value that is not a digit gets a distinct sign.
 pub fn digits(bytes: &[u8]) -> String {
-    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-    nibbles.map(|nibble| char::from(b"0123456789:;<=>?"[usize::from(nibble)])).collect()
+    nibbles(bytes).map(|nibble| char::from(b"0123456789:;<=>?"[nibble])).collect()
+}
+
+fn nibbles(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).map(usize::from)
 }
 
 /// The digits and signs of [`digits`] packed again.
 pub fn pack_digits(text: &str) -> Vec<u8> {
     let pairs = text.as_bytes().chunks(2);
     pairs.map(|pair| pair.iter().fold(0, |byte, c| byte << 4 | (c & 0x0f))).collect()
-}
-
-fn bcd_plus(nibble: u8) -> Option<char> {
-    match nibble {
-        0..=9 => Some(char::from(b'0' + nibble)),
-        0x0a => Some(' '),
-        0x0b => Some('-'),
-        0x0c => Some('.'),
-        _ => None,
-    }
 }
 
 /// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.

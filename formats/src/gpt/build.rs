@@ -1,14 +1,14 @@
 //! Makes a GUID partition table for a whole disk, with its protective boot record and its backup.
 
-use super::{Partition, SIGNATURE, header_crc32};
-use crate::crc::crc32;
+use super::{Partition, SIGNATURE, crc32, header_crc32};
 use crate::guid::Guid;
+use crate::utf16;
 
 /// Number of entries in a table, and the size of each.
-const N_ENTRIES: usize = 128;
-const ENTRY_BYTES: usize = 128;
+const N_ENTRIES: u8 = 128;
+const ENTRY_BYTES: u8 = 128;
 /// The length of a header.
-const HEADER_BYTES: usize = 92;
+const HEADER_BYTES: u8 = 92;
 
 /// The bytes of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,30 +40,24 @@ pub fn build(
         return None;
     }
     let header = |own_lba: u64, other_lba: u64, entries_lba: u64| {
-        let mut header = vec![0; block_bytes];
-        header[..8].copy_from_slice(SIGNATURE);
-        header[10] = 1;
-        header[12] = u8::try_from(HEADER_BYTES).ok()?;
-        header[24..32].copy_from_slice(&own_lba.to_le_bytes());
-        header[32..40].copy_from_slice(&other_lba.to_le_bytes());
-        header[40..48].copy_from_slice(&usable.0.to_le_bytes());
-        header[48..56].copy_from_slice(&usable.1.to_le_bytes());
-        header[56..72].copy_from_slice(&disk_guid.0);
-        header[72..80].copy_from_slice(&entries_lba.to_le_bytes());
-        header[80..84].copy_from_slice(&u32::try_from(N_ENTRIES).ok()?.to_le_bytes());
-        header[84..88].copy_from_slice(&u32::try_from(ENTRY_BYTES).ok()?.to_le_bytes());
-        header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
-        let sum = header_crc32(&header[..HEADER_BYTES]);
+        let revision_and_length = [0, 0, 1, 0, HEADER_BYTES, 0, 0, 0];
+        let lbas = [own_lba, other_lba, usable.0, usable.1].map(u64::to_le_bytes).concat();
+        let shape = [u32::from(N_ENTRIES), ENTRY_BYTES.into(), crc32(&entries)];
+        let entries = [&entries_lba.to_le_bytes()[..], &shape.map(u32::to_le_bytes).concat()];
+        let start = [&SIGNATURE[..], &revision_and_length, &[0; 8]].concat();
+        let mut header = [&start, &lbas, &disk_guid.0[..], &entries.concat()].concat();
+        let sum = header_crc32(&header);
         header[16..20].copy_from_slice(&sum.to_le_bytes());
-        Some(header)
+        header.resize(block_bytes, 0);
+        header
     };
     let mut start = boot_record(last_lba, block_bytes);
-    start.extend(header(1, last_lba, 2)?);
+    start.extend(header(1, last_lba, 2));
     start.extend(&entries);
     start.resize((2 + entry_blocks) * block_bytes, 0);
     let mut end = entries.clone();
     end.resize(entry_blocks * block_bytes, 0);
-    end.extend(header(last_lba, 1, backup_at)?);
+    end.extend(header(last_lba, 1, backup_at));
     Some(Built { start, end })
 }
 
@@ -79,19 +73,16 @@ fn boot_record(last_lba: u64, block_bytes: usize) -> Vec<u8> {
 }
 
 fn entries(partitions: &[Partition]) -> Option<Vec<u8>> {
-    let mut entries = vec![0; N_ENTRIES * ENTRY_BYTES];
+    let entry_bytes = usize::from(ENTRY_BYTES);
+    let mut entries = vec![0; usize::from(N_ENTRIES) * entry_bytes];
     for part in partitions {
         let index = usize::try_from(part.number).ok()?.checked_sub(1)?;
-        let entry = entries.chunks_exact_mut(ENTRY_BYTES).nth(index)?;
+        let entry = entries.chunks_exact_mut(entry_bytes).nth(index)?;
         let last = part.first_block.checked_add(part.n_blocks)?.checked_sub(1)?;
-        entry[..16].copy_from_slice(&part.type_guid.0);
-        entry[16..32].copy_from_slice(&part.guid.0);
-        entry[32..40].copy_from_slice(&part.first_block.to_le_bytes());
-        entry[40..48].copy_from_slice(&last.to_le_bytes());
-        entry[48..56].copy_from_slice(&part.attributes.to_le_bytes());
-        for (unit, place) in part.name.encode_utf16().zip(entry[56..].chunks_exact_mut(2)) {
-            place.copy_from_slice(&unit.to_le_bytes());
-        }
+        let numbers = [part.first_block, last, part.attributes].map(u64::to_le_bytes).concat();
+        let name = utf16::encode(&part.name);
+        let bytes = [&part.type_guid.0[..], &part.guid.0, &numbers, &name].concat();
+        entry.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
     }
     Some(entries)
 }

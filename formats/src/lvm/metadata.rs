@@ -2,7 +2,7 @@
 //! `<name> {` and lines `<key> = <value>`. Old copies of it stay behind where a disk was used anew.
 
 use super::is_id;
-use crate::{Field, Kind};
+use crate::{Encoding, Field, Kind};
 
 /// Names of sections that LVM chooses itself, e.g. `pv0` and `segment1`.
 const SECTIONS: [&str; 6] = [
@@ -19,50 +19,28 @@ const PLAIN_KEYS: [&str; 7] =
 
 /// Lists the places that reveal something in metadata anywhere in `bytes`, whole or in part.
 pub fn fields(bytes: &[u8]) -> Vec<Field> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    for line in bytes.split(|byte| matches!(byte, b'\n' | b'\0')) {
-        if line.is_ascii() {
-            let start = found.len();
-            in_line(std::str::from_utf8(line).unwrap_or_default(), &mut found);
-            found[start..].iter_mut().for_each(|field| *field = field.clone().moved(at));
-        }
-        at += line.len() + 1;
-    }
+    let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\0')).filter(|line| line.is_ascii());
+    let found = lines.filter_map(|line| std::str::from_utf8(line).ok()).flat_map(in_line);
+    let field =
+        |(part, kind): (&str, Kind)| Field::within(bytes, part.as_bytes(), kind, Encoding::Text);
+    let found: Vec<Field> = found.map(field).collect();
     // Without an identifier this is some other text.
     let has_id = found.iter().any(|field| field.kind == Kind::Serial);
     if has_id { found } else { Vec::new() }
 }
 
-fn in_line(line: &str, found: &mut Vec<Field>) {
+fn in_line(line: &str) -> Vec<(&str, Kind)> {
     let text = line.trim();
-    let offset = line.len() - line.trim_start().len();
     if let Some(name) = text.strip_suffix(" {") {
-        if !SECTIONS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit())) {
-            found.push(Field::text(offset..offset + name.len(), Kind::FreeText));
-        }
-    } else if let Some((key, _)) = text.split_once(" = ") {
-        let field = |(start, value): (usize, &str)| {
-            Some(Field::text(start..start + value.len(), kind(key, value)?))
-        };
-        found.extend(quoted(line).filter_map(field));
-        // `creation_host = "node7"  # Linux node7 6.1.0 …`
-        if let Some(at) = line.find("# Linux ").map(|at| at + "# Linux ".len()) {
-            let host = line[at..].split(' ').next().unwrap_or_default();
-            found.push(Field::text(at..at + host.len(), Kind::HostName));
-        }
+        let is_of_lvm = SECTIONS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()));
+        return if is_of_lvm { Vec::new() } else { vec![(name, Kind::FreeText)] };
     }
-}
-
-/// The strings between quotes, and where each begins.
-fn quoted(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    let parts = line.split('"').map(move |part| {
-        let start = at;
-        at += part.len() + 1;
-        (start, part)
-    });
-    parts.skip(1).step_by(2)
+    let Some((key, _)) = text.split_once(" = ") else { return Vec::new() };
+    let quoted = line.split('"').skip(1).step_by(2);
+    let values = quoted.filter_map(|value| Some((value, kind(key, value)?)));
+    // `creation_host = "node7"  # Linux node7 6.1.0 …`
+    let host = line.split_once("# Linux ").and_then(|(_, rest)| rest.split(' ').next());
+    values.chain(host.map(|host| (host, Kind::HostName))).collect()
 }
 
 /// Kind of information that the value of a key reveals. A volume is also named where another one uses it.
@@ -79,6 +57,7 @@ fn kind(key: &str, value: &str) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::tests::assert_fields;
 
     const TEXT: &[u8] = b"\0\0vg_acme {\n\
         id = \"abcdef-ghij-klmn-opqr-stuv-wxyz-ABCDEF\"\n\
@@ -89,8 +68,6 @@ mod tests {
 
     #[test]
     fn names_and_identifiers_are_fields_and_the_words_of_lvm_are_plain() {
-        let found: Vec<(Kind, &[u8])> =
-            fields(TEXT).iter().map(|field| (field.kind, field.bytes(TEXT))).collect();
         let expected = [
             (Kind::FreeText, "vg_acme"),
             (Kind::Serial, "abcdef-ghij-klmn-opqr-stuv-wxyz-ABCDEF"),
@@ -99,7 +76,7 @@ mod tests {
             (Kind::HostName, "node7"),
             (Kind::HostName, "node7"),
         ];
-        assert_eq!(found, expected.map(|(kind, text)| (kind, text.as_bytes())));
+        assert_fields(&fields(TEXT), TEXT, &expected);
     }
 
     #[test]

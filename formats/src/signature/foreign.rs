@@ -9,7 +9,7 @@ use crate::text::quote;
 use super::Filesystem;
 
 /// Kinds of content and the larger unit to which each belongs.
-const KINDS: [(&str, &str); 25] = [
+const KINDS: [(&str, &str); 23] = [
     ("bcache", POOL),
     ("bcachefs", POOL),
     ("ceph_bluestore", POOL),
@@ -33,8 +33,6 @@ const KINDS: [(&str, &str); 25] = [
     ("VMFS", SHARED),
     ("jbd", JOURNAL),
     ("xfs_external_log", JOURNAL),
-    ("LVM1_member", POOL),
-    ("LVM2_member", POOL),
 ];
 
 const POOL: &str = "is a member of an array or pool";

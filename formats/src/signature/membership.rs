@@ -121,6 +121,7 @@ pub(super) fn of_bcache(superblock: &[u8]) -> Option<Membership> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::reader;
 
     #[test]
     fn volume_group_is_read_from_the_metadata_area() {
@@ -138,11 +139,7 @@ mod tests {
             put(4096 + at, &value.to_le_bytes());
         }
         put(4096 + 1024, text.as_bytes());
-        let of = |volume: &[u8]| {
-            of_lvm(&volume[..4096], &mut |at, n| {
-                volume.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
-            })
-        };
+        let of = |volume: &[u8]| of_lvm(&volume[..4096], &mut reader(volume));
         let found = of(&volume).unwrap();
         assert_eq!((found.name.as_str(), found.n_members), ("volume group \"vg0\"", Some(2)));
         assert_eq!((found.whole.as_deref(), found.members.len()), (Some("G"), 2));

@@ -95,6 +95,7 @@ pub fn foreign_content(name: &str, size_bytes: Option<u64>, read: &mut Read<'_>)
 mod tests {
     use super::foreign::is_foreign;
     use super::*;
+    use crate::testing::reader;
 
     /// Looks at a volume of 1 MiB with the given bytes at the given places.
     fn of(pieces: &[(usize, &[u8])]) -> Option<Filesystem> {
@@ -102,10 +103,7 @@ mod tests {
         for (at, bytes) in pieces {
             volume[*at..at + bytes.len()].copy_from_slice(bytes);
         }
-        let mut read = |at: u64, n: usize| {
-            volume.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
-        };
-        detect(&volume[..4096], Some(volume.len() as u64), &mut read)
+        detect(&volume[..4096], Some(volume.len() as u64), &mut reader(&volume))
     }
 
     fn kind(pieces: &[(usize, &[u8])]) -> String {

@@ -49,7 +49,11 @@ pub fn fields(table: &[u8]) -> Vec<Field> {
                     .filter(|(_, string)| !elsewhere.contains(string) && is_revealing(string));
                 fields.extend(own.map(|(span, _)| Field::text(span, Kind::FreeText)));
             }
-            HOST_INTERFACE => host_interface(structure, &mut fields),
+            HOST_INTERFACE => {
+                for (value, kind, encoding) in host_interface(structure.data(table)) {
+                    fields.push(Field::within(table, value, kind, encoding));
+                }
+            }
             _ => {}
         }
     }
@@ -91,47 +95,45 @@ fn is_revealing(string: &[u8]) -> bool {
     string.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=')
 }
 
+/// A value that names the machine.
+type Found<'t> = (&'t [u8], Kind, Encoding);
+
 /// The interface to the management controller (§7.43; DSP0270 1.3, §6): the MAC of a device on USB or
 /// PCI, version 2, then protocol records.
-fn host_interface(structure: &Structure, fields: &mut Vec<Field>) {
-    let Some(length) = structure.inner.get_field_byte(5).map(usize::from) else { return };
-    let mac = match structure.inner.get_field_byte(6) {
-        Some(4) => Some(7),
-        Some(5) => Some(10),
+fn host_interface(data: &[u8]) -> Vec<Found<'_>> {
+    let Some(length) = data.get(5).map(|length| usize::from(*length)) else { return Vec::new() };
+    let device = data.get(6..).unwrap_or_default();
+    let device = &device[..length.min(device.len())];
+    let mac = match device.first() {
+        Some(4) => device.get(7..13),
+        Some(5) => device.get(10..16),
         _ => None,
     };
-    let is_within = |start: &usize| start + 6 <= length;
-    let mac = mac.filter(is_within).and_then(|start| structure.span(6 + start, 6));
-    fields.extend(mac.map(|span| Field::bytes_of(span, Kind::Mac)));
-    let mut at = 7 + length;
-    while let (Some(kind), Some(length)) =
-        (structure.inner.get_field_byte(at), structure.inner.get_field_byte(at + 1))
-    {
-        let length = usize::from(length);
-        let Some(record) = structure.span(at + 2, length) else { return };
+    let mut found: Vec<Found> =
+        mac.map(|mac| (mac, Kind::Mac, Encoding::Bytes)).into_iter().collect();
+    let mut rest = data.get(7 + length..).unwrap_or_default();
+    while let Some((&[kind, length], after)) = rest.split_first_chunk() {
+        let Some((record, next)) = after.split_at_checked(usize::from(length)) else { break };
         if kind == REDFISH {
-            redfish(structure, at + 2, record, fields);
+            redfish(record, &mut found);
         }
-        at += 2 + length;
+        rest = next;
     }
+    found
 }
 
 /// The host's and the service's address, each after the byte of its format; the service's name.
-fn redfish(structure: &Structure, start: usize, record: Range<usize>, fields: &mut Vec<Field>) {
-    let byte = |at: usize| structure.inner.get_field_byte(start + at).filter(|_| at < record.len());
-    let span = |at: usize, length: usize| {
-        (at + length <= record.len()).then_some(record.start + at..record.start + at + length)
-    };
-    let uuid = span(0, 16).map(|span| Field { span, kind: Kind::Serial, encoding: Encoding::Guid });
-    fields.extend(uuid);
+fn redfish<'t>(record: &'t [u8], found: &mut Vec<Found<'t>>) {
+    found.extend(record.get(..16).map(|uuid| (uuid, Kind::Serial, Encoding::Guid)));
     for (format, at) in [(17, 18), (51, 52)] {
-        let length = match byte(format) {
+        let length = match record.get(format) {
             Some(1) => 4,
             Some(2) => 16,
             _ => continue,
         };
-        fields.extend(span(at, length).map(|span| Field::bytes_of(span, Kind::Address)));
+        let address = record.get(at..at + length);
+        found.extend(address.map(|address| (address, Kind::Address, Encoding::Bytes)));
     }
-    let name = byte(90).and_then(|length| span(91, usize::from(length)));
-    fields.extend(name.map(|span| Field::text(span, Kind::HostName)));
+    let name = record.get(90).and_then(|length| record.get(91..91 + usize::from(*length)));
+    found.extend(name.map(|name| (name, Kind::HostName, Encoding::Text)));
 }

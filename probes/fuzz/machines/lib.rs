@@ -128,13 +128,13 @@ pub fn seal_gpt_at(disk: &mut [u8], at: usize, sector: usize) {
     };
     let first = u32_at(disk, at + 72).saturating_mul(sector);
     let n_bytes = u32_at(disk, at + 80).saturating_mul(u32_at(disk, at + 84));
-    let entries = disk.get(first..first.saturating_add(n_bytes)).map(formats::crc::crc32);
+    let entries = disk.get(first..first.saturating_add(n_bytes)).map(formats::gpt::crc32);
     if let (Some(entries), Some(to)) = (entries, disk.get_mut(at + 88..at + 92)) {
         to.copy_from_slice(&entries.to_le_bytes());
     }
     let n_header = u32_at(disk, at + 12).clamp(92, 512);
     let Some(header) = disk.get_mut(at..at + n_header) else { return };
     header[16..20].fill(0);
-    let sum = formats::crc::crc32(header);
+    let sum = formats::gpt::crc32(header);
     header[16..20].copy_from_slice(&sum.to_le_bytes());
 }

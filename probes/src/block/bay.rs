@@ -101,33 +101,25 @@ pub(super) fn ask(machine: &Machine, bay: &DiskBay) -> Option<DiskBay> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::tree;
+    use crate::testing::disk_at;
 
     #[test]
     fn disk_is_found_in_the_slot_of_its_enclosure() {
-        let sda = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:3/0:0:3:0";
-        let ses = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:8/0:0:8:0/enclosure/0:0:8:0";
-        let at = |rest: &str| format!("{ses}/{rest}");
-        let machine = tree(&[
-            (
-                "sys/block/sda",
-                "-> ../devices/pci0000:00/0000:03:00.0/host0/target0:0:3/0:0:3:0/block/sda",
-            ),
-            (&format!("{sda}/block/sda/size"), "8\n"),
-            (
-                "sys/class/enclosure/0:0:8:0",
-                "-> ../../devices/pci0000:00/0000:03:00.0/host0/target0:0:8/0:0:8:0/enclosure/0:0:8:0",
-            ),
-            (&at("components"), "2\n"),
-            (&at("Slot 01/slot"), "1\n"),
-            (&at("Slot 03/slot"), "3\n"),
-            (&at("Slot 03/status"), "critical\n"),
-            (&at("Slot 03/locate"), "1\n"),
-            (&at("Slot 03/fault"), "2\n"),
-            (&at("Slot 03/device"), "-> ../../../../../target0:0:3/0:0:3:0"),
-        ]);
-        let disk = &super::super::block(&machine).disks[0];
-        let bay = disk.bay.as_ref().unwrap();
+        let host = "pci0000:00/0000:03:00.0/host0";
+        let ses = format!("devices/{host}/target0:0:8/0:0:8:0/enclosure/0:0:8:0");
+        let at = |file: &str| format!("sys/{ses}/{file}");
+        let files = [
+            ("sys/class/enclosure/0:0:8:0".to_owned(), format!("-> ../../{ses}")),
+            (at("components"), "2\n".into()),
+            (at("Slot 01/slot"), "1\n".into()),
+            (at("Slot 03/slot"), "3\n".into()),
+            (at("Slot 03/status"), "critical\n".into()),
+            (at("Slot 03/locate"), "1\n".into()),
+            (at("Slot 03/fault"), "2\n".into()),
+            (at("Slot 03/device"), "-> ../../../../../target0:0:3/0:0:3:0".into()),
+        ];
+        let machine = disk_at(&format!("{host}/target0:0:3/0:0:3:0/block/sda"), &files);
+        let bay = super::super::block(&machine).disks.remove(0).bay.unwrap();
         assert_eq!((bay.slot, bay.label.as_deref()), (Some(3), Some("Slot 03")));
         assert_eq!(bay.status.as_deref(), Some("critical"));
         assert_eq!((bay.is_locate_on, bay.is_fault_on), (Some(true), Some(true)));

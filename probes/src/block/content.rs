@@ -2,18 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::machine::Unanswered;
+
 use super::health::Answers;
 use super::partition_table::Table;
 use formats::signature::Filesystem;
-
-/// Reason that a disk could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ReadFailure {
-    /// Text of the reason.
-    pub why: String,
-    /// True if it is the disk's fault: it did not answer, or the read ended in an I/O error.
-    pub is_fault: bool,
-}
 
 /// Data read from one disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +26,7 @@ pub(super) struct Content {
     /// Descriptions of the parts that were not read, with the reason: they are not known to be empty.
     pub unread: Vec<String>,
     /// Reason that its first bytes could not be read; `None` if they were read, or if the source has none.
-    pub failure: Option<ReadFailure>,
+    pub failure: Option<Unanswered>,
     /// The areas that a quick test could not read, if that is the disk's fault.
     pub sample_failure: Option<String>,
     /// True if a part could not be read because the right to read it is missing.

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use crate::machine::{Machine, Unanswered};
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
-use super::content::{Content, ReadFailure};
+use super::content::Content;
 use super::listing::BlockDevice;
 use super::partition::{entry_of, unlisted};
 use super::partition_table::{self, Entry, Found};
@@ -36,9 +36,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     let mut whole = Volume::new(&place, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.is_denied = whole.is_denied();
-        content.failure = whole
-            .failure
-            .map(|failure| ReadFailure { is_fault: is_fault(&failure.why), why: failure.why.why });
+        content.failure = whole.failure.map(|failure| failure.why);
         return content;
     };
     content.is_read = true;

@@ -1,5 +1,7 @@
 //! Reads one disk: size, blocks, place and identity, from its directory in sysfs and from udev.
 
+use formats::text::is_number;
+
 use crate::ancestors;
 use crate::machine::Machine;
 
@@ -171,10 +173,7 @@ fn is_virtio_read_only(machine: &Machine, device: &BlockDevice) -> bool {
 
 /// The speed of the SATA link above the disk at `path`: `6.0 Gbps`, or `<unknown>`.
 fn sata_link(machine: &Machine, path: &str) -> Option<u32> {
-    let is_port = |part: &&str| {
-        part.strip_prefix("ata")
-            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
+    let is_port = |part: &&str| part.strip_prefix("ata").is_some_and(is_number);
     let port = path.split('/').find(is_port)?;
     let above = &path[..path.find(&format!("/{port}/"))?];
     let link = port.replacen("ata", "link", 1);

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+
 use crate::guard;
-use crate::machine::Machine;
+use crate::machine::{Machine, Unanswered};
 use crate::sys::disk::DiskHandle;
 
 use super::bay::{self, DiskBay};
-use super::content::{Content, ReadFailure};
+use super::content::Content;
 use super::content_reader;
 use super::health::{self, Answers};
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
@@ -74,7 +76,7 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
     // A disk that fails to return its first bytes may hang on further commands, so its health is not read.
     let is_read = content.failure.is_none();
     send(Part::Content(Box::new(content)));
-    let asked = health::read(machine, &disk, &request.method, is_read);
+    let asked = health::read(machine, device, &disk, &request.method, is_read);
     let bay = request.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
     send(Part::Answers(Box::new(Answers { bay, ..asked })));
     if is_read {
@@ -232,7 +234,8 @@ fn fail(
     contents: &mut BTreeMap<String, Content>,
 ) {
     machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
-    let failure = Some(ReadFailure { why: failure, is_fault });
+    let errno = is_fault.then_some(Errno::ETIMEDOUT as i32);
+    let failure = Some(Unanswered { why: failure, is_denied: false, errno });
     let content = Content { failure, ..Content::default() };
     contents.insert(device.name.clone(), content);
 }
@@ -250,18 +253,8 @@ fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
-
-    #[test]
-    fn disk_that_could_not_be_read_when_it_was_captured_says_so() {
-        let machine = tree_of_bytes(&[
-            ("sys/block/sda/size", b"2048\n"),
-            ("kernel/errors", b"5 kernel/disk/sda/0-4096\n"),
-        ]);
-        let disk = &super::super::block(&machine).disks[0];
-        assert!(!disk.eligible);
-        assert!(disk.not_eligible_because[0].contains("cannot be read"), "{disk:?}");
-    }
+    use crate::block::content_reader::is_fault;
+    use crate::testing::tree;
 
     #[test]
     fn hanging_disk_costs_no_other_disk_and_a_hang_on_health_costs_only_health() {
@@ -292,8 +285,8 @@ mod tests {
         assert_eq!(contents["sdd"].failure, None);
         let failure = |name: &str| contents[name].failure.clone();
         assert_eq!(failure("sda").unwrap().why, "no answer within 200 ms");
-        let unreadable =
-            ["sda", "sdb", "sdc", "sdd"].map(|name| failure(name).is_some_and(|one| one.is_fault));
+        let unreadable = ["sda", "sdb", "sdc", "sdd"]
+            .map(|name| failure(name).is_some_and(|one| is_fault(&one)));
         assert_eq!(unreadable, [true, false, false, false], "a bug is not a fault of the disk");
         let broken = failure("sdb").unwrap().why;
         assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::machine::{Machine, quote};
 
 use super::content::Content;
+use super::content_reader::is_fault;
 use super::disk::{Disk, Volume};
 use super::graph::{DeviceGraph, Use};
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
@@ -38,7 +39,7 @@ pub(super) fn judge(
         let content = contents.get(&disk.name);
         let failure = content.and_then(|content| content.failure.as_ref());
         disk.unreadable_because =
-            failure.filter(|failure| failure.is_fault).map(|failure| failure.why.clone());
+            failure.filter(|failure| is_fault(failure)).map(|failure| failure.why.clone());
         let failure = failure.map(|failure| failure.why.as_str());
         let failure = failure.or_else(|| {
             let is_read = content.is_some_and(|content| content.is_read);
@@ -237,6 +238,10 @@ mod tests {
             (&[EMPTY, REMOVABLE], &[(Kind::State, "removable"), (Kind::Structural, "size zero")]),
             (&[("sys/block/sda/ro", "0")], &[(Kind::Unknown, "size unknown")]),
             (
+                &[SIZE, ("sys/block/sda/queue/logical_block_size", "2048")],
+                &[(Kind::Structural, "blocks of 2048 bytes, which no CoreOS image supports")],
+            ),
+            (
                 &[SIZE, ("sys/block/sda/device/state", "offline")],
                 &[(Kind::State, "its state is \"offline\"")],
             ),
@@ -259,6 +264,10 @@ mod tests {
                 &[(Kind::Unknown, "sda contains the live image \"rhcos-419\"")],
             ),
             (&[SIZE, ("proc/swaps", "")], &[(Kind::Unknown, "the swap areas in use are unknown")]),
+            (
+                &[SIZE, ("proc/self/mountinfo", "1 0 0:40 / /data rw - btrfs /dev/disk/x rw\n")],
+                &[(Kind::Unknown, "/dev/disk/x is mounted at /data, and its disk is unknown")],
+            ),
         ] {
             let disk = super::super::block(&tree(files)).disks.remove(0);
             assert_eq!(disk.eligible, expected.is_empty(), "{files:?}");
@@ -311,38 +320,6 @@ mod tests {
             assert_eq!(disk.not_eligible_because, expected, "{path} {content:?}");
             assert_eq!(disk.is_swap, is_swap, "{path} {content:?}");
             assert_eq!(machine.problems().len(), expected.len(), "{path} {content:?}");
-        }
-    }
-
-    #[test]
-    fn mount_or_swap_of_an_unknown_device_makes_every_disk_ineligible() {
-        let of = |mount: &str, swap: &str| {
-            reasons(&[
-                ("sys/block/vda/size", "2048\n"),
-                ("sys/block/vda/vda1/partition", "1\n"),
-                ("sys/block/vda/vda1/dev", "254:1\n"),
-                ("run/udev/data/b254:1", "S:disk/by-path/known-part1\n"),
-                ("proc/self/mountinfo", &format!("1 0 0:40 / /data rw - {mount} rw\n")),
-                ("proc/swaps", &format!("Filename Type\n{swap} 1 0 -2\n")),
-            ])
-        };
-        let (none, no_swap) = ("tmpfs tmpfs", "/dev/zram0 partition");
-        let gone = "/dev/disk/by-path/other-part1 is mounted at /data, and its disk is unknown";
-        let lost = "/dev/mapper/x is a swap area, and its disk is unknown";
-        // A volume group may have any name.
-        let group = "/dev/loop1/root is mounted at /data, and its disk is unknown";
-        for (mount, swap, expected) in [
-            ("btrfs /dev/disk/by-path/other-part1", no_swap, &[gone][..]),
-            (none, "/dev/mapper/x partition", &[lost]),
-            ("xfs /dev/loop1/root", no_swap, &[group]),
-            ("btrfs /dev/disk/by-path/known-part1", no_swap, &["in use: vda1 is mounted at /data"]),
-            ("tmpfs /dev/shm", no_swap, &[]),
-            ("nfs4 filer:/dev/x", no_swap, &[]),
-            ("squashfs /dev/loop1", no_swap, &[]),
-            ("fuse /dev/fuse", no_swap, &[]),
-            (none, "/dev/swapfile file", &[]),
-        ] {
-            assert_eq!(of(mount, swap), expected, "{mount} {swap}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Fibre Channel host ports: `/sys/class/fc_host` (`drivers/scsi/scsi_transport_fc.c`).
 
+use formats::text::padded;
 use formats::wwn::is_blank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,10 +43,9 @@ pub(super) fn hosts(machine: &Machine) -> Vec<FcHost> {
         .into_iter()
         .map(|name| {
             let text = |attribute: &str| {
-                let text = machine.text(&format!("{class}/{name}/{attribute}"))?.trim().to_owned();
-                let is_known =
-                    !text.is_empty() && !text.to_ascii_lowercase().starts_with("unknown");
-                is_known.then_some(text)
+                let text = machine.text(&format!("{class}/{name}/{attribute}"))?;
+                let is_known = !text.trim_start().to_ascii_lowercase().starts_with("unknown");
+                padded(text.as_bytes()).filter(|_| is_known)
             };
             let wwn = |attribute: &str| text(attribute).filter(|wwn| !is_blank(wwn));
             FcHost {

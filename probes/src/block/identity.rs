@@ -3,6 +3,7 @@
 //! The kernel's own attributes take precedence, because udev replaces blanks; udev fills the gaps.
 //! An identifier of zeros does not count.
 
+use formats::text::padded;
 use formats::vpd;
 use formats::wwn::{self, is_blank};
 use std::collections::BTreeSet;
@@ -100,16 +101,10 @@ impl<'a> Place<'a> {
     fn ata(&self) -> Option<Identify<'a>> {
         Identify::of_page(&self.device.ata_page)
     }
-}
 
-impl Place<'_> {
     /// The first of the kernel's attributes that is not empty.
     fn attribute(&self, attributes: &[&str]) -> Option<String> {
-        let read = |attribute: &&str| {
-            let text = self.device.text(self.machine, attribute)?;
-            let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-            (!text.is_empty()).then(|| text.to_owned())
-        };
+        let read = |name: &&str| padded(self.device.text(self.machine, name)?.as_bytes());
         attributes.iter().find_map(read)
     }
 
@@ -118,8 +113,7 @@ impl Place<'_> {
         let read = |name: &&str| {
             let value = self.device.udev.property(name)?;
             let plain = if name.ends_with("_ENC") { unescape_hex(value) } else { value.to_owned() };
-            let plain = plain.trim();
-            (!plain.is_empty()).then(|| plain.to_owned())
+            padded(plain.as_bytes())
         };
         names.iter().find_map(read)
     }

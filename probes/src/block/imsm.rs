@@ -7,13 +7,13 @@
 use crate::machine::Machine;
 
 use super::disk::Disk;
-use super::listing::{BlockDevice, Listing, Volume};
+use super::listing::{BlockDevice, Listing};
 
 /// The only level with which RHCOS documents an install on VROC.
 const LEVEL: &str = "raid1";
 
 /// The volumes among the virtual devices.
-pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<Volume> {
+pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<BlockDevice> {
     let volume = |device: &BlockDevice| {
         let metadata = array(machine, device, "metadata_version")?;
         // `external:/md127/0`, or `external:-md127/0` while mdadm changes the array.
@@ -24,10 +24,8 @@ pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<Volume
         if !is_imsm || array(machine, device, "level")? != LEVEL {
             return None;
         }
-        Some(Volume {
-            device: device.clone(),
-            container_uuid: container.udev.property("MD_UUID").filter(is_uuid).map(str::to_owned),
-        })
+        let container_uuid = container.udev.property("MD_UUID").filter(is_uuid).map(str::to_owned);
+        Some(BlockDevice { container_uuid, ..device.clone() })
     };
     virtuals.iter().filter_map(volume).collect()
 }
@@ -45,11 +43,10 @@ fn array(machine: &Machine, device: &BlockDevice, attribute: &str) -> Option<Str
 /// Marks the members of volumes, and completes the volumes.
 pub(super) fn mark(disks: &mut [Disk], listing: &Listing) {
     for volume in &listing.volumes {
-        let name = &volume.device.name;
         for disk in disks.iter_mut() {
-            if volume.device.slaves.contains(&disk.name) {
-                disk.raid_member_of = Some(name.clone());
-            } else if disk.name == *name {
+            if volume.slaves.contains(&disk.name) {
+                disk.raid_member_of = Some(volume.name.clone());
+            } else if disk.name == volume.name {
                 disk.transport = Some("raid".to_owned());
                 disk.is_raid_volume = Some(true);
                 disk.raid_level = Some(LEVEL.to_owned());

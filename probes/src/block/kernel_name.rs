@@ -1,5 +1,7 @@
 //! Facts that the kernel's name of a block device reveals.
 
+use formats::text::is_number;
+
 /// The head of the hidden path `name`: `nvme0n1` for `nvme0c3n1`.
 pub(super) fn head_of_path(name: &str) -> Option<String> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
@@ -32,8 +34,7 @@ pub(super) fn is_floppy(name: &str) -> bool {
 }
 
 fn is_numbered(name: &str, prefix: &str) -> bool {
-    let digits = name.strip_prefix(prefix).unwrap_or_default();
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    name.strip_prefix(prefix).is_some_and(is_number)
 }
 
 /// The eMMC that the boot, replay-protected or general purpose area `name` is a part of: `mmcblk0`
@@ -44,10 +45,6 @@ pub(super) fn emmc_parent(name: &str) -> Option<String> {
     let (number, area) = rest.split_at(end);
     let is_area = area == "rpmb" || is_numbered(area, "boot") || is_numbered(area, "gp");
     is_area.then(|| format!("mmcblk{number}"))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

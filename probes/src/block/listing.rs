@@ -38,23 +38,13 @@ pub(super) struct Listing {
     /// devices that they are built on.
     pub heads: Vec<BlockDevice>,
     /// Volumes of firmware RAIDs that md assembles; these are also in `virtuals`. The caller adds them.
-    pub volumes: Vec<Volume>,
-}
-
-/// A volume of Intel's firmware RAID.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Volume {
-    /// Its device, e.g. `md126`.
-    pub device: BlockDevice,
-    /// The UUID of its container as mdadm writes it.
-    pub container_uuid: Option<String>,
+    pub volumes: Vec<BlockDevice>,
 }
 
 impl Listing {
     /// Physical disks, multipath devices and volumes of firmware RAIDs.
     pub(super) fn all(&self) -> impl Iterator<Item = &BlockDevice> {
-        let volumes = self.volumes.iter().map(|volume| &volume.device);
-        self.disks.iter().chain(&self.heads).chain(volumes)
+        self.disks.iter().chain(&self.heads).chain(&self.volumes)
     }
 
     /// True if the device is a path of a multipath device.
@@ -86,6 +76,8 @@ pub(super) struct BlockDevice {
     pub slaves: Vec<String>,
     /// UUID of a device-mapper device.
     pub mapping_uuid: Option<String>,
+    /// The UUID of a firmware RAID volume's container as mdadm writes it.
+    pub container_uuid: Option<String>,
     /// udev's entry for it; empty if udev does not run.
     pub udev: UdevEntry,
     /// Its partitions.

@@ -162,30 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn two_paths_of_a_lun_count_once_and_neither_is_eligible() {
-        let machine = tree(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sda/wwid", "naa.6001405aabbccdd1\n"),
-            ("sys/block/sdb/size", "2048\n"),
-            ("sys/block/sdb/wwid", "naa.6001405aabbccdd1\n"),
-            ("sys/block/sdc/size", "2048\n"),
-            ("sys/block/sdc/removable", "0\n"),
-            ("sys/block/sdc/ro", "0\n"),
-            ("sys/block/sr0/size", "2097151\n"),
-            ("sys/block/sdd/size", "0\n"),
-            ("sys/block/sdd/removable", "1\n"),
-        ]);
-        let block = super::super::block(&machine);
-        assert_eq!((block.n_disks, block.physical_bytes), (Some(2), Some(2 * 2048 * 512)));
-        for disk in &block.disks[..2] {
-            assert_eq!(disk.wwn.as_deref(), Some("0x6001405aabbccdd1"), "the WWN is kept");
-            assert!(disk.identity_issues[0].starts_with(SHARED_IDENTITY) && !disk.eligible);
-        }
-        assert!(block.disks[0].not_eligible_because[0].contains("sdb"));
-        assert!(block.disks[2].eligible, "{:?}", block.disks[2].not_eligible_because);
-    }
-
-    #[test]
     fn members_of_a_multipath_device_count_once_even_without_identity() {
         let machine = tree(&[
             ("sys/block/dm-0/dm/uuid", "mpath-3600\n"),

@@ -5,6 +5,7 @@
 //! path `nvme0c3n1` per controller. The first number is the subsystem's, so the controller is found
 //! through the link `device`, not through the name.
 
+use formats::text::padded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,10 +54,7 @@ pub(super) fn controllers(machine: &Machine) -> Vec<NvmeController> {
 fn controller(machine: &Machine, name: String) -> NvmeController {
     let link = format!("sys/class/nvme/{name}");
     let path = machine.device_path(&link);
-    let text = |attribute: &str| {
-        let text = machine.text(&format!("{path}/{attribute}"))?.trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    };
+    let text = |name: &str| padded(machine.text(&format!("{path}/{name}"))?.as_bytes());
     let mut namespaces: Vec<String> = machine
         .list(&path)
         .iter()

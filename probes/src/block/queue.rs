@@ -68,29 +68,6 @@ fn scheduler(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
-
-    #[test]
-    fn queue_is_read_and_a_zero_says_that_the_disk_lacks_it() {
-        let machine = tree(&[
-            ("sys/block/sda/size", "8\n"),
-            ("sys/block/sda/queue/scheduler", "none [mq-deadline] kyber\n"),
-            ("sys/block/sda/queue/max_sectors_kb", "1280\n"),
-            ("sys/block/sda/queue/optimal_io_size", "0\n"),
-            ("sys/block/sda/queue/discard_max_bytes", "0\n"),
-            ("sys/block/sda/queue/write_cache", "write back\n"),
-            ("sys/block/sda/queue/dax", "0\n"),
-            ("sys/block/sda/device/queue_depth", "32\n"),
-            ("sys/block/sdb/size", "8\n"),
-        ]);
-        let disks = super::super::block(&machine).disks;
-        let queue = disks[0].queue.as_ref().unwrap();
-        assert_eq!(queue.scheduler.as_deref(), Some("mq-deadline"));
-        assert_eq!((queue.max_io_bytes, queue.depth), (Some(1280 << 10), Some(32)));
-        assert_eq!((queue.optimal_io_bytes, queue.max_discard_bytes), (None, None));
-        assert_eq!((queue.write_cache.as_deref(), queue.is_dax), (Some("write back"), Some(false)));
-        assert_eq!(disks[1].queue, None);
-    }
 
     #[test]
     fn scheduler_is_the_chosen_one_or_the_only_one() {

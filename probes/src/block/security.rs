@@ -34,13 +34,7 @@ pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
     let password = identify.known_word(128).filter(|word| word & 1 != 0);
     let bit = |index: u16| password.map(|word| word >> index & 1 == 1);
     DiskSecurity {
-        sanitize: sanitize.map(|word| {
-            names(&[
-                ("crypto erase", word & 1 << 13 != 0),
-                ("block erase", word & 1 << 15 != 0),
-                ("overwrite", word & 1 << 14 != 0),
-            ])
-        }),
+        sanitize: sanitize.map(|word| methods(word.into(), [13, 15, 14])),
         has_trusted_commands: identify.has_trusted_commands(),
         has_password: bit(1),
         is_locked: bit(2),
@@ -51,20 +45,18 @@ pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
 /// From the 4096 bytes of an NVMe controller.
 pub(super) fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
     let page = page.get(..4096)?;
-    let capabilities = le32(page, 328);
     Some(DiskSecurity {
-        sanitize: Some(names(&[
-            ("crypto erase", capabilities & 1 != 0),
-            ("block erase", capabilities & 1 << 1 != 0),
-            ("overwrite", capabilities & 1 << 2 != 0),
-        ])),
+        sanitize: Some(methods(le32(page, 328), [0, 1, 2])),
         has_trusted_commands: Some(le16(page, 256) & 1 == 1),
         ..DiskSecurity::default()
     })
 }
 
-fn names(methods: &[(&str, bool)]) -> Vec<String> {
-    methods.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()).collect()
+/// The ways to erase a disk, each with a bit.
+fn methods(capabilities: u32, bits: [u32; 3]) -> Vec<String> {
+    let methods = ["crypto erase", "block erase", "overwrite"].into_iter().zip(bits);
+    let found = methods.filter(|(_, bit)| capabilities >> bit & 1 == 1);
+    found.map(|(name, _)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Paths of devices in sysfs: each part of a resolved one is a device above it.
 
+use formats::text::is_number;
+
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
 
 /// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
 pub(super) fn hctl(path: &str) -> Option<&str> {
-    path.rsplit('/').find(|part| {
-        part.split(':').count() == 4
-            && part.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    })
+    path.rsplit('/').find(|part| part.split(':').count() == 4 && part.split(':').all(is_number))
 }
 
 /// The path up to the nearest PCI device.

@@ -2,7 +2,7 @@
 
 use super::{Block, Disk, block};
 use crate::machine::{Machine, Problem};
-use crate::testing::{has, tree, tree_from, tree_from_bytes, tree_of_bytes};
+use crate::testing::{SAS, USB, disk_at, has, tree, tree_from, tree_from_bytes, tree_of_bytes};
 use serde_json::json;
 
 fn of(files: &[(&str, &str)]) -> Block {
@@ -19,29 +19,16 @@ fn problems_of(machine: &Machine) -> Vec<Problem> {
 }
 
 const AHCI: &str = "sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0";
-const SDA: &str = "ata1/host0/target0:0:0/0:0:0:0/block/sda";
-
-/// A SATA disk whose controller and bridge have the given `numa_node`.
-fn sata(node_of_controller: &str, node_of_bridge: &str) -> Disk {
-    let link = format!("-> ../{}/{SDA}", AHCI.trim_start_matches("sys/"));
-    let files = [
-        ("sys/block/sda".to_owned(), link.as_str()),
-        (format!("{AHCI}/{SDA}/size"), "8\n"),
-        (format!("{AHCI}/numa_node"), node_of_controller),
-        ("sys/devices/pci0000:80/0000:80:01.0/numa_node".to_owned(), node_of_bridge),
-        (format!("{AHCI}/driver"), "-> ../../../../bus/pci/drivers/ahci"),
-    ];
-    block(&tree_from(&files)).disks.remove(0)
-}
+const SDA: &str = "pci0000:80/0000:80:01.0/0000:81:00.0/ata1/host0/target0:0:0/0:0:0:0/block/sda";
 
 #[test]
-fn numa_node_comes_from_the_nearest_device_above_the_disk() {
-    assert_eq!(sata("1\n", "0\n").numa_node, Some(1));
-}
-
-#[test]
-fn numa_node_of_minus_one_is_absent_not_node_zero() {
-    assert_eq!(sata("-1\n", "-1\n").numa_node, None);
+fn numa_node_comes_from_the_nearest_device_above_the_disk_and_minus_one_is_absent() {
+    let node = |of_controller: &str, of_bridge: &str| {
+        let bridge = "sys/devices/pci0000:80/0000:80:01.0/numa_node";
+        let files = [(&*format!("{AHCI}/numa_node"), of_controller), (bridge, of_bridge)];
+        block(&disk_at(SDA, &files)).disks[0].numa_node
+    };
+    assert_eq!((node("1\n", "0\n"), node("-1\n", "-1\n")), (Some(1), None));
     assert_eq!(of(&[("sys/block/sda/size", "8\n")]).disks[0].numa_node, None);
 }
 
@@ -73,14 +60,6 @@ fn empty_optical_drive_has_size_zero_not_one_gibibyte() {
     let sizes = |sectors: &str| of(&[("sys/block/sr0/size", sectors)]).disks[0].size_bytes;
     assert_eq!(sizes("2097151\n"), Some(0));
     assert_eq!(sizes("2097148\n"), Some(2_097_148 * 512));
-}
-
-#[test]
-fn transport_controller_and_bus_are_three_facts() {
-    let expected = json!({
-        "transport": "sata", "controller_driver": "ahci", "pci_address": "0000:81:00.0", "hctl": "0:0:0:0",
-    });
-    has(&sata("0\n", "0\n"), &expected);
 }
 
 /// A namespace with two controllers; `links` adds the links that the kernel has had since 6.15.
@@ -149,19 +128,6 @@ fn controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() 
 }
 
 #[test]
-fn subsystem_and_controllers_list_their_namespaces() {
-    has(
-        &namespace(false),
-        &json!({
-            "nvme_subsystems/0/controllers": ["nvme0", "nvme1"], "nvme_subsystems/0/namespaces": ["nvme2n1"],
-            "nvme_subsystems/0/io_policy": "round-robin", "nvme_controllers/0/namespaces": ["nvme2n1"],
-            "nvme_controllers/1/namespaces": ["nvme2n1"], "nvme_controllers/0/model": "M",
-            "nvme_controllers/0/numa_node": null,
-        }),
-    );
-}
-
-#[test]
 fn bcache_device_is_virtual_and_holds_its_disks() {
     let block = of(&[
         ("sys/block/sda/size", "2048\n"),
@@ -176,21 +142,6 @@ fn bcache_device_is_virtual_and_holds_its_disks() {
     for disk in &block.disks {
         let reasons = &disk.not_eligible_because;
         assert_eq!(*reasons, [format!("in use: {} is held by bcache0", disk.name)]);
-    }
-}
-
-#[test]
-fn wwid_is_found_in_either_place_and_its_absence_is_no_problem() {
-    for place in ["wwid", "device/wwid"] {
-        let machine = tree(&[
-            ("sys/block/sda/size", "8\n"),
-            (&format!("sys/block/sda/{place}"), "naa.5000c500a1b2c3d4\n"),
-            ("sys/block/xvda/size", "8\n"),
-        ]);
-        let disks = block(&machine).disks;
-        assert_eq!(disks[0].wwn.as_deref(), Some("0x5000c500a1b2c3d4"), "{place}");
-        assert_eq!((disks[1].wwn.as_deref(), disks[1].transport.as_deref()), (None, Some("xen")));
-        assert_eq!(machine.problems(), []);
     }
 }
 
@@ -249,23 +200,6 @@ fn without_udev_the_identity_of_an_ata_disk_is_whole() {
 }
 
 #[test]
-fn disk_with_4096_byte_blocks_needs_the_4k_image_and_a_512e_disk_does_not() {
-    for (logical, image, is_eligible) in
-        [("512\n", Some("metal"), true), ("4096\n", Some("metal4k"), true), ("2048\n", None, false)]
-    {
-        let block = of(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sda/queue/logical_block_size", logical),
-            ("sys/block/sda/queue/physical_block_size", "4096\n"),
-        ]);
-        let disk = &block.disks[0];
-        // The kernel counts in 512 bytes, whatever the block size is.
-        assert_eq!(disk.size_bytes, Some(2048 * 512));
-        assert_eq!((disk.coreos_image.as_deref(), disk.eligible), (image, is_eligible));
-    }
-}
-
-#[test]
 fn sdaa1_is_not_a_partition_of_sda() {
     let block = of(&[
         ("sys/class/block/sda/size", "2048\n"),
@@ -285,15 +219,14 @@ fn sdaa1_is_not_a_partition_of_sda() {
 
 #[test]
 fn virtual_media_of_a_bmc_are_neither_storage_nor_install_target() {
-    let path =
-        "devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
-    let block = of(&[
-        ("sys/block/sda", &format!("-> ../{path}")),
-        (&format!("sys/{path}/size"), "65536\n"),
-        (&format!("sys/{path}/removable"), "0\n"),
-        (&format!("sys/{path}/device/vendor"), "iDRAC   \n"),
-        (&format!("sys/{path}/device/model"), "LCDRIVE         \n"),
-    ]);
+    let block = block(&disk_at(
+        USB,
+        &[
+            ("removable", "0\n"),
+            ("device/vendor", "iDRAC   \n"),
+            ("device/model", "LCDRIVE         \n"),
+        ],
+    ));
     assert_eq!((block.n_disks, block.physical_bytes), (Some(0), Some(0)));
     assert_eq!(block.disks[0].not_eligible_because, ["virtual media of a management controller"]);
 }
@@ -352,16 +285,10 @@ fn difference_to_udevs_signature_is_a_problem_and_the_disk_wins() {
 
 #[test]
 fn protection_information_and_zones_are_read_and_their_absence_is_absent() {
-    let path = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
     let of = |format: &str, kind: &str, zoned: &str| {
-        let block = of(&[
-            ("sys/block/sda", &path.replacen("sys", "-> ..", 1)),
-            (&format!("{path}/size"), "8\n"),
-            (&format!("{path}/integrity/format"), format),
-            (&format!("{path}/queue/zoned"), zoned),
-            (&format!("{path}/device/scsi_disk/0:0:0:0/protection_type"), kind),
-        ]);
-        block.disks[0].clone()
+        let kind = ("device/scsi_disk/0:0:0:0/protection_type", kind);
+        let files = [("integrity/format", format), ("queue/zoned", zoned), kind];
+        block(&disk_at(SAS, &files)).disks.remove(0)
     };
     let present = json!({
         "integrity_format": "T10-DIF-TYPE1-CRC", "protection_type": 1, "zoned": "host-managed",
@@ -374,13 +301,8 @@ fn protection_information_and_zones_are_read_and_their_absence_is_absent() {
 #[test]
 fn sata_link_has_its_negotiated_speed_unless_it_is_down() {
     let speed = |text: &str| {
-        let link = format!("-> ../{}/{SDA}", AHCI.trim_start_matches("sys/"));
-        let block = of(&[
-            ("sys/block/sda", link.as_str()),
-            (&format!("{AHCI}/{SDA}/size"), "8\n"),
-            (&format!("{AHCI}/ata1/link1/ata_link/link1/sata_spd"), text),
-        ]);
-        block.disks[0].link_mbit_s
+        let file = format!("{AHCI}/ata1/link1/ata_link/link1/sata_spd");
+        block(&disk_at(SDA, &[(file, text)])).disks[0].link_mbit_s
     };
     assert_eq!(speed("6.0 Gbps\n"), Some(6000));
     assert_eq!(speed("<unknown>\n"), None);
@@ -388,18 +310,16 @@ fn sata_link_has_its_negotiated_speed_unless_it_is_down() {
 
 #[test]
 fn volume_of_a_sas_raid_controller_is_not_a_sas_disk() {
-    let hba = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0";
+    let hba = "pci0000:00/0000:00:02.0/0000:03:00.0";
     let of = |address: &str, level: &str| {
-        let path = format!("{hba}/host0/target0/{address}");
-        let link = format!("{path}/block/sda").replacen("sys", "-> ..", 1);
-        let block = of(&[
-            ("sys/block/sda", &link),
-            (&format!("{path}/block/sda/size"), "8\n"),
-            (&format!("{path}/block/sda/device/raid_level"), level),
-            (&format!("{hba}/driver"), "-> ../../../../bus/pci/drivers/smartpqi"),
+        let driver = format!("sys/devices/{hba}/driver");
+        let files = [
+            ("device/raid_level", level),
+            (&*driver, "-> ../../../../bus/pci/drivers/smartpqi"),
             ("sys/class/sas_host/host0/x", ""),
-        ]);
-        block.disks[0].clone()
+        ];
+        let path = format!("{hba}/host0/target0/{address}/block/sda");
+        block(&disk_at(&path, &files)).disks.remove(0)
     };
     has(&of("0:1:0:0", "RAID 1\n"), &json!({"transport": "raid", "is_raid_volume": true}));
     has(&of("0:0:0:0", "N/A\n"), &json!({"transport": "sas", "is_raid_volume": false}));

@@ -215,14 +215,12 @@ impl Machine {
 
     /// The names in the directory at `path`, in no order: for a caller that only searches them.
     pub fn names(&self, path: &str) -> Vec<String> {
-        self.note(path);
-        self.settle(path, self.source.list(path)).unwrap_or_default()
+        self.settle(path, |source| source.list(path)).unwrap_or_default()
     }
 
     /// True if `path` is a directory.
     pub fn is_dir(&self, path: &str) -> bool {
-        self.note(path);
-        self.settle(path, self.source.list(path)).is_some()
+        self.settle(path, |source| source.list(path)).is_some()
     }
 
     /// True if there is a directory at `path`, for paths whose absence is a fact as well, such as `sys/firmware/efi`.
@@ -233,7 +231,7 @@ impl Machine {
         self.note(path);
         match self.source.list(path) {
             Ok(_) => Some(true),
-            Err(error) if problem::is_missing(&error) => Some(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
             Err(error) => {
                 self.problem(path, problem::found(&error), "a directory, or none");
                 None
@@ -243,8 +241,7 @@ impl Machine {
 
     /// The target of the symbolic link at `path`, unresolved; `None` if there is none.
     pub fn link(&self, path: &str) -> Option<String> {
-        self.note(path);
-        self.settle(path, self.source.link(path))
+        self.settle(path, |source| source.link(path))
     }
 
     /// The last component of the target of the link at `path`: the driver's name for `…/driver`,
@@ -268,8 +265,7 @@ impl Machine {
     /// Asks the kernel a question that no file answers (ioctl, netlink, a read of a disk).
     pub fn ask(&self, question: &dyn Question) -> Option<Vec<u8>> {
         let name = question.name();
-        self.note(&name);
-        self.settle(&name, self.source.ask(question))
+        self.settle(&name, |source| source.ask(question))
     }
 
     /// As [`ask`](Self::ask). `Err` is the reason for the missing answer; `Err(None)` means that the source does not
@@ -286,7 +282,7 @@ impl Machine {
             let errno = error.raw_os_error();
             problem::why(error).map(|why| Unanswered { why, is_denied, errno })
         });
-        self.settle(&name, result).ok_or(why)
+        self.settle(&name, |_| result).ok_or(why)
     }
 
     /// True if the file at `path` exists but cannot be read.
@@ -297,8 +293,7 @@ impl Machine {
     }
 
     fn read(&self, path: &str, limit_bytes: usize) -> Option<Vec<u8>> {
-        self.note(path);
-        self.settle(path, self.source.read(path, limit_bytes))
+        self.settle(path, |source| source.read(path, limit_bytes))
     }
 
     fn note(&self, path: &str) {
@@ -307,14 +302,10 @@ impl Machine {
         last.push_str(path);
     }
 
-    fn settle<T>(&self, path: &str, result: io::Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.problems.add_error(path, &error);
-                None
-            }
-        }
+    /// Reads from the source; an error other than absence is a problem.
+    fn settle<T>(&self, path: &str, read: impl FnOnce(&Source) -> io::Result<T>) -> Option<T> {
+        self.note(path);
+        read(&self.source).map_err(|error| self.problems.add_error(path, &error)).ok()
     }
 }
 

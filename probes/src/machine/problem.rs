@@ -76,35 +76,24 @@ impl Problems {
     }
 }
 
-/// True if `error` means that no such file or directory exists, and nothing less certain.
-pub(super) fn is_missing(error: &io::Error) -> bool {
-    match error.raw_os_error() {
-        Some(code) => Errno::from_raw(code) == Errno::ENOENT,
-        None => error.kind() == io::ErrorKind::NotFound,
-    }
-}
-
 /// True if `error` means that the fact is absent: no such file, or the driver or port cannot report it (`EINVAL` and
 /// `EOPNOTSUPP` of a port that is down, `net/core/net-sysfs.c`; `ENODEV`, `ENXIO` and `ENODATA` of a device without the
 /// function).
 fn is_absence(error: &io::Error) -> bool {
-    let Some(code) = error.raw_os_error() else {
-        return error.kind() == io::ErrorKind::NotFound;
-    };
-    matches!(
-        Errno::from_raw(code),
-        Errno::ENOENT
-            | Errno::ENOTDIR
-            | Errno::EINVAL
-            | Errno::EOPNOTSUPP
-            | Errno::ENODEV
-            | Errno::ENXIO
-            | Errno::ENODATA
-            | Errno::ENOTTY
-            | Errno::ENOSYS
-            | Errno::EAFNOSUPPORT
-            | Errno::EPROTONOSUPPORT
-    )
+    const CODES: [Errno; 10] = [
+        Errno::ENOTDIR,
+        Errno::EINVAL,
+        Errno::EOPNOTSUPP,
+        Errno::ENODEV,
+        Errno::ENXIO,
+        Errno::ENODATA,
+        Errno::ENOTTY,
+        Errno::ENOSYS,
+        Errno::EAFNOSUPPORT,
+        Errno::EPROTONOSUPPORT,
+    ];
+    let code = error.raw_os_error().map(Errno::from_raw);
+    error.kind() == io::ErrorKind::NotFound || code.is_some_and(|code| CODES.contains(&code))
 }
 
 /// Reason that a read failed; `None` if there was nothing to read.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use super::{Question, open_device};
+use super::{Question, get_or_try, open_device};
 
 /// Most bytes that one question may ask for.
 pub const LIMIT_BYTES: usize = 64 << 10;
@@ -38,11 +38,7 @@ impl DiskHandle {
 
     /// The opened device.
     pub(super) fn file(&self) -> io::Result<&File> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let file = self.open()?;
-        Ok(self.file.get_or_init(|| file))
+        get_or_try(&self.file, || self.open())
     }
 
     fn open(&self) -> io::Result<File> {

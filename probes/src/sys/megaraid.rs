@@ -19,7 +19,7 @@ use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::{Mode, SFlag, major, makedev, mknod};
 
-use super::Question;
+use super::{Question, get_or_try};
 
 /// The node that the vendor's tools create.
 const KNOWN_NODE: &str = "/dev/megaraid_sas_ioctl_node";
@@ -39,25 +39,22 @@ pub struct MegaraidNode(OnceLock<File>);
 
 impl MegaraidNode {
     fn file(&self) -> io::Result<&File> {
-        if let Some(file) = self.0.get() {
-            return Ok(file);
-        }
-        let file = open()?;
-        Ok(self.0.get_or_init(|| file))
+        get_or_try(&self.0, open)
     }
 }
 
 /// Data that INQUIRY requests from a drive (SPC-5 §6.7 and §7.7, SBC-4 §6.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum DrivePage {
     /// The standard data, not a page of vital product data.
-    Standard,
-    /// 80h, unit serial number.
-    UnitSerial,
-    /// 83h, device identification.
-    Identification,
-    /// B1h, block device characteristics.
-    Characteristics,
+    Standard = 0,
+    /// Unit serial number.
+    UnitSerial = 0x80,
+    /// Device identification.
+    Identification = 0x83,
+    /// Block device characteristics.
+    Characteristics = 0xb1,
 }
 
 /// A command that only reads.
@@ -76,17 +73,10 @@ pub enum MegaraidCommand {
     /// `MR_DCMD_LD_GET_INFO`: the volume with this target id.
     Volume(u8),
     /// `MR_DCMD_CFG_READ`: arrays and their members. The firmware truncates its answer to the
-    /// buffer.
-    Configuration(ConfigurationRoom),
-}
-
-/// Room for the answer to [`MegaraidCommand::Configuration`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConfigurationRoom {
-    /// 4 KiB: a handful of arrays.
-    Small,
-    /// 128 KiB: more arrays, volumes and spares than a controller has.
-    Large,
+    /// buffer of 4 KiB: a handful of arrays.
+    Configuration,
+    /// The same with 128 KiB: more arrays, volumes and spares than a controller has.
+    LargeConfiguration,
 }
 
 /// Asks a controller.
@@ -110,15 +100,13 @@ impl MegaraidCommand {
             MegaraidCommand::Drives => ("drives".to_owned(), 8 + 256 * 24, 0x0201_0000, 0),
             MegaraidCommand::Drive(id) => (format!("drive-{id}"), 512, 0x0202_0000, id),
             MegaraidCommand::DrivePage(id, page) => {
-                (format!("drive-{id}-page-{:02x}", page.code()), 252, 0, u16::from(id))
+                (format!("drive-{id}-page-{:02x}", page as u8), 252, 0, u16::from(id))
             }
             // Header and 64 volumes of 16 bytes.
             MegaraidCommand::Volumes => ("volumes".to_owned(), 8 + 64 * 16, 0x0301_0000, 0),
             MegaraidCommand::Volume(id) => (format!("volume-{id}"), 384, 0x0302_0000, id.into()),
-            MegaraidCommand::Configuration(ConfigurationRoom::Small) => {
-                ("configuration".to_owned(), 4 << 10, 0x0401_0000, 0)
-            }
-            MegaraidCommand::Configuration(ConfigurationRoom::Large) => {
+            MegaraidCommand::Configuration => ("configuration".to_owned(), 4 << 10, 0x0401_0000, 0),
+            MegaraidCommand::LargeConfiguration => {
                 ("configuration-large".to_owned(), 128 << 10, 0x0401_0000, 0)
             }
         }
@@ -149,7 +137,7 @@ impl MegaraidCommand {
         frame[0x12] = TIMEOUT_SECONDS;
         let length = u8::try_from(self.row().1).unwrap_or(u8::MAX);
         let is_vital = u8::from(page != DrivePage::Standard);
-        frame[0x20..0x26].copy_from_slice(&[INQUIRY, is_vital, page.code(), 0, length, 0]);
+        frame[0x20..0x26].copy_from_slice(&[INQUIRY, is_vital, page as u8, 0, length, 0]);
         frame
     }
 
@@ -169,17 +157,6 @@ impl MegaraidCommand {
 
 /// Offset of `cmd_status` in a frame.
 const STATUS: usize = 0x02;
-
-impl DrivePage {
-    fn code(self) -> u8 {
-        match self {
-            DrivePage::Standard => 0,
-            DrivePage::UnitSerial => 0x80,
-            DrivePage::Identification => 0x83,
-            DrivePage::Characteristics => 0xb1,
-        }
-    }
-}
 
 impl Question for MegaraidQuestion<'_> {
     fn name(&self) -> String {
@@ -287,8 +264,8 @@ mod tests {
         MegaraidCommand::DrivePage(9, DrivePage::Characteristics),
         MegaraidCommand::Volumes,
         MegaraidCommand::Volume(7),
-        MegaraidCommand::Configuration(ConfigurationRoom::Small),
-        MegaraidCommand::Configuration(ConfigurationRoom::Large),
+        MegaraidCommand::Configuration,
+        MegaraidCommand::LargeConfiguration,
     ];
 
     #[test]

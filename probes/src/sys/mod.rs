@@ -24,6 +24,7 @@ pub mod tpm;
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -62,4 +63,12 @@ fn open_device(path: &str, is_type: fn(&FileType) -> bool, wrong: Errno) -> io::
     let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     if is_type(&file.metadata()?.file_type()) { Ok(file) } else { Err(wrong.into()) }
+}
+
+/// The value in `cell`, which `make` fills if it is empty.
+fn get_or_try<T>(cell: &OnceLock<T>, make: impl FnOnce() -> io::Result<T>) -> io::Result<&T> {
+    match cell.get() {
+        Some(value) => Ok(value),
+        None => make().map(|value| cell.get_or_init(|| value)),
+    }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt as _;
 
+use formats::text::is_number;
 use nix::errno::Errno;
 use nix::libc;
 
@@ -88,8 +89,7 @@ impl Question for NvmeQuestion {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let number = self.controller.strip_prefix("nvme").unwrap_or_default();
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        if !self.controller.strip_prefix("nvme").is_some_and(is_number) {
             return Err(Errno::EINVAL.into());
         }
         let path = format!("/dev/{}", self.controller);

@@ -73,8 +73,8 @@ pub struct ScsiQuestion<'a> {
 }
 
 impl ScsiCommand {
-    /// The command descriptor block.
-    fn block(self) -> Vec<u8> {
+    /// The command's name in a capture, and its command descriptor block.
+    fn row(self) -> (String, Vec<u8>) {
         // Protocol 3 carries no data, 4 is PIO data-in. Flags: 20h asks for the registers; 0Eh is
         // from the disk, in blocks, as many as the sector count says.
         let ata = |protocol: u8, flags: u8, feature: u8, command: u8| {
@@ -92,28 +92,34 @@ impl ScsiCommand {
             let [high, low] = u16::to_be_bytes(512);
             vec![SECURITY_PROTOCOL_IN, protocol, 0, specific, 0, 0, 0, 0, high, low, 0, 0]
         };
-        match self {
+        let (name, block) = match self {
             ScsiCommand::LogPage(page) => {
                 // 40h: cumulative values.
                 let [high, low] = u16::to_be_bytes(512);
-                vec![LOG_SENSE, 0, 0x40 | (page & 0x3f), 0, 0, 0, 0, high, low, 0]
+                let block = vec![LOG_SENSE, 0, 0x40 | (page & 0x3f), 0, 0, 0, 0, high, low, 0];
+                return (format!("log-{page:02x}"), block);
             }
-            ScsiCommand::AtaPowerMode => ata(3, 0x20, 0, 0xe5),
-            ScsiCommand::AtaSmartStatus => smart(ata(3, 0x20, 0xda, 0xb0)),
-            ScsiCommand::AtaSmartData => smart(ata(4, 0x0e, 0xd0, 0xb0)),
             ScsiCommand::AtaLog { log, page } => {
                 // The log in the low, the page in the middle LBA register, 48 bits.
                 let mut block = ata(4, 0x0e, 0, 0x2f);
                 block[1] |= 1;
                 (block[8], block[10]) = (log, page);
-                block
+                return (format!("ata-log-{log:02x}-{page:02x}"), block);
             }
-            ScsiCommand::SecurityProtocols => security(0, 0),
-            ScsiCommand::TcgLevel0 => security(TCG, LEVEL_0),
-            ScsiCommand::AtaSecurityProtocols => ata(4, 0x0e, 0, TRUSTED_RECEIVE),
+            ScsiCommand::AtaPowerMode => ("ata-power-mode", ata(3, 0x20, 0, 0xe5)),
+            ScsiCommand::AtaSmartStatus => ("ata-smart-status", smart(ata(3, 0x20, 0xda, 0xb0))),
+            ScsiCommand::AtaSmartData => ("ata-smart-data", smart(ata(4, 0x0e, 0xd0, 0xb0))),
+            ScsiCommand::SecurityProtocols => ("security-protocols", security(0, 0)),
+            ScsiCommand::TcgLevel0 => ("tcg-level-0", security(TCG, LEVEL_0)),
+            ScsiCommand::AtaSecurityProtocols => {
+                ("ata-security-protocols", ata(4, 0x0e, 0, TRUSTED_RECEIVE))
+            }
             // The `ComID` in the middle and high LBA registers.
-            ScsiCommand::AtaTcgLevel0 => with(ata(4, 0x0e, TCG, TRUSTED_RECEIVE), LEVEL_0, 0),
-        }
+            ScsiCommand::AtaTcgLevel0 => {
+                ("ata-tcg-level-0", with(ata(4, 0x0e, TCG, TRUSTED_RECEIVE), LEVEL_0, 0))
+            }
+        };
+        (name.to_owned(), block)
     }
 
     fn is_answered_by_sense(self) -> bool {
@@ -123,37 +129,14 @@ impl ScsiCommand {
 
 impl Question for ScsiQuestion<'_> {
     fn name(&self) -> String {
-        let what = match self.command {
-            ScsiCommand::LogPage(page) => format!("log-{page:02x}"),
-            ScsiCommand::AtaLog { log, page } => format!("ata-log-{log:02x}-{page:02x}"),
-            ScsiCommand::AtaPowerMode => "ata-power-mode".to_owned(),
-            ScsiCommand::AtaSmartStatus => "ata-smart-status".to_owned(),
-            ScsiCommand::AtaSmartData => "ata-smart-data".to_owned(),
-            ScsiCommand::SecurityProtocols => "security-protocols".to_owned(),
-            ScsiCommand::TcgLevel0 => "tcg-level-0".to_owned(),
-            ScsiCommand::AtaSecurityProtocols => "ata-security-protocols".to_owned(),
-            ScsiCommand::AtaTcgLevel0 => "ata-tcg-level-0".to_owned(),
-        };
-        format!("scsi/{}/{what}", self.disk.name())
+        format!("scsi/{}/{}", self.disk.name(), self.command.row().0)
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let is_answered_by_sense = self.command.is_answered_by_sense();
-        let mut data = if is_answered_by_sense { Vec::new() } else { vec![0; DATA_BYTES] };
-        let done = send(self.disk.file()?, &mut self.command.block(), &mut data)?;
-        match done.outcome() {
-            Outcome::Failed(error) => Err(error),
-            Outcome::Good if is_answered_by_sense => Err(Errno::ENODATA.into()),
-            Outcome::Sense(sense) if is_answered_by_sense && has_registers(sense) => {
-                Ok(sense.to_vec())
-            }
-            Outcome::Sense(sense) => Err(error_of(sense)),
-            Outcome::Good => {
-                let n_missing = usize::try_from(done.status.residue).unwrap_or_default();
-                data.truncate(data.len().saturating_sub(n_missing));
-                Ok(data)
-            }
-        }
+        let by_sense = self.command.is_answered_by_sense();
+        let mut data = if by_sense { Vec::new() } else { vec![0; DATA_BYTES] };
+        let done = send(self.disk.file()?, &mut self.command.row().1, &mut data)?;
+        done.answer(data, by_sense)
     }
 }
 
@@ -163,22 +146,22 @@ struct Done {
     sense: Vec<u8>,
 }
 
-#[derive(Debug)]
-enum Outcome<'a> {
-    Good,
-    Sense(&'a [u8]),
-    Failed(io::Error),
-}
-
 impl Done {
-    fn outcome(&self) -> Outcome<'_> {
+    /// The answer: the data that the disk sent, or its sense data where they are the answer.
+    fn answer(self, mut data: Vec<u8>, by_sense: bool) -> io::Result<Vec<u8>> {
         const TIME_OUT: u16 = 3;
         const CHECK_CONDITION: u8 = 2;
         match (self.status.host, self.status.device) {
-            (TIME_OUT, _) => Outcome::Failed(Errno::ETIMEDOUT.into()),
-            (0, 0) => Outcome::Good,
-            (0, CHECK_CONDITION) if !self.sense.is_empty() => Outcome::Sense(&self.sense),
-            _ => Outcome::Failed(Errno::EIO.into()),
+            (TIME_OUT, _) => Err(Errno::ETIMEDOUT.into()),
+            (0, 0) if by_sense => Err(Errno::ENODATA.into()),
+            (0, 0) => {
+                let n_missing = usize::try_from(self.status.residue).unwrap_or_default();
+                data.truncate(data.len().saturating_sub(n_missing));
+                Ok(data)
+            }
+            (0, CHECK_CONDITION) if by_sense && has_registers(&self.sense) => Ok(self.sense),
+            (0, CHECK_CONDITION) => Err(error_of(&self.sense)),
+            _ => Err(Errno::EIO.into()),
         }
     }
 }
@@ -287,7 +270,7 @@ mod tests {
     #[test]
     fn every_command_carries_no_data_or_data_from_the_disk() {
         for command in ATA {
-            let block = command.block();
+            let block = command.row().1;
             assert_eq!((block.len(), block[0]), (16, 0x85));
             let (protocol, is_from_disk) = (block[1] >> 1, block[2] & 0x08 != 0);
             assert!(protocol == 3 || (protocol == 4 && is_from_disk), "{command:?}");
@@ -296,7 +279,7 @@ mod tests {
             assert!(block[14] != 0xb0 || [0xd0, 0xda].contains(&block[4]), "{command:?}");
         }
         for page in 0..=255 {
-            let block = ScsiCommand::LogPage(page).block();
+            let block = ScsiCommand::LogPage(page).row().1;
             // Neither the bit SP, which saves, nor a page control other than cumulative values.
             assert_eq!((block.len(), block[0], block[1], block[2] >> 6), (10, 0x4d, 0, 1));
         }
@@ -304,14 +287,14 @@ mod tests {
 
     #[test]
     fn only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
-        let block = |command: ScsiCommand| command.block();
+        let block = |command: ScsiCommand| command.row().1;
         let scsi = |protocol, com_id| vec![0xa2, protocol, 0, com_id, 0, 0, 0, 0, 2, 0, 0, 0];
         assert_eq!(block(ScsiCommand::SecurityProtocols), scsi(0, 0));
         assert_eq!(block(ScsiCommand::TcgLevel0), scsi(1, 1));
         for (command, protocol) in
             [(ScsiCommand::AtaSecurityProtocols, 0), (ScsiCommand::AtaTcgLevel0, 1)]
         {
-            let block = command.block();
+            let block = block(command);
             let (com_id, n_blocks) = ((block[12], block[10]), (block[8], block[6]));
             assert_eq!((block[14], block[4]), (0x5c, protocol));
             assert_eq!((com_id, n_blocks), ((0, protocol), (0, 1)));
@@ -334,9 +317,7 @@ mod tests {
         }
         let status = Status { host: 3, ..Status::default() };
         let late = Done { status, sense: Vec::new() };
-        assert!(
-            matches!(late.outcome(), Outcome::Failed(e) if e.kind() == io::ErrorKind::TimedOut)
-        );
+        assert_eq!(late.answer(Vec::new(), false).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use formats::crc::crc32;
-use formats::gpt::Header;
+use formats::gpt::{Header, crc32};
 use formats::{Field, lvm, mbr};
 
 /// Step between possible header positions: blocks have 512 bytes or a multiple of it.

@@ -170,6 +170,29 @@ fn swap_area_by_a_link_of_udev_to_the_whole_disk_is_a_use() {
 }
 
 #[test]
+fn mount_or_swap_of_a_device_that_is_in_no_graph_is_unresolved_if_it_may_be_on_a_disk() {
+    // A volume group may have any name, such as `loop1`.
+    for (mount, swap, expected) in [
+        ("btrfs /dev/disk/by-path/x", "", Some("/dev/disk/by-path/x is mounted at /a")),
+        ("xfs /dev/loop1/root", "", Some("/dev/loop1/root is mounted at /a")),
+        ("tmpfs none", "/dev/mapper/x partition", Some("/dev/mapper/x is a swap area")),
+        ("tmpfs /dev/shm", "/dev/zram0 partition", None),
+        ("nfs4 filer:/dev/x", "", None),
+        ("squashfs /dev/loop1", "", None),
+        ("fuse /dev/fuse", "/dev/swapfile file", None),
+    ] {
+        let mounts = format!("1 0 0:40 / /a rw - {mount} rw\n");
+        let swaps = format!("Filename Type\n{swap}\n");
+        let files = files(&[("proc/self/mountinfo", &mounts), ("proc/swaps", &swaps)]);
+        let machine = tree(&files);
+        let graph = listed(&machine, &listing::list(&machine));
+        assert_eq!(graph.usage.unresolved.first().map(String::as_str), expected, "{mount} {swap}");
+        let fresh = around(&tree(&files), "8:0").err();
+        assert_eq!(fresh, expected.map(|what| format!("{what}, and its disk is unknown")));
+    }
+}
+
+#[test]
 fn more_devices_than_any_plausible_stack_are_an_error() {
     let holders: Vec<String> =
         (10..270).map(|n| format!("sys/devices/x/block/sda/holders/dm-{n}/x")).collect();

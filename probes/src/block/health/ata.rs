@@ -1,13 +1,14 @@
 //! ATA: SMART status and attributes (SFF-8035i, ACS-4 §7.48), and the wear of a solid state drive
 //! (ACS-4 §9.5.10). A disk in standby is not asked further, since that would start its motor.
 
+use formats::ata_identify::Identify;
 use formats::bytes::le16;
 
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
-use super::{Answers, AtaSupport, Health, locks};
+use super::{Answers, Health, locks};
 
 /// Answers to CHECK POWER MODE from a disk in standby: two kinds of standby, and writes held by its non-volatile cache
 /// (ACS-4 table 206).
@@ -18,35 +19,37 @@ const FAILED: u8 = 0x21;
 pub(super) fn read(
     machine: &Machine,
     disk: &DiskHandle,
-    support: AtaSupport,
+    identify: Identify,
     is_readable: bool,
 ) -> Answers {
-    let has_health = is_readable && (support.smart || support.wear_log);
-    if !(has_health || support.trusted) || !is_up(machine, disk) {
+    // An unsupported command would make the kernel read the disk's error log and repeat the other commands in flight.
+    let has_health = is_readable && (identify.has_smart() || identify.has_wear_log());
+    let has_locks = identify.has_trusted_commands() == Some(true);
+    if !(has_health || has_locks) || !is_up(machine, disk) {
         return Answers::default();
     }
-    let tcg = if support.trusted { locks::of_ata(machine, disk) } else { None };
-    let health = if has_health { health(machine, disk, support) } else { None };
+    let tcg = if has_locks { locks::of_disk(machine, disk, locks::ATA) } else { None };
+    let health = if has_health { health(machine, disk, identify) } else { None };
     Answers { health, tcg, ..Answers::default() }
 }
 
 /// True if the disk reports that it is not in standby.
 fn is_up(machine: &Machine, disk: &DiskHandle) -> bool {
     let answer = machine.ask(&ScsiQuestion { disk, command: ScsiCommand::AtaPowerMode });
-    let power = answer.as_deref().and_then(Registers::parse);
-    power.is_some_and(|power| !STANDBY.contains(&power.count))
+    let power = answer.as_deref().and_then(registers);
+    power.is_some_and(|[count, ..]| !STANDBY.contains(&count))
 }
 
-fn health(machine: &Machine, disk: &DiskHandle, support: AtaSupport) -> Option<Health> {
+fn health(machine: &Machine, disk: &DiskHandle, identify: Identify) -> Option<Health> {
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
     let mut health = Health::default();
-    if support.smart {
+    if identify.has_smart() {
         let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));
         health = data.as_deref().map(attributes).unwrap_or_default();
-        let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(Registers::parse);
-        health.is_passed = status.and_then(|registers| registers.verdict());
+        let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(registers);
+        health.is_passed = status.and_then(verdict);
     }
-    if support.wear_log {
+    if identify.has_wear_log() {
         health.used_percent = wear(&ask);
     }
     (health != Health::default()).then_some(health)
@@ -67,36 +70,26 @@ fn wear(ask: &dyn Fn(ScsiCommand) -> Option<Vec<u8>>) -> Option<u8> {
     if has_page { used_percent(&read(STATISTICS, SOLID_STATE)?) } else { None }
 }
 
-/// The registers of an ATA disk at the end of a command, as sense data carry them (SAT-4 §12.2.2.6).
-#[derive(Debug, PartialEq, Eq)]
-struct Registers {
-    count: u8,
-    lba_mid: u8,
-    lba_high: u8,
+/// The registers of an ATA disk at the end of a command, as sense data carry them (SAT-4 §12.2.2.6): the sector count, and
+/// the middle and high LBA.
+fn registers(sense: &[u8]) -> Option<[u8; 3]> {
+    let at = |index: usize| sense.get(index).copied();
+    let [count, lba_mid, lba_high, status] = match at(0)? & 0x7f {
+        0x72 if at(8)? == 0x09 => [13, 17, 19, 21],
+        0x70 => [6, 10, 11, 4],
+        _ => return None,
+    };
+    // Of a command that failed the registers are what was sent.
+    let is_done = at(status)? & FAILED == 0;
+    is_done.then_some([at(count)?, at(lba_mid)?, at(lba_high)?])
 }
 
-impl Registers {
-    fn parse(sense: &[u8]) -> Option<Registers> {
-        let at = |index: usize| sense.get(index).copied();
-        let [count, lba_mid, lba_high, status] = match at(0)? & 0x7f {
-            0x72 if at(8)? == 0x09 => [13, 17, 19, 21],
-            0x70 => [6, 10, 11, 4],
-            _ => return None,
-        };
-        // Of a command that failed the registers are what was sent.
-        if at(status)? & FAILED != 0 {
-            return None;
-        }
-        Some(Registers { count: at(count)?, lba_mid: at(lba_mid)?, lba_high: at(lba_high)? })
-    }
-
-    /// The disk leaves 4Fh and C2h as they are, or turns them into F4h and 2Ch if it will fail.
-    fn verdict(&self) -> Option<bool> {
-        match (self.lba_mid, self.lba_high) {
-            (0x4f, 0xc2) => Some(true),
-            (0xf4, 0x2c) => Some(false),
-            _ => None,
-        }
+/// The disk leaves 4Fh and C2h as they are, or turns them into F4h and 2Ch if it will fail.
+fn verdict(registers: [u8; 3]) -> Option<bool> {
+    match registers {
+        [_, 0x4f, 0xc2] => Some(true),
+        [_, 0xf4, 0x2c] => Some(false),
+        _ => None,
     }
 }
 
@@ -138,7 +131,7 @@ fn used_percent(page: &[u8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{SATA, disk_at};
 
     fn page(attributes: &[(u8, [u8; 6])]) -> Vec<u8> {
         let mut page = vec![0; 512];
@@ -185,14 +178,14 @@ mod tests {
     #[test]
     fn registers_come_in_both_forms_of_sense_data() {
         let fixed = [0x70, 0, 1, 0, 0x50, 0, 0xff, 10, 0, 0, 0xf4, 0x2c, 0, 0x1d];
-        assert_eq!(Registers::parse(&fixed).unwrap().verdict(), Some(false));
-        assert_eq!(Registers::parse(&sense(0xff, 0x4f, 0xc2)).unwrap().verdict(), Some(true));
-        assert_eq!(Registers::parse(&sense(0, 0, 0)).unwrap().verdict(), None);
+        assert_eq!(registers(&fixed).and_then(verdict), Some(false));
+        assert_eq!(registers(&sense(0xff, 0x4f, 0xc2)).and_then(verdict), Some(true));
+        assert_eq!(registers(&sense(0, 0, 0)).and_then(verdict), None);
         let mut aborted = sense(0xff, 0x4f, 0xc2);
         aborted[21] = 0x51;
-        assert_eq!(Registers::parse(&aborted), None, "the registers are what was sent");
+        assert_eq!(registers(&aborted), None, "the registers are what was sent");
         for broken in [&[][..], &[0x72], &[0x72; 12], &[0x71; 22]] {
-            assert_eq!(Registers::parse(broken), None);
+            assert_eq!(registers(broken), None);
         }
     }
 
@@ -206,21 +199,13 @@ mod tests {
         assert_eq!(used_percent(&[]), None);
     }
 
-    const SATA: &str = "devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
-
-    /// The health found for a disk that reports `words` about itself and has these answers.
+    /// The health of a SATA disk with these words and answers.
     fn health(words: &[(usize, u16)], answers: &[(&str, Vec<u8>)]) -> Option<Health> {
-        let (link, size) = (format!("-> ../{SATA}"), format!("sys/{SATA}/size"));
         let identify = crate::testing::bytes::identify_page(words, &[(27, "X")]);
-        let page = format!("sys/{SATA}/device/vpd_pg89");
-        let paths: Vec<(String, &[u8])> = answers
-            .iter()
-            .map(|(name, answer)| (format!("kernel/scsi/sda/{name}"), answer.as_slice()))
-            .collect();
-        let mut files: Vec<(&str, &[u8])> =
-            vec![("sys/block/sda", link.as_bytes()), (&size, b"8\n"), (&page, &identify)];
-        files.extend(paths.iter().map(|(path, answer)| (path.as_str(), *answer)));
-        crate::block::block(&tree_of_bytes(&files)).disks[0].health.clone()
+        let mut files = vec![("device/vpd_pg89".to_owned(), &identify)];
+        let path = |name: &str| format!("kernel/scsi/sda/{name}");
+        files.extend(answers.iter().map(|(name, answer)| (path(name), answer)));
+        crate::block::block(&disk_at(SATA, &files)).disks.remove(0).health
     }
 
     const SMART: [(usize, u16); 2] = [(82, 1), (85, 1)];

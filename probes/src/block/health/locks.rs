@@ -8,25 +8,28 @@ use crate::sys::nvme::{NvmePage, NvmeQuestion};
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 use formats::tcg::{self, DiskTcg};
 
-/// From a disk that takes SCSI commands.
-pub(super) fn of_scsi(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
-    let question = |command: ScsiCommand| ScsiQuestion { disk, command };
-    let (list, level_0) = (ScsiCommand::SecurityProtocols, ScsiCommand::TcgLevel0);
-    discover(machine, &question(list), &question(level_0))
-}
+/// Commands to a SCSI disk that list the protocols and discover the locks.
+pub(super) const SCSI: [ScsiCommand; 2] = [ScsiCommand::SecurityProtocols, ScsiCommand::TcgLevel0];
+/// The same to a disk of the kernel's own ATA driver.
+pub(super) const ATA: [ScsiCommand; 2] =
+    [ScsiCommand::AtaSecurityProtocols, ScsiCommand::AtaTcgLevel0];
 
-/// From a disk of the kernel's own ATA driver.
-pub(super) fn of_ata(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
-    let question = |command: ScsiCommand| ScsiQuestion { disk, command };
-    let (list, level_0) = (ScsiCommand::AtaSecurityProtocols, ScsiCommand::AtaTcgLevel0);
-    discover(machine, &question(list), &question(level_0))
+/// From a disk, by these commands.
+pub(super) fn of_disk(
+    machine: &Machine,
+    disk: &DiskHandle,
+    commands: [ScsiCommand; 2],
+) -> Option<DiskTcg> {
+    let [list, level_0] = commands.map(|command| ScsiQuestion { disk, command });
+    discover(machine, &list, &level_0)
 }
 
 /// From an NVMe controller.
 pub(super) fn of_nvme(machine: &Machine, controller: &str) -> Option<DiskTcg> {
-    let question = |page: NvmePage| NvmeQuestion { controller: controller.to_owned(), page };
-    let (list, level_0) = (NvmePage::SecurityProtocols, NvmePage::TcgLevel0);
-    discover(machine, &question(list), &question(level_0))
+    let pages = [NvmePage::SecurityProtocols, NvmePage::TcgLevel0];
+    let [list, level_0] =
+        pages.map(|page| NvmeQuestion { controller: controller.to_owned(), page });
+    discover(machine, &list, &level_0)
 }
 
 fn discover(machine: &Machine, list: &dyn Question, level_0: &dyn Question) -> Option<DiskTcg> {
@@ -47,15 +50,10 @@ mod tests {
     use crate::machine::Machine;
     use crate::testing::bytes::identify_page as page;
     use crate::testing::bytes::{opal, protocols};
-    use crate::testing::tree_from_bytes;
+    use crate::testing::{SAS, SATA, USB, disk_at};
 
-    const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
-    const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0";
-    const SAS: &str =
-        "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0";
-    const USB: &str =
-        "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0";
-    const VOLUME: &str = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0";
+    const NVME: &str = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
+    const VOLUME: &str = "pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
     /// A disk at each place where it is asked for its locks, with the words of its IDENTIFY DEVICE.
     const ASKED: [(&str, &[(usize, u16)]); 3] = [(NVME, &[]), (SATA, &[(48, 0x4001)]), (SAS, &[])];
 
@@ -65,19 +63,10 @@ mod tests {
         (words, model): (&[(usize, u16)], &str),
         answers: &[(&str, &[u8])],
     ) -> Machine {
-        let (name, directory) = match path {
-            NVME => ("nvme0n1", format!("{path}/nvme0n1")),
-            _ => ("sda", format!("{path}/block/sda")),
-        };
-        let link = directory.replacen("sys", "-> ..", 1);
         let identify = page(words, &[(27, model)]);
-        let mut files: Vec<(String, &[u8])> = vec![
-            (format!("sys/block/{name}"), link.as_bytes()),
-            (format!("{directory}/size"), b"2048\n"),
-            (format!("{directory}/device/vpd_pg89"), &identify),
-        ];
+        let mut files = vec![("device/vpd_pg89".to_owned(), &identify[..])];
         files.extend(answers.iter().map(|(path, answer)| (format!("kernel/{path}"), *answer)));
-        tree_from_bytes(&files)
+        disk_at(path, &files)
     }
 
     fn disk(path: &str, words: &[(usize, u16)], answers: &[(&str, &[u8])]) -> Disk {

@@ -81,23 +81,13 @@ pub struct Health {
 pub(super) enum HealthMethod {
     /// From the NVMe controller of this name.
     Nvme(String),
-    /// With ATA commands, as far as the disk supports them; only through the kernel's own ATA driver.
-    Ata(AtaSupport),
+    /// With ATA commands, as far as the disk claims to support them; only through the kernel's own ATA driver.
+    Ata,
     /// With SCSI commands to a SAS disk; to the path of this name for a multipath device.
     Sas(Option<String>),
     /// Not at all.
     #[default]
     None,
-}
-
-/// Features that an ATA disk claims to support. An unsupported command would make the kernel read the disk's error log
-/// and repeat the other commands in flight.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct AtaSupport {
-    pub smart: bool,
-    pub wear_log: bool,
-    /// True if it supports trusted commands.
-    pub trusted: bool,
 }
 
 /// Selects the method of reading the disk's health by the devices above it. `controller` is the one that an NVMe
@@ -113,15 +103,10 @@ pub(super) fn method(device: &BlockDevice, controller: Option<String>) -> Health
         () if is_below("ata") => {
             let identify = Identify::of_page(&device.ata_page);
             // Some boot controllers present a volume as a SATA disk.
-            let identify = identify
-                .filter(|identify| !identify.model().is_some_and(|model| is_volume_model(&model)));
-            identify.map_or(HealthMethod::None, |identify| {
-                HealthMethod::Ata(AtaSupport {
-                    smart: identify.has_smart(),
-                    wear_log: identify.has_wear_log(),
-                    trusted: identify.has_trusted_commands() == Some(true),
-                })
-            })
+            let is_disk = identify.is_some_and(|identify| {
+                !identify.model().is_some_and(|model| is_volume_model(&model))
+            });
+            if is_disk { HealthMethod::Ata } else { HealthMethod::None }
         }
         () if is_below("end_device-") => HealthMethod::Sas(None),
         () => HealthMethod::None,
@@ -145,18 +130,21 @@ pub(super) struct Answers {
 /// that may be the reason.
 pub(super) fn read(
     machine: &Machine,
+    device: &BlockDevice,
     disk: &DiskHandle,
     method: &HealthMethod,
     is_readable: bool,
 ) -> Answers {
     let of_sas = |disk: &DiskHandle| Answers {
         health: if is_readable { scsi::read(machine, disk) } else { None },
-        tcg: locks::of_scsi(machine, disk),
+        tcg: locks::of_disk(machine, disk, locks::SCSI),
         ..Answers::default()
     };
     match method {
         HealthMethod::Nvme(controller) => nvme::read(machine, controller, is_readable),
-        HealthMethod::Ata(support) => ata::read(machine, disk, *support, is_readable),
+        HealthMethod::Ata => Identify::of_page(&device.ata_page)
+            .map(|identify| ata::read(machine, disk, identify, is_readable))
+            .unwrap_or_default(),
         HealthMethod::Sas(None) => of_sas(disk),
         HealthMethod::Sas(Some(path)) => of_sas(&DiskHandle::new(path)),
         HealthMethod::None => Answers::default(),

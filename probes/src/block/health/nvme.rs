@@ -87,7 +87,7 @@ fn celsius(kelvin: u16) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::disk_at;
 
     fn log() -> Vec<u8> {
         let mut log = vec![0; 512];
@@ -133,11 +133,8 @@ mod tests {
         assert!(parse(&of_cloud).is_err());
         of_cloud[1..3].copy_from_slice(&310_u16.to_le_bytes());
         assert!(parse(&of_cloud).is_err(), "a temperature alone makes no log");
-        let machine = tree_of_bytes(&[
-            ("sys/block/nvme0n1", b"-> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1/size", b"8\n"),
-            ("kernel/nvme/nvme0/health", &[0; 512]),
-        ]);
+        let path = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
+        let machine = disk_at(path, &[("kernel/nvme/nvme0/health", [0_u8; 512])]);
         assert_eq!(crate::block::block(&machine).disks[0].health, None);
         assert_eq!(machine.problems()[0].found, "nothing but zeros");
     }
@@ -146,16 +143,10 @@ mod tests {
     fn namespace_has_the_health_of_its_controller() {
         let mut identify = vec![0; 4096];
         identify[266..268].copy_from_slice(&343_u16.to_le_bytes());
-        let machine = tree_of_bytes(&[
-            ("sys/block/nvme3n1", b"-> ../devices/pci0000:00/0000:01:00.0/nvme/nvme1/nvme3n1"),
-            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme1/nvme3n1/size", b"8\n"),
-            ("kernel/nvme/nvme1/health", &log()),
-            ("kernel/nvme/nvme1/identify", &identify),
-        ]);
-        let disk = &crate::block::block(&machine).disks[0];
-        let health = disk.health.as_ref().unwrap();
-        assert_eq!(health.power_cycles, Some(7));
+        let path = "pci0000:00/0000:01:00.0/nvme/nvme1/nvme3n1";
+        let files = [("kernel/nvme/nvme1/health", log()), ("kernel/nvme/nvme1/identify", identify)];
+        let health = crate::block::block(&disk_at(path, &files)).disks.remove(0).health.unwrap();
+        assert_eq!((health.power_cycles, health.critical_temperature_celsius), (Some(7), None));
         assert_eq!(health.warning_temperature_celsius, Some(70));
-        assert_eq!(health.critical_temperature_celsius, None);
     }
 }

@@ -92,7 +92,7 @@ fn power_on_hours(page: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree_of_bytes;
+    use crate::testing::{SAS, disk_at};
 
     fn page(code: u8, parameters: &[(u16, &[u8])]) -> Vec<u8> {
         let mut body = Vec::new();
@@ -110,19 +110,16 @@ mod tests {
 
     #[test]
     fn sas_disk_is_asked_only_for_the_pages_that_it_has() {
-        let path = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
         let supported = [&[0, 0, 0, 5, 0x00, 0x03, 0x0d, 0x15, 0x2f][..], &[0; 400]].concat();
-        let machine = tree_of_bytes(&[
-            ("sys/block/sda", format!("-> ../../{path}").replace("../../sys", "..").as_bytes()),
-            (&format!("{path}/size"), b"8\n"),
-            ("kernel/scsi/sda/log-00", &supported),
-            ("kernel/scsi/sda/log-03", &page(0x03, &[(0, &[1]), (6, &[0, 0, 1, 2])])),
-            ("kernel/scsi/sda/log-0d", &page(0x0d, &[(0, &[0, 33]), (1, &[0, 0xff])])),
-            ("kernel/scsi/sda/log-11", &page(0x11, &[(1, &[0, 0, 0, 9])])),
-            ("kernel/scsi/sda/log-15", &page(0x15, &[(0, &[0, 0, 0, 120, 0, 0])])),
-            ("kernel/scsi/sda/log-2f", &page(0x2f, &[(0, &[0x5d, 0x10, 33])])),
-        ]);
-        let health = crate::block::block(&machine).disks[0].health.clone().unwrap();
+        let files = [
+            ("kernel/scsi/sda/log-00", supported),
+            ("kernel/scsi/sda/log-03", page(0x03, &[(0, &[1]), (6, &[0, 0, 1, 2])])),
+            ("kernel/scsi/sda/log-0d", page(0x0d, &[(0, &[0, 33]), (1, &[0, 0xff])])),
+            ("kernel/scsi/sda/log-11", page(0x11, &[(1, &[0, 0, 0, 9])])),
+            ("kernel/scsi/sda/log-15", page(0x15, &[(0, &[0, 0, 0, 120, 0, 0])])),
+            ("kernel/scsi/sda/log-2f", page(0x2f, &[(0, &[0x5d, 0x10, 33])])),
+        ];
+        let health = crate::block::block(&disk_at(SAS, &files)).disks.remove(0).health.unwrap();
         assert_eq!(health.is_passed, Some(false));
         assert_eq!(health.temperature_celsius, Some(33));
         assert_eq!(health.warning_temperature_celsius, None);

@@ -56,6 +56,7 @@ pub(super) fn entries(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::bytes::reader;
 
     /// A boot record with a partition and the next record, each as start and number of blocks.
     fn record(disk: &mut [u8], at: usize, partition: (u32, u32), next: Option<(u32, u32)>) {
@@ -71,9 +72,7 @@ mod tests {
     }
 
     fn of(disk: &[u8]) -> Vec<(u32, u64, u64)> {
-        let mut read =
-            |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
-        let (found, problem) = entries(8 * 512, 512, 1, &mut read);
+        let (found, problem) = entries(8 * 512, 512, 1, &mut reader(disk));
         assert_eq!(problem.is_some(), found.len() >= MAX_RECORDS);
         found.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
     }

@@ -64,10 +64,8 @@ fn volumes(machine: &Machine, host: u16) -> Vec<RaidVolume> {
 fn volume(machine: &Machine, hctl: &str) -> Option<RaidVolume> {
     let at = |attribute: &str| format!("sys/class/raid_devices/{hctl}/{attribute}");
     let state = machine.parse(&at("state"), |text| match text {
-        "active" => Ok(Some("optimal")),
-        "degraded" => Ok(Some("degraded")),
-        "resyncing" => Ok(Some("resyncing")),
-        "offline" => Ok(Some("offline")),
+        "active" => Ok(Some("optimal".to_owned())),
+        "degraded" | "resyncing" | "offline" => Ok(Some(text.to_owned())),
         "unknown" => Ok(None),
         _ => Err("active, degraded, resyncing, offline or unknown"),
     });
@@ -75,7 +73,7 @@ fn volume(machine: &Machine, hctl: &str) -> Option<RaidVolume> {
     let disks = machine.list(&format!("sys/bus/scsi/devices/{hctl}/block"));
     Some(RaidVolume {
         id: hctl.split(':').nth(2)?.parse().ok()?,
-        state: state.flatten().map(str::to_owned),
+        state: state.flatten(),
         raid_level: level.map(|level| level.replacen("raid", "RAID ", 1).to_uppercase()),
         disk: disks.into_iter().next(),
         ..RaidVolume::default()

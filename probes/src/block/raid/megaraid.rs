@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use crate::block::disk::Disk;
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
-use crate::sys::megaraid::{
-    ConfigurationRoom, DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion,
-};
+use crate::sys::megaraid::{DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion};
 
 use super::host;
 
@@ -247,10 +245,10 @@ fn size_bytes(n_blocks: u64, members: &[u16], drives: &[RaidDrive]) -> Option<u6
 
 /// The members of all arrays by number.
 fn arrays(firmware: &Firmware) -> BTreeMap<u16, Members> {
-    let ask = |room| firmware.ask(MegaraidCommand::Configuration(room));
-    let Some(mut answer) = ask(ConfigurationRoom::Small) else { return BTreeMap::new() };
+    let answer = firmware.ask(MegaraidCommand::Configuration);
+    let Some(mut answer) = answer else { return BTreeMap::new() };
     if arrays::n_bytes(&answer).is_some_and(|n| n > answer.len())
-        && let Some(larger) = ask(ConfigurationRoom::Large)
+        && let Some(larger) = firmware.ask(MegaraidCommand::LargeConfiguration)
     {
         answer = larger;
     }

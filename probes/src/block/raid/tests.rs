@@ -182,17 +182,6 @@ fn rebuild_predicted_failures_and_cache_errors_are_read_if_present() {
 }
 
 #[test]
-fn volume_is_linked_to_its_disk() {
-    let machine = mirror().machine();
-    let mut block = block(&machine);
-    attach_raid(&mut block, controllers(&machine));
-    let volume = block.raid_controllers[0].volumes().next().unwrap();
-    assert_eq!((volume.disk.as_deref(), volume.size_bytes), (Some("sda"), Some(4096 * 512)));
-    assert_eq!(block.disks[0].raid_level.as_deref(), Some("RAID 1"));
-    assert!(block.raid_controllers[0].drives().all(|drive| drive.disk.is_none()));
-}
-
-#[test]
 fn drive_and_volume_are_counted_in_the_blocks_of_the_drive() {
     for (block_bytes, of_volume) in [(4096_u16, json!(0x1000 * 4096)), (520, json!(0x1000 * 520))] {
         let mut files = mirror();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::socket::SockProtocol;
 
-use super::super::{Fixed, Question, ethtool};
+use super::super::{Fixed, Question, ethtool, get_or_try};
 use super::{Gathered, RouteDump, attribute, dump, push, request, text_attribute, wire};
 
 /// Length of `struct genlmsghdr`.
@@ -153,7 +153,7 @@ fn complete(
 /// Appends a message with an error, and the name of the port that it is about.
 fn push_errno(answer: &mut Vec<u8>, kind: u16, errno: i32, name: &str) -> io::Result<()> {
     let payload = [&errno.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
-    push(answer, wire::Message { kind, flags: 0, payload: &payload, at: 0 })
+    push(answer, wire::Message { kind, flags: 0, payload: &payload })
 }
 
 /// Reasons that the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
@@ -268,10 +268,7 @@ impl ModuleEeprom {
 /// The number of the generic netlink family `ethtool`, which stays the same while the kernel runs.
 fn family() -> io::Result<u16> {
     static FAMILY: OnceLock<u16> = OnceLock::new();
-    match FAMILY.get() {
-        Some(family) => Ok(*family),
-        None => ask_family().map(|family| *FAMILY.get_or_init(|| family)),
-    }
+    get_or_try(&FAMILY, ask_family).copied()
 }
 
 /// Asks for the number (`CTRL_CMD_GETFAMILY`).

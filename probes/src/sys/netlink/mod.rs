@@ -103,7 +103,7 @@ fn exchange(protocol: SockProtocol, kind: u16, flags: u16, payload: &[u8]) -> io
     let kernel = NetlinkAddr::new(0, 0);
     bind(socket.as_raw_fd(), &kernel)?;
     let mut request = Vec::new();
-    push(&mut request, wire::Message { kind, flags, payload, at: 0 })?;
+    push(&mut request, wire::Message { kind, flags, payload })?;
     sendto(socket.as_raw_fd(), &request, &kernel, MsgFlags::empty())?;
     let (mut gathered, mut buffer) = (Gathered::default(), vec![0; DATAGRAM_BYTES]);
     while !gathered.take(receive(&socket, end, &mut buffer)?)? {}
@@ -227,7 +227,7 @@ mod tests {
         }
         assert_eq!(answer, bytes);
         let large = vec![0; LIMIT_BYTES];
-        let large = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
+        let large = wire::Message { kind: 16, flags: 0, payload: &large };
         assert!(push(&mut answer, large).unwrap_err().to_string().contains("more than"));
     }
 

@@ -1,7 +1,6 @@
 //! Secrets that only disk sectors contain.
 
-use formats::crc::crc32;
-use formats::gpt::{ESP_TYPE, Header};
+use formats::gpt::{ESP_TYPE, Header, crc32};
 use formats::guid::Guid;
 
 use super::places::boot_entry;
