@@ -31,3 +31,6 @@ mod machine;
 #[cfg(test)]
 #[path = "../skipped.rs"]
 mod skipped;
+#[cfg(test)]
+#[path = "../until.rs"]
+mod until;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -21,9 +21,8 @@ use run_coreos_installer::job::{self, AfterCrash, Crash, Engine as _, Survey, su
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
-use super::crash::children;
 use super::image;
-use super::machine::{IGNITION, Machine};
+use super::machine::{IGNITION, Machine, children};
 use super::mock::{Mock, Reply, Request, assert_has, assert_says};
 
 const ENV: &str = "11111111-2222-4333-8444-555555555555";
@@ -61,6 +60,30 @@ impl World {
         Self { machine, settings, inventory, is_recorded: true }
     }
 
+    /// A service whose response to the nth request for steps is this one, and which then stops the agent. `other` answers
+    /// before the service does.
+    fn service_with(
+        &self,
+        steps: impl Fn(usize) -> Option<Reply> + Send + Sync + 'static,
+        other: impl Fn(&Request, usize) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Mock {
+        let (stop, n_asked) = (self.machine.stop.clone(), AtomicUsize::new(0));
+        Mock::start(move |request, n| {
+            assert_eq!(request.header("x-secret-key"), Some(TOKEN), "{}", request.path);
+            assert_eq!(request.header("authorization"), None);
+            if let Some(reply) = other(request, n) {
+                return reply;
+            }
+            if !asks_for_steps(request) {
+                return answer(request);
+            }
+            steps(n_asked.fetch_add(1, Ordering::SeqCst)).unwrap_or_else(|| {
+                stop.stop();
+                instructions(&json!([]))
+            })
+        })
+    }
+
     /// A service that gives these steps, one list for each time that it is asked, and then stops the agent. While an
     /// install runs it neither gives another one nor stops the agent. `other` answers before the service does.
     fn service(
@@ -68,49 +91,40 @@ impl World {
         steps: Vec<Value>,
         other: impl Fn(&Request, usize) -> Option<Reply> + Send + Sync + 'static,
     ) -> Mock {
-        let stop = self.machine.stop.clone();
-        let (asked, n_begun, n_ended) =
-            (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-        Mock::start(move |request, n| {
-            assert_eq!(request.header("x-secret-key"), Some(TOKEN), "{}", request.path);
-            assert_eq!(request.header("authorization"), None);
-            if let Some(reply) = other(request, n) {
-                return reply;
+        let is_install = |steps: &Value| steps[0]["step_type"] == "install";
+        let (n_given, is_idle) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
+        let ends = Arc::clone(&is_idle);
+        let give = move |_| {
+            let next = steps.get(n_given.load(Ordering::SeqCst));
+            if !is_idle.load(Ordering::SeqCst) && next.is_none_or(is_install) {
+                return Some(instructions(&json!([])));
             }
-            if asks_for_steps(request) {
-                let is_idle = n_begun.load(Ordering::SeqCst) == n_ended.load(Ordering::SeqCst);
-                let next = steps.get(asked.load(Ordering::SeqCst));
-                let is_install = next.is_some_and(|steps| steps[0]["step_type"] == "install");
-                if !is_idle && (is_install || next.is_none()) {
-                    return instructions(&json!([]));
-                }
-                asked.fetch_add(1, Ordering::SeqCst);
-                n_begun.fetch_add(usize::from(is_install), Ordering::SeqCst);
-                if next.is_none() {
-                    stop.stop();
-                }
-                return instructions(next.unwrap_or(&json!([])));
+            n_given.fetch_add(1, Ordering::SeqCst);
+            let next = next?;
+            if is_install(next) {
+                is_idle.store(false, Ordering::SeqCst);
             }
+            Some(instructions(next))
+        };
+        self.service_with(give, move |request, n| {
             if request.path.ends_with("/instructions") && request.json()["step_type"] == "install" {
-                n_ended.fetch_add(1, Ordering::SeqCst);
+                ends.store(true, Ordering::SeqCst);
             }
-            answer(request)
+            other(request, n)
         })
     }
 
     /// A service that gives these steps once and stops the agent after this number of replies: steps take real time, and
     /// the clock of the test does not.
     fn service_until(&self, n_replies: usize, steps: Value) -> Mock {
-        let (stop, is_given) = (self.machine.stop.clone(), AtomicUsize::new(0));
-        let sent = AtomicUsize::new(0);
-        self.service(Vec::new(), move |request, _| {
+        let (stop, n_sent) = (self.machine.stop.clone(), AtomicUsize::new(0));
+        let give = move |n| Some(instructions(if n == 0 { &steps } else { &Value::Null }));
+        self.service_with(give, move |request, _| {
             let is_reply = request.path.ends_with("/instructions");
-            if is_reply && sent.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
+            if is_reply && n_sent.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
                 stop.stop();
             }
-            let asks = asks_for_steps(request);
-            let is_first = asks && is_given.fetch_add(1, Ordering::SeqCst) == 0;
-            asks.then(|| instructions(if is_first { &steps } else { &Value::Null }))
+            None
         })
     }
 
@@ -315,24 +329,14 @@ fn refused_host_asks_again_instead_of_freezing() {
 #[test]
 fn host_that_the_service_forgot_or_unbinds_registers_again() {
     let mut world = World::new();
-    let stop = world.machine.stop.clone();
-    let n_asked = AtomicUsize::new(0);
-    let service = Mock::start(move |request, _| {
-        if !asks_for_steps(request) {
-            return answer(request);
-        }
-        match n_asked.fetch_add(1, Ordering::SeqCst) {
-            0 => Reply::json(404, &json!({"code": 404, "message": "no such host"})),
-            1 => Reply::json(
-                200,
-                &json!({"next_instruction_seconds": 0, "post_step_action": "exit", "instructions": null}),
-            ),
-            _ => {
-                stop.stop();
-                Reply::json(200, &json!({}))
-            }
-        }
-    });
+    let exit =
+        json!({"next_instruction_seconds": 0, "post_step_action": "exit", "instructions": null});
+    let steps = move |n| match n {
+        0 => Some(Reply::json(404, &json!({"code": 404, "message": "no such host"}))),
+        1 => Some(Reply::json(200, &exit)),
+        _ => None,
+    };
+    let service = world.service_with(steps, |_, _| None);
     world.run(&service);
     assert_eq!(service.requests("/hosts").len(), 3);
 }
@@ -510,21 +514,8 @@ fn crash_of_the_process_is_reported_as_a_failed_stage() {
     assert_eq!(service.requests("/progress")[0].path, of_host("/progress"));
 }
 
-#[test]
-fn dry_run_is_an_error_of_the_configuration_and_no_success() {
-    let mut world = World::new();
-    world.machine.settings.is_dry_run = true;
-    let mut survey = || -> anyhow::Result<Surveyed> { panic!("the hardware is read") };
-    let (settings, server) = (world.settings.clone(), world.machine.settings.vim.clone());
-    let node = world.machine.node(Arc::new(RealClock));
-    let error = Assisted::new(settings, server, node, Survey(&mut survey)).unwrap_err();
-    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
-}
-
 /// The variable that makes this program the agent, with the address of its service.
 const VARIABLE: &str = "RCI_ASSISTED_AGENT";
-/// The text before the folder of the process that is killed, which cannot remove it.
-const FOLDER: &str = "the folder is ";
 /// The text before the exit status in the output of the parent.
 const PRINTED: &str = "the host ends with ";
 
@@ -546,7 +537,6 @@ fn agent_process() {
         println!("{PRINTED}{status:?}");
         return;
     }
-    println!("{FOLDER}{}", world.machine.root.display());
     world.with_engine(Arc::new(RealClock), |engine| {
         assert_eq!(supervise::supervise(engine, &stop), None);
         job::run(engine)
@@ -570,9 +560,12 @@ fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
         }
         answer(request)
     });
+    // A process that is killed does not remove its folder.
+    let folder = tempfile::tempdir().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "assisted::agent_process", "--nocapture", "--test-threads=1"])
         .env(VARIABLE, &service.url)
+        .env("TMPDIR", folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -580,11 +573,9 @@ fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
         .unwrap();
     parent.store(child.id(), Ordering::SeqCst);
     let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    let after = |text: &str| {
-        printed.lines().find_map(|line| line.split_once(text)).map(|(_, rest)| rest.to_owned())
-    };
-    fs::remove_dir_all(after(FOLDER).unwrap()).unwrap();
-    (stages(&service), after(PRINTED).unwrap_or_else(|| panic!("{printed}")))
+    let status = printed.lines().find_map(|line| line.split_once(PRINTED));
+    let (_, status) = status.unwrap_or_else(|| panic!("{printed}"));
+    (stages(&service), status.to_owned())
 }
 
 #[test]
@@ -622,25 +613,18 @@ fn token_does_not_follow_a_redirect() {
 fn service_that_answers_nonsense_does_not_break_the_agent() {
     let mut world = World::new();
     world.is_recorded = false;
-    let stop = world.machine.stop.clone();
-    let n_asked = AtomicUsize::new(0);
-    let service = Mock::start(move |request, _| {
-        if !asks_for_steps(request) {
-            return answer(request);
+    let odd = |n| match n {
+        0 => Some(Reply::bytes(b"<html>")),
+        1 => Some(Reply::json(200, &json!([1, 2]))),
+        2 => Some(Reply::half()),
+        3 => Some(instructions(&json!({"a": 1}))),
+        4 => {
+            Some(instructions(&json!([{"step_type": 7}, {"step_type": "install", "args": ["{"]}])))
         }
-        match n_asked.fetch_add(1, Ordering::SeqCst) {
-            0 => Reply::bytes(b"<html>"),
-            1 => Reply::json(200, &json!([1, 2])),
-            2 => Reply::Half,
-            3 => instructions(&json!({"a": 1})),
-            4 => instructions(&json!([{"step_type": 7}, {"step_type": "install", "args": ["{"]}])),
-            5 => instructions(&json!([{"step_type": "x\u{1b}[2J", "step_id": "y", "args": []}])),
-            _ => {
-                stop.stop();
-                instructions(&json!([]))
-            }
-        }
-    });
+        5 => Some(instructions(&json!([{"step_type": "x\u{1b}[2J", "step_id": "y", "args": []}]))),
+        _ => None,
+    };
+    let service = world.service_with(odd, |_, _| None);
     assert_eq!(world.run(&service), ExitStatus::Untouched);
     let errors: Vec<Value> = replies(&service, "install");
     assert_eq!(errors.len(), 1, "{errors:?}");

@@ -1,6 +1,5 @@
 //! Installs that a fault of the machine prevents: what the VIM and the console learn, and how the node goes on.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use probes::findings::{Finding, row};
@@ -13,7 +12,7 @@ mod qr_reader;
 
 use super::image;
 use super::install::{Job, with};
-use super::machine::{IGNITION, Machine};
+use super::machine::Machine;
 use super::mock::{Mock, Reply, assert_has, assert_says, instruction_to_install};
 
 /// A machine that asks again after a refusal, and a VIM that answers the report of each number with an install, and
@@ -27,19 +26,14 @@ fn job_that_expects(
     keys: impl Fn(usize) -> Value + Send + Sync + 'static,
     expected: impl Fn(usize) -> Value + Send + Sync + 'static,
 ) -> Job {
-    let n_reports = AtomicUsize::new(0);
-    let mock = Mock::start(move |request, _| match request.path.as_str() {
-        "/v1/reports" => {
-            let number = n_reports.fetch_add(1, Ordering::SeqCst);
-            let mut instruction = instruction_to_install(&with(keys(number)));
-            if !expected(number).is_null() {
-                instruction["expect"] = expected(number);
-            }
-            if number < 10 { Reply::json(200, &instruction) } else { Reply::action("stop") }
+    let report = move |number| {
+        let mut instruction = instruction_to_install(&with(keys(number)));
+        if !expected(number).is_null() {
+            instruction["expect"] = expected(number);
         }
-        path if path.ends_with("/instruction") => Reply::action("stop"),
-        _ => Reply::status(204),
-    });
+        if number < 10 { Reply::json(200, &instruction) } else { Reply::action("stop") }
+    };
+    let mock = Mock::of(report, |_| Reply::action("stop"), |_| Reply::status(204));
     let mut job = Job::at(mock);
     job.machine.settings.on_refusal = OnRefusal::Retry;
     job
@@ -146,15 +140,6 @@ fn configuration_of_the_node_blocks_by_code_and_the_installer_does_not_run() {
     assert!(machine.read("args").is_empty() && machine.is_untouched("sda"));
 }
 
-#[test]
-fn misspelt_code_of_an_instruction_is_refused_and_not_ignored() {
-    let mut job = job(|_| json!({"block_also": ["memory.ecc.corectable"]}));
-    job.machine.run();
-    let result = &job.mock.bodies("/result")[0];
-    assert_eq!(result["code"], "INSTRUCTION_INVALID");
-    assert_says(&result["message"], &["nearest is memory.ecc.correctable"]);
-}
-
 /// Gives the machine a console, and returns its file.
 fn console(machine: &mut Machine) -> std::path::PathBuf {
     let screen = machine.root.join("console");
@@ -230,13 +215,9 @@ fn failed_install_shows_its_code_and_message_as_qr_code_at_the_end() {
 
 #[test]
 fn installed_disk_is_not_shown_as_a_failure_although_the_result_is_refused() {
-    let mock = Mock::start(|request, _| match request.path.as_str() {
-        "/v1/reports" => Reply::json(200, &instruction_to_install(&with(json!({})))),
-        path if path.ends_with("/result") => Reply::status(422),
-        _ => Reply::status(204),
-    });
-    let mut machine = Machine::new(&mock.url);
-    machine.writes(&image::coreos(IGNITION, "ignition.platform.id=metal"));
+    let install = |_| Reply::install(&with(json!({})));
+    let mock = Mock::of(install, |_| Reply::status(204), |_| Reply::status(422));
+    let mut machine = Job::at(mock).writes(&image::plain()).machine;
     let screen = show_qr(&mut machine);
     assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
     assert_eq!(std::fs::read_to_string(&screen).unwrap(), "");

@@ -1,16 +1,16 @@
 //! Certificates for the TLS tests, made by rcgen: a CA, and leaves with the faults that a test asks for.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
+use tempfile::TempDir;
 
 /// A folder with `ca.pem`, and `server` and `client` with certificates that it signed, as `.pem` and `.key`.
-pub(crate) struct Certificates(PathBuf);
+pub(crate) struct Certificates(TempDir);
 
 /// What is wrong with the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,8 @@ pub(crate) enum Fault {
 
 impl Certificates {
     pub(crate) fn make(fault: Fault) -> Self {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("rci-tls-{}-{n}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
         let key = KeyPair::generate().unwrap();
         let ca = ca_params().self_signed(&key).unwrap();
         fs::write(dir.join("ca.pem"), ca.pem()).unwrap();
@@ -39,21 +37,11 @@ impl Certificates {
             fs::write(dir.join(name).with_extension("pem"), cert.pem()).unwrap();
             fs::write(dir.join(name).with_extension("key"), key.serialize_pem()).unwrap();
         }
-        Self(dir)
+        Self(folder)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir().join(name)
-    }
-
-    fn dir(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
+        self.0.path().join(name)
     }
 }
 

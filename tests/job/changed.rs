@@ -1,15 +1,14 @@
 //! A refused instruction is tried again once the node has changed as the advice asks, and never after a write began.
 
-use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use probes::block::{Disk, Filesystem};
 use probes::machine::Source;
 use run_coreos_installer::act::System;
-use run_coreos_installer::act::system::{Handle, Kernel};
+use run_coreos_installer::act::system::{Files, Handle, Kernel};
+use run_coreos_installer::act::takedown::Step;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
@@ -20,59 +19,55 @@ use super::mock::{Mock, Reply};
 
 type Disks = Arc<Mutex<Vec<Disk>>>;
 
-/// The kernel of a machine in a folder, whose disks can change.
+/// The kernel of a machine in a folder, whose disks can change. It ends the use of swap space, and takes down nothing else.
 #[derive(Debug)]
-struct Changing {
-    root: PathBuf,
-    disks: Disks,
+pub(crate) struct Changing {
+    files: Files,
+    disks: Option<Disks>,
+}
+
+impl Changing {
+    /// The system of a machine with these disks; without them with those of its report.
+    pub(crate) fn system(machine: &Machine, disks: Option<Disks>) -> System {
+        let root = machine.root.clone();
+        System::of(Arc::new(Self { files: Files { root: root.clone() }, disks }), root)
+    }
 }
 
 impl Kernel for Changing {
     fn source(&self) -> io::Result<Source> {
-        Source::captured(&self.root)
+        self.files.source()
     }
 
     fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
-        let mut disks = self.disks.lock().unwrap();
+        let Some(disks) = &self.disks else { return Ok(None) };
+        let mut disks = disks.lock().unwrap();
         // Left by the program that writes when it was asked for its version, which is after the choice.
-        if self.root.join("unplugged").exists() {
+        if self.files.root.join("unplugged").exists() {
             disks.clear();
         }
         Ok(Some(disks.clone()))
     }
 
     fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
-        Ok(Arc::new(OpenFile(File::open(device)?)))
+        self.files.open(device)
     }
 
-    fn number_of(&self, _: &str) -> io::Result<Option<String>> {
-        Ok(None)
+    fn number_of(&self, path: &str) -> io::Result<Option<String>> {
+        self.files.number_of(path)
     }
 
     fn resolve(&self, path: &str) -> Option<String> {
-        std::fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
-    }
-}
-
-/// A file that is open in place of a disk.
-#[derive(Debug)]
-pub(crate) struct OpenFile(pub(crate) File);
-
-impl Handle for OpenFile {
-    fn number(&self) -> io::Result<Option<String>> {
-        Ok(None)
+        self.files.resolve(path)
     }
 
-    fn diskseq(&self) -> io::Result<Option<u64>> {
-        Ok(None)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn file(&self) -> io::Result<File> {
-        self.0.try_clone()
+    fn take_down(&self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::SwapOff { .. } => {
+                std::fs::write(self.files.root.join("proc/swaps"), "Filename Type\n")
+            }
+            _ => Err(io::Error::other("the array is frozen")),
+        }
     }
 }
 
@@ -111,8 +106,7 @@ fn node(keys: Value, change: impl Fn(&mut Vec<Disk>, Disk) + Send + Sync + 'stat
     let sdb = machine.collected.disks.pop().unwrap();
     *second.lock().unwrap() = Some(sdb.clone());
     disks.lock().unwrap().clone_from(&machine.collected.disks);
-    let kernel = Changing { root: machine.root.clone(), disks: Arc::clone(&disks) };
-    machine.settings.site.system = System::of(Arc::new(kernel), machine.root.clone());
+    machine.settings.site.system = Changing::system(&machine, Some(Arc::clone(&disks)));
     Node { mock, machine, disks, second: sdb }
 }
 

@@ -5,7 +5,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -16,11 +15,13 @@ use run_coreos_installer::engines::vim::{self, Vim};
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::{self, Survey, stop_on_signals, supervise};
 use serde_json::{Value, json};
+use tempfile::{NamedTempFile, TempDir};
 
 use super::image;
 use super::install::{Job, vim as vim_with, with};
-use super::machine::{IGNITION, Machine};
-use super::mock::{LIMIT, Mock, Reply, assert_has, assert_says};
+use super::machine::{IGNITION, Machine, children};
+use super::mock::{Mock, Reply, assert_has, assert_says};
+use super::until::until;
 
 fn vim() -> Mock {
     Mock::vim(|_, _| Reply::accepted("node-7"))
@@ -61,15 +62,6 @@ fn child_of(parent: &Child) -> Pid {
     Pid::from_raw(children(parent.id()).split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// The ids of a process's children, with blanks between them.
-pub(crate) fn children(parent: u32) -> String {
-    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
-    let lists = tasks
-        .flatten()
-        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    lists.collect()
-}
-
 /// Kills the process that does the job and returns the exit status of the program and what it said.
 fn killed(mock: &Mock, signal: Signal) -> (Option<i32>, String) {
     let mut parent = start(mock);
@@ -103,15 +95,9 @@ fn crash_or_kill_by_the_kernel_is_reported_to_the_vim() {
 fn crash_while_the_agent_waits_after_a_refusal_is_reported() {
     let mock = Mock::vim(|_, _| Reply::action("explode"));
     let mut parent = start(&mock);
-    let started = Instant::now();
-    let waits = |mock: &Mock| {
-        let events = mock.requests("/events");
-        events.iter().any(|batch| String::from_utf8_lossy(&batch.body).contains("asking again in"))
-    };
-    while !waits(&mock) {
-        assert!(started.elapsed() < LIMIT, "the agent does not ask again");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("another request", || {
+        mock.messages().into_iter().find(|text| text.contains("asking again in"))
+    });
     kill(child_of(&parent), Signal::SIGKILL).unwrap();
     assert_eq!(parent.wait().unwrap().code(), Some(101));
     assert_eq!(mock.codes(), ["ACTION_UNKNOWN", "AGENT_BUG"]);
@@ -132,29 +118,29 @@ fn sigterm_to_the_program_ends_its_job_with_a_result() {
 #[test]
 fn crash_of_an_install_without_a_vim_leaves_a_result_in_the_file() {
     let server = Mock::start(|_, _| Reply::Drip(Duration::from_secs(5)));
-    let file = std::env::temp_dir().join(format!("rci-crash-{}.json", std::process::id()));
+    let file = NamedTempFile::new().unwrap();
     let earlier = json!({"api_version": "1", "node_id": "n", "outcome": "failed", "stage": "preflight", "message": "m",
         "disk_state": "untouched", "attempts": 0, "started_at": "2026-01-01T00:00:00Z",
         "finished_at": "2026-01-01T00:00:00Z"});
-    std::fs::write(&file, earlier.to_string()).unwrap();
-    let mut parent = start_offline(&format!("{}/node.ign", server.url), &file);
+    fs::write(&file, earlier.to_string()).unwrap();
+    let mut parent = start_offline(&format!("{}/node.ign", server.url), file.path());
     server.wait_for("/node.ign");
     kill(child_of(&parent), Signal::SIGKILL).unwrap();
     assert_eq!(parent.wait().unwrap().code(), Some(101));
-    let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let result: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
     assert_has(&result, &json!({"code": "AGENT_BUG", "disk_state": "untouched"}));
-    std::fs::remove_file(&file).unwrap();
 }
 
-/// Set for a process that is a whole node: the file that says what it does.
+/// Set for a process that is a whole node: the folder with the file that says what it does.
 const NODE: &str = "RCI_TEST_NODE";
 
 /// The node of the tests below, in two processes as the program has them. Without its variable it does nothing.
 #[test]
 #[expect(clippy::exit, reason = "the process stands for the program, whose exit status is tested")]
 fn node_in_processes_of_its_own() {
-    let Some(file) = std::env::var_os(NODE).map(PathBuf::from) else { return };
-    let task: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let Some(folder) = std::env::var_os(NODE).map(PathBuf::from) else { return };
+    let task = fs::read_to_string(folder.join("task.json")).unwrap();
+    let task: Value = serde_json::from_str(&task).unwrap();
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
     let mut machine = Machine::new(&text("vim"));
     machine.stop = stop_on_signals();
@@ -168,7 +154,7 @@ fn node_in_processes_of_its_own() {
     let mut engine = Vim::new(settings, node, Survey(&mut collect)).unwrap();
     if supervise::is_child() {
         machine.script(&text("installer"));
-        fs::write(file.with_extension("root"), machine.root.to_str().unwrap()).unwrap();
+        fs::write(folder.join("root"), machine.root.to_str().unwrap()).unwrap();
     }
     let status = supervise::supervise(&mut engine, &machine.stop);
     let status = status.unwrap_or_else(|| job::run(&mut engine));
@@ -179,56 +165,39 @@ fn node_in_processes_of_its_own() {
 /// A node in processes of its own, whose coreos-installer does this.
 struct Node {
     parent: Child,
-    file: PathBuf,
+    /// It contains the folders of both processes, which a killed one does not remove.
+    folder: TempDir,
 }
 
 impl Node {
     fn start(mock: &Mock, installer: &str) -> Self {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let file = std::env::temp_dir().join(format!("rci-node-{}-{n}.json", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
         let task = json!({"vim": mock.url, "installer": installer});
-        fs::write(&file, task.to_string()).unwrap();
+        fs::write(folder.path().join("task.json"), task.to_string()).unwrap();
         let parent = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "crash::node_in_processes_of_its_own", "--nocapture"])
-            .env(NODE, &file)
+            .env(NODE, folder.path())
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { parent, file }
+        Self { parent, folder }
     }
 
     /// The content of a file in the folder of the node, once it is there and not empty.
     fn wait_for(&self, name: &str) -> String {
-        let started = Instant::now();
-        loop {
-            let root = fs::read_to_string(self.file.with_extension("root")).unwrap_or_default();
-            let found = fs::read_to_string(Path::new(&root).join(name)).unwrap_or_default();
-            if !root.is_empty() && found.ends_with('\n') {
-                return found;
-            }
-            assert!(started.elapsed() < LIMIT, "the node wrote no {name}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(name, || {
+            let root = fs::read_to_string(self.folder.path().join("root")).ok()?;
+            let found = fs::read_to_string(Path::new(&root).join(name)).ok()?;
+            found.ends_with('\n').then_some(found)
+        })
     }
 
     /// The exit status of the program.
     fn end(&mut self) -> Option<i32> {
         self.parent.wait().unwrap().code()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let root = self.file.with_extension("root");
-        // A killed process leaves its folder.
-        if let Ok(folder) = fs::read_to_string(&root) {
-            fs::remove_dir_all(folder).ok();
-        }
-        fs::remove_file(root).ok();
-        fs::remove_file(&self.file).ok();
     }
 }
 
@@ -269,23 +238,17 @@ fn installer_that_ignores_sigterm_delays_the_result_by_no_more_than_five_seconds
 
 #[test]
 fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_result() {
-    let file = std::env::temp_dir().join(format!("rci-early-{}.json", std::process::id()));
-    let config = file.with_extension("ign");
+    let folder = tempfile::tempdir().unwrap();
+    let (file, config) = (folder.path().join("result.json"), folder.path().join("node.ign"));
     fs::write(&config, IGNITION).unwrap();
     let parent = start_offline(config.to_str().unwrap(), &file);
     // The handler is set as soon as there is a second process.
-    let waiting = Instant::now();
-    while children(parent.id()).is_empty() {
-        assert!(waiting.elapsed() < LIMIT, "the program started no second process");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("a second process", || (!children(parent.id()).is_empty()).then_some(()));
     let started = Instant::now();
     terminate(&parent);
     let output = parent.wait_with_output().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     let result: JobResult = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    fs::remove_file(&file).unwrap();
-    fs::remove_file(&config).unwrap();
     assert_eq!(output.status.code(), Some(i32::from(ExitStatus::Untouched.code())));
     assert_eq!(result.code.as_deref(), Some("INTERRUPTED"));
 }

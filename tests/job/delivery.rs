@@ -32,14 +32,15 @@ fn keys(results: &[Request]) -> BTreeSet<Option<&str>> {
 #[test]
 fn refusal_reaches_a_vim_that_was_away_for_longer_than_its_result_is_retried() {
     let polls = Arc::new(AtomicUsize::new(0));
-    let mock = Mock::start(move |request, _| match request.path.as_str() {
-        "/v1/nodes/mac-02/result" if polls.load(Ordering::SeqCst) < 3 => Reply::status(503),
-        "/v1/nodes/mac-02/events" | "/v1/nodes/mac-02/result" => Reply::status(204),
-        "/v1/nodes/mac-02/instruction" if polls.fetch_add(1, Ordering::SeqCst) > 4 => {
-            Reply::action("reboot")
-        }
-        _ => refused(),
-    });
+    let n_polls = Arc::clone(&polls);
+    let mock = Mock::of(
+        |_| refused(),
+        move |n| {
+            n_polls.store(n + 1, Ordering::SeqCst);
+            if n > 4 { Reply::action("reboot") } else { refused() }
+        },
+        move |_| Reply::status(if polls.load(Ordering::SeqCst) < 3 { 503 } else { 204 }),
+    );
     let Job { mock, mut machine } = patient(mock);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let results = mock.requests("/result");
@@ -61,18 +62,16 @@ fn refusal_reaches_a_vim_that_was_away_for_longer_than_its_result_is_retried() {
 #[test]
 fn refusal_is_posted_once_more_when_the_agent_gives_up() {
     let polls = Arc::new(AtomicUsize::new(0));
-    let mock = Mock::start(move |request, _| match request.path.as_str() {
-        path if path.ends_with("/events") => Reply::status(204),
-        path if path.ends_with("/result") => {
-            Reply::status(if polls.load(Ordering::SeqCst) < 12 { 503 } else { 204 })
-        }
-        path if path.ends_with("/instruction") => {
+    let n_polls = Arc::clone(&polls);
+    let mock = Mock::of(
+        |_| refused(),
+        move |n| {
             // From here on only results are accepted.
-            let n = polls.fetch_add(1, Ordering::SeqCst);
+            n_polls.store(n + 1, Ordering::SeqCst);
             if n < 6 { refused() } else { Reply::status(503) }
-        }
-        _ => refused(),
-    });
+        },
+        move |_| Reply::status(if polls.load(Ordering::SeqCst) < 12 { 503 } else { 204 }),
+    );
     let Job { mock, mut machine } = patient(mock);
     machine.settings.vim.deadline = Some(Duration::from_mins(40));
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
@@ -92,12 +91,8 @@ fn interrupted_job_names_the_refusal_that_the_vim_never_got() {
         _ => refused(),
     });
     let Job { mock, mut machine } = patient(mock);
-    let (stop, mock) = (machine.stop.clone(), Arc::new(mock));
-    let seen = Arc::clone(&mock);
-    std::thread::spawn(move || {
-        seen.wait_for("/instruction");
-        stop.stop();
-    });
+    let seen = mock.clone();
+    machine.stops_when(move || !seen.requests("/instruction").is_empty());
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let last = mock.requests("/result").last().unwrap().json();
     assert_eq!(last["code"], "INTERRUPTED");
@@ -135,13 +130,11 @@ fn vim_that_forgot_the_node_gets_the_report_and_then_the_result_of_an_install() 
 
 #[test]
 fn vim_that_forgot_the_node_gets_its_refusal_too() {
-    let mock = Mock::start(|request, n| match request.path.as_str() {
-        "/v1/reports" if n == 0 => refused(),
-        "/v1/reports" => Reply::json(202, &json!({"node_id": "mac-02"})),
-        path if path.ends_with("/result") && n == 0 => Reply::status(404),
-        path if path.ends_with("/instruction") => Reply::action("reboot"),
-        _ => Reply::status(204),
-    });
+    let mock = Mock::of(
+        |n| if n == 0 { refused() } else { Reply::accepted("mac-02") },
+        |_| Reply::action("reboot"),
+        |n| Reply::status(if n == 0 { 404 } else { 204 }),
+    );
     let Job { mock, mut machine } = patient(mock);
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 2);
@@ -150,13 +143,12 @@ fn vim_that_forgot_the_node_gets_its_refusal_too() {
 
 #[test]
 fn rules_of_a_bare_config_do_not_apply_to_the_instruction_that_follows_it() {
-    let mock = Mock::start(|request, n| match request.path.as_str() {
-        "/v1/reports" => Reply::ignition(&IGNITION.replace("3.3.0", "9.9.9")),
-        path if path.ends_with("/instruction") => Reply::install(&with(json!({}))),
+    let mock = Mock::of(
+        |_| Reply::ignition(&IGNITION.replace("3.3.0", "9.9.9")),
+        |_| Reply::install(&with(json!({}))),
         // Longer than the result of a bare config is posted, and not the path of a VIM without results.
-        path if path.ends_with("/result") && (1..20).contains(&n) => Reply::status(503),
-        _ => Reply::status(204),
-    });
+        |n| Reply::status(if (1..20).contains(&n) { 503 } else { 204 }),
+    );
     let Job { mock, mut machine } = patient(mock).writes(&image::plain());
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let results = mock.requests("/result");

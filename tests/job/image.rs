@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io::{Cursor, Write as _};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::machine::{IGNITION, tool};
 
@@ -52,7 +52,10 @@ pub(crate) fn boot_files(ignition: &str, options: &str) -> Vec<(&'static str, St
 }
 
 /// An image with these files in its boot file system.
-pub(crate) fn with_boot_files(sector: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Vec<u8> {
+pub(crate) fn with_boot_files(
+    sector: usize,
+    files: &[(impl AsRef<Path>, impl AsRef<[u8]>)],
+) -> Vec<u8> {
     let mut image = vec![0; 32 * MIB];
     write_table(&mut image, sector, &TABLE);
     put(&mut image, 0, &esp(sector));
@@ -144,11 +147,9 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)
     bytes.into_inner()
 }
 
-fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Vec<u8> {
-    static N: AtomicU32 = AtomicU32::new(0);
-    let mkfs = tool("mkfs.ext4");
-    let n = N.fetch_add(1, Ordering::Relaxed);
-    let root = std::env::temp_dir().join(format!("rci-image-{}-{n}", std::process::id()));
+fn ext4(label: &str, n_mib: usize, files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
     for (path, text) in files {
         let path = root.join("tree").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -156,16 +157,14 @@ fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Vec<u8
     }
     let image = root.join("image");
     fs::File::create(&image).unwrap().set_len((n_mib * MIB) as u64).unwrap();
-    let status = Command::new(mkfs)
+    let status = Command::new(tool("mkfs.ext4"))
         .args(["-q", "-b", "4096", "-L", label, "-d"])
         .arg(root.join("tree"))
         .arg(&image)
         .status()
         .unwrap();
     assert!(status.success());
-    let bytes = fs::read(&image).unwrap();
-    fs::remove_dir_all(&root).unwrap();
-    bytes
+    fs::read(&image).unwrap()
 }
 
 fn write_table(image: &mut [u8], sector: usize, parts: &[Part<'_>]) {

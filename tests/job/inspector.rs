@@ -9,10 +9,9 @@ use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::{self, Survey};
 use serde_json::{Value, json};
 
+use super::ironic::{UUID, document};
 use super::machine::Machine;
 use super::mock::{Mock, Reply};
-
-const UUID: &str = "f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb01";
 
 fn accepted() -> Reply {
     Reply::json(200, &json!({"uuid": UUID}))
@@ -24,12 +23,6 @@ fn refused(status: u16, text: &str) -> Reply {
 
 fn unknown() -> Reply {
     refused(400, "Look up error: Could not find a node for attributes {}")
-}
-
-fn document(address: Option<&str>) -> Value {
-    json!({"inventory": {"interfaces": [
-        {"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": address}
-    ]}})
 }
 
 /// Posts to this address; the UUID or the error.
@@ -50,14 +43,9 @@ fn engine<'a>(
 
 /// Runs the engine until the server has a request.
 fn run(machine: &Machine, mock: &Mock, survey: &mut dyn FnMut() -> Value) -> ExitStatus {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            mock.wait_for("/v1/continue");
-            std::thread::sleep(Duration::from_millis(200));
-            machine.stop.stop();
-        });
-        job::run(&mut engine(machine, survey).unwrap())
-    })
+    let seen = mock.clone();
+    machine.stops_when(move || !seen.requests("/v1/continue").is_empty());
+    job::run(&mut engine(machine, survey).unwrap())
 }
 
 #[test]
@@ -133,14 +121,9 @@ fn hardware_is_read_again_until_a_port_has_an_address_but_not_forever() {
 }
 
 #[test]
-fn dry_run_and_a_missing_address_are_errors_of_the_configuration() {
-    let mut machine = Machine::new("http://127.0.0.1:1");
-    machine.settings.is_dry_run = true;
-    let mut survey = || -> Value { panic!("the hardware is read") };
-    let error = engine(&machine, &mut survey).unwrap_err();
-    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
-    machine.settings.is_dry_run = false;
+fn missing_address_is_an_error_of_the_configuration() {
+    let mut machine = Machine::new("");
     machine.settings.vim.url = None;
-    let error = engine(&machine, &mut survey).unwrap_err();
+    let error = engine(&machine, &mut || panic!("the hardware is read")).unwrap_err();
     assert!(error.to_string().contains("the address of ironic-inspector is missing"), "{error:#}");
 }

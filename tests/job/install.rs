@@ -7,13 +7,11 @@ use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 use super::image;
-use super::machine::{IGNITION, Machine, tool};
+use super::machine::{IGNITION, Machine, packed};
 use super::mock::{Mock, Reply, assert_has, assert_says};
 
 /// An image of zeros.
 static ZEROS: [u8; 70_000] = [0; 70_000];
-/// A config that no test orders.
-const OTHER: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 
 /// A VIM that answers `install` and serves the Ignition config and an image of zeros.
 pub(crate) fn vim(install: Value) -> Mock {
@@ -66,6 +64,15 @@ impl Job {
     pub(crate) fn writes(mut self, image: &[u8]) -> Self {
         self.machine.writes(image);
         self
+    }
+
+    /// Runs the job, which must end without a write and with these values in the only result. Returns that.
+    #[track_caller]
+    pub(crate) fn is_refused(&mut self, expected: &Value) -> Value {
+        let result = self.ends(ExitStatus::Untouched, expected);
+        assert_eq!(result["disk_state"], "untouched", "{result:#}");
+        assert!(self.machine.is_untouched("sda"));
+        result
     }
 
     /// Runs the job, which must end with this status and with these values in the only result. Returns that.
@@ -173,11 +180,7 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
 
 /// A machine that installs the bare config that it gets as the response to its report.
 fn bare(result: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Job {
-    let mock = Mock::start(move |request, n| match request.path.as_str() {
-        "/v1/reports" => Reply::ignition(IGNITION),
-        path if path.ends_with("/result") => result(n),
-        _ => Reply::status(404),
-    });
+    let mock = Mock::of(|_| Reply::ignition(IGNITION), |_| Reply::status(404), result);
     Job::at(mock).writes(&image::plain())
 }
 
@@ -196,17 +199,6 @@ fn page_of_a_proxy_in_place_of_a_bare_vim_is_no_answer_to_the_result() {
     assert_eq!(job.machine.run().exit_status, ExitStatus::Done);
     let n_posts = job.mock.requests("/result").len();
     assert_eq!(n_posts, 7, "it is posted until the server itself accepts it");
-}
-
-#[test]
-fn a_result_that_the_vim_refuses_is_not_reported() {
-    let mock = Mock::start(|request, _| match request.path.as_str() {
-        "/v1/reports" => Reply::install(&with(json!({}))),
-        path if path.ends_with("/result") => Reply::status(422),
-        _ => Reply::status(204),
-    });
-    let mut job = Job::at(mock).writes(&image::plain());
-    assert_eq!(job.machine.run().exit_status, ExitStatus::NotReported);
 }
 
 #[test]
@@ -264,83 +256,28 @@ fn a_dry_run_changes_and_reports_nothing() {
 }
 
 #[test]
-fn a_wrong_ignition_config_on_the_disk_fails_the_proof() {
-    let image = image::coreos(OTHER, "ignition.platform.id=metal");
-    let expected = json!({
-        "code": "PROOF_IGNITION_DIGEST", "outcome": "unproven", "disk_state": "erased",
-    });
-    Job::new(json!({})).writes(&image).ends(ExitStatus::Unproven, &expected);
-}
-
-/// Installs an image that fails the proof and returns the disk before and after, and the result.
-fn unproved(mut keys: Value, on_disk: &dyn Fn(&mut Vec<u8>)) -> (Vec<u8>, Vec<u8>, Value) {
-    let mut image = image::coreos(OTHER, "ignition.platform.id=metal");
-    image.resize(64 << 20, 0);
-    on_disk(&mut image);
-    keys["existing_data"] = json!("wipe");
-    keys["disk"] = json!({"hints": {"serial": "SERIAL-sda"}});
-    let mut job = Job::new(keys).writes(&image);
-    fs::write(job.machine.disk("sda"), &image).unwrap();
-    let disk = &mut job.machine.collected.disks[0];
-    disk.partition_table = Some("gpt".into());
-    disk.partitions = vec![probes::block::Partition {
-        number: Some(4),
-        label: Some("data".into()),
-        ..probes::block::Partition::default()
-    }];
-    let result = job.ends(ExitStatus::Unproven, &json!({}));
-    let after = fs::read(job.machine.disk("sda")).unwrap();
-    (image, after, result)
-}
-
-fn n_headers(disk: &[u8]) -> usize {
-    disk.chunks(512).filter(|sector| sector.starts_with(b"EFI PART")).count()
-}
-
-#[test]
-fn an_unproved_disk_is_left_without_partition_tables_and_otherwise_as_it_is() {
-    let (before, after, result) = unproved(json!({}), &|_| {});
-    assert_eq!((n_headers(&before), n_headers(&after)), (2, 0));
-    let first_partition = 1 << 20;
-    assert!(after[..34 * 512].iter().all(|byte| *byte == 0));
-    let image_end = 32 << 20;
-    assert_eq!(after[first_partition..image_end - 512], before[first_partition..image_end - 512]);
-    assert_eq!(result["disk_state"], "erased");
-    let words = "its partition tables were erased, so that it does not boot";
-    assert_says(&result["message"], &[words]);
-}
-
-#[test]
-fn an_unproved_disk_stays_as_it_is_if_the_instruction_says_so() {
-    let (before, after, result) = unproved(json!({"on_unproved": "keep"}), &|_| {});
-    assert!(before == after);
-    assert_eq!(result["disk_state"], "written", "nobody may take it for the whole image");
-    assert_says(&result["message"], &["was written, but ignition_digest: found sha512-"]);
-}
-
-#[test]
-fn an_unproved_disk_keeps_the_partitions_that_were_to_be_kept() {
-    let data = ("data", 40, 10);
-    let with_data = |disk: &mut Vec<u8>| {
-        image::with_saved(disk, &[data]);
-        disk[40 << 20..50 << 20].fill(7);
-    };
-    let (before, after, result) = unproved(json!({"save_partlabel": ["data"]}), &with_data);
-    assert_eq!(result["disk_state"], "erased", "{}", result["message"]);
-    assert_eq!(after[1 << 20..32 << 20], before[1 << 20..32 << 20]);
-    assert!(after[40 << 20..50 << 20].iter().all(|byte| *byte == 7));
-    // The fourth of the table: the others are gone.
-    let mut expected = vec![0; 64 << 20];
-    image::with_saved(&mut expected, &[data]);
-    expected[1024..1024 + 3 * 128].fill(0);
-    assert_eq!(after[1024..34 * 512], expected[1024..34 * 512]);
-    assert_eq!(after[(64 << 20) - 33 * 512..(64 << 20) - 512], expected[1024..33 * 512 + 512]);
-    assert_eq!(n_headers(&after), 3, "the image's own backup at its end is no longer referred to");
-}
-
-#[test]
-fn an_installer_that_wrote_nothing_is_detected() {
-    Job::new(json!({})).ends(ExitStatus::Untouched, &json!({"code": "INSTALLER_FAILED"}));
+fn disk_that_fails_the_proof_loses_its_table_unless_the_instruction_says_keep() {
+    let image = image::coreos(r#"{"ignition":{"version":"3.2.0"}}"#, "ignition.platform.id=metal");
+    let erased = "its partition tables were erased, so that it does not boot";
+    let kept = "was written, but ignition_digest: found sha512-";
+    for (on_unproved, disk_state, has_table, words) in [
+        (json!(null), "erased", false, erased),
+        (json!("erase"), "erased", false, erased),
+        // Nobody may take it for the whole image.
+        (json!("keep"), "written", true, kept),
+    ] {
+        let mut job = Job::new(json!({"on_unproved": on_unproved})).writes(&image);
+        let expected = json!({
+            "code": "PROOF_IGNITION_DIGEST", "outcome": "unproven", "disk_state": disk_state,
+        });
+        let result = job.ends(ExitStatus::Unproven, &expected);
+        assert_says(&result["message"], &[words]);
+        let disk = fs::read(job.machine.disk("sda")).unwrap();
+        let has_header = |sector: &[u8]| sector.starts_with(b"EFI PART");
+        assert_eq!(disk.chunks(512).any(has_header), has_table, "{on_unproved}");
+        // Apart from the tables it is as it was.
+        assert!(disk[1 << 20..31 << 20] == image[1 << 20..31 << 20]);
+    }
 }
 
 #[test]
@@ -355,15 +292,11 @@ fn old_installers_get_their_options_on_the_command_line() {
 
 /// An osmet file whose packed image begins with this, up to a partition at 9 MiB.
 fn osmet(image: &[u8]) -> Vec<u8> {
-    let xz = tool("xz");
-    let file = std::env::temp_dir().join(format!("rci-osmet-{}", std::process::id()));
-    fs::write(&file, &image[..9 << 20]).unwrap();
-    let packed = std::process::Command::new(xz).args(["-1", "-c"]).arg(&file).output().unwrap();
-    fs::remove_file(file).unwrap();
+    let packed = packed(&["xz", "-1", "-c"], &image[..9 << 20]);
     let header: &[u8] = &[1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 1];
     let partition: &[u8] = &[252, 0, 0, 0x90, 0, 252, 0, 0, 0x90, 1, 0];
     let size: &[u8] = &[252, 0, 0, 0, 2];
-    [b"OSMET\0\0\0", header, partition, &[0; 32], size, &packed.stdout].concat()
+    [b"OSMET\0\0\0", header, partition, &[0; 32], size, &packed].concat()
 }
 
 #[test]

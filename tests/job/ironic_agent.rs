@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
 use run_coreos_installer::job::{self, Node, Survey};
@@ -15,13 +15,12 @@ use run_coreos_installer::secret::Secret;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
+use super::ironic::{UUID, document};
 use super::machine::Machine;
-use super::mock::{Mock, Reply, Request};
+use super::mock::{Mock, Reply, Request, assert_says};
+use super::until::until;
 
-const UUID: &str = "f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb01";
 const TOKEN: &str = "a-token-of-this-boot-that-is-long-enough-1234";
-/// How long anything may take.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// An agent on a thread; stopped when dropped.
 struct Agent {
@@ -45,11 +44,10 @@ impl Agent {
         let (for_thread, clock) = (stop.clone(), machine.clock.clone());
         let collected = machine.collected.clone();
         let thread = std::thread::spawn(move || {
-            let document = json!({"inventory": {"interfaces": [
-                {"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": "192.0.2.10"},
-            ]}});
-            let mut survey =
-                || Ok(Surveyed { collected: collected.clone(), document: document.clone() });
+            let mut survey = || {
+                let document = document(Some("192.0.2.10"));
+                Ok(Surveyed { collected: collected.clone(), document })
+            };
             let node = Node::new(job, clock, for_thread);
             job::run(&mut Ironic::new(settings, node, Survey(&mut survey)).unwrap());
         });
@@ -77,11 +75,20 @@ impl Agent {
         self.request("/v1/commands/?wait=true&", Some(&body))
     }
 
-    /// Orders an install with these arguments on a node with this `instance_info`.
-    fn install(&self, args: &Value, info: &Value) -> (u16, Value) {
-        let step = json!({"interface": "deploy", "step": "install_coreos", "args": args});
+    /// Orders an install on a node with this `instance_info`, which fails. Returns its record.
+    #[track_caller]
+    fn install_fails(&self, info: &Value) -> Value {
+        let step = json!({"interface": "deploy", "step": "install_coreos", "args": {}});
         let node = json!({"uuid": UUID, "instance_info": info, "properties": {}});
-        self.order("deploy.execute_deploy_step", &json!({"step": step, "node": node}))
+        self.order_fails("deploy.execute_deploy_step", &json!({"step": step, "node": node}))
+    }
+
+    /// Orders a command that fails, and returns its record.
+    #[track_caller]
+    fn order_fails(&self, name: &str, params: &Value) -> Value {
+        let (status, record) = self.order(name, params);
+        assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+        record
     }
 
     /// Names and states of the commands.
@@ -128,11 +135,7 @@ fn heartbeats(ironic: &Mock) -> Vec<Request> {
 
 /// Waits until there were this many heartbeats.
 fn until_heartbeats(ironic: &Mock, n: usize) {
-    let started = Instant::now();
-    while heartbeats(ironic).len() < n {
-        assert!(started.elapsed() < LIMIT, "{} heartbeats", heartbeats(ironic).len());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("heartbeats", || (heartbeats(ironic).len() >= n).then_some(()));
 }
 
 #[test]
@@ -148,8 +151,7 @@ fn heartbeat_refused_once_changes_neither_token_nor_commands() {
             settings.token = has_file.then(|| Secret::new(TOKEN));
         });
         until_heartbeats(&ironic, 1);
-        let (status, record) = agent.install(&json!({}), &json!({"image_source": "ftp://h"}));
-        assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+        agent.install_fails(&json!({"image_source": "ftp://h"}));
         is_refusing.store(true, Ordering::SeqCst);
         let n = heartbeats(&ironic).len();
         until_heartbeats(&ironic, n + 3);
@@ -206,12 +208,10 @@ fn power_off_or_lockdown_that_fails_is_no_success_and_further_steps_are_carried_
         job.poweroff = vec!["false".into()];
     });
     for command in ["standby.power_off", "system.lockdown"] {
-        let (status, record) = agent.order(command, &json!({}));
-        assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
-        let details = record["command_error"]["details"].as_str().unwrap();
-        assert!(details.contains("exit status: 1; what to do: power"), "{details}");
-        let (_, record) = agent.install(&json!({}), &json!({"image_source": "ftp://h"}));
-        assert_eq!(record["command_status"], "FAILED", "{record}");
+        let record = agent.order_fails(command, &json!({}));
+        let words = "exit status: 1; what to do: power";
+        assert_says(&record["command_error"]["details"], &[words]);
+        agent.install_fails(&json!({"image_source": "ftp://h"}));
     }
 }
 
@@ -231,22 +231,18 @@ fn command_for_another_node_or_of_too_many_values_is_refused() {
     let user_data =
         json!({"ignition": {"version": "3.2.0"}, "x": "\"".repeat(4 << 20)}).to_string();
     let info = json!({"configdrive": {"user_data": user_data}, "image_source": "ftp://h"});
-    let (status, record) = agent.install(&json!({}), &info);
-    assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+    agent.install_fails(&info);
 }
 
 #[test]
 fn failed_install_is_shown_on_the_console_while_the_agent_goes_on() {
-    let screen = std::env::temp_dir().join(format!("rci-ironic-screen-{}", std::process::id()));
-    std::fs::write(&screen, "").unwrap();
-    let of_job = screen.clone();
+    let screen = tempfile::NamedTempFile::new().unwrap();
+    let of_job = screen.path().to_owned();
     let (_ironic, agent) = accepted(move |_, job| {
         (job.screen, job.shows_qr) = (Some(of_job), true);
     });
-    let (_, record) = agent.install(&json!({}), &json!({"root_device": {"serial": "none"}}));
-    assert_eq!(record["command_status"], "FAILED", "{record}");
+    agent.install_fails(&json!({"root_device": {"serial": "none"}}));
     let shown = std::fs::read_to_string(&screen).unwrap();
-    std::fs::remove_file(screen).unwrap();
     assert_ne!(shown, "", "no code is shown");
     assert_eq!(agent.list().len(), 1);
 }
@@ -264,15 +260,4 @@ fn large_command_is_refused_before_it_is_read_while_another_runs() {
     assert_eq!(status, 409, "{fault}");
     // A small one is read, so that what is wrong with it is named.
     assert_eq!(agent.request("/v1/commands/?wait=true&", Some("hello")).0, 400);
-}
-
-#[test]
-fn dry_run_is_an_error_of_the_configuration_and_no_success() {
-    let mut machine = Machine::new("http://127.0.0.1:1");
-    machine.settings.is_dry_run = true;
-    let mut survey = || -> anyhow::Result<Surveyed> { panic!("the hardware is read") };
-    let settings = Settings::new(machine.settings.vim.clone());
-    let node = machine.node(machine.clock.clone());
-    let error = Ironic::new(settings, node, Survey(&mut survey)).unwrap_err();
-    assert!(error.to_string().contains("dry-run needs --backend vim"), "{error:#}");
 }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::crash::{children, start};
-use super::machine::IGNITION;
-use super::mock::{LIMIT, Mock, Reply, instruction, instruction_to_install};
+use super::crash::start;
+use super::machine::{IGNITION, children};
+use super::mock::{Mock, Reply, assert_says, instruction, instruction_to_install};
 use super::skipped::skipped;
+use super::until::{LIMIT, until};
 
 /// An instruction to wait, with a load.
 fn wait(load_s: u64, retry_after_s: u64) -> Value {
@@ -46,10 +47,11 @@ fn stop() -> Value {
     instruction("stop")
 }
 
-fn no_load() -> Value {
-    let mut wait = instruction("wait");
-    wait["retry_after_s"] = json!(1);
-    wait
+/// An instruction with this action for a second.
+fn for_a_second(action: &str) -> Value {
+    let mut instruction = instruction(action);
+    instruction["retry_after_s"] = json!(1);
+    instruction
 }
 
 fn reply(response: &Value) -> Reply {
@@ -65,15 +67,7 @@ fn vim(
     report: impl Fn(usize) -> Value + Send + Sync + 'static,
     instruction: impl Fn(usize) -> Value + Send + Sync + 'static,
 ) -> Mock {
-    Mock::start(move |request, n| {
-        if request.path == "/v1/reports" {
-            reply(&report(n))
-        } else if request.path.ends_with("/instruction") {
-            reply(&instruction(n))
-        } else {
-            Reply::status(204)
-        }
-    })
+    Mock::of(move |n| reply(&report(n)), move |n| reply(&instruction(n)), |_| Reply::status(204))
 }
 
 /// Runs the program to its end; returns its exit status, what it logged, and the messages of its events.
@@ -103,38 +97,24 @@ fn load_that_the_vim_allows_is_followed_by_a_report_and_runs_once() {
     assert!(n_mib.parse::<u64>().unwrap() > 0, "{computed:?}");
 }
 
-#[test]
-fn install_ends_a_load_at_once() {
-    let mock = vim(|_| wait(3600, 1), |n| if n < 2 { wait(3600, 1) } else { last_install() });
-    let (status, log, messages) = run(&mock);
-    assert_eq!(status, Some(4), "{log}");
-    assert_eq!(mock.requests("/v1/reports").len(), 1, "{log}");
-    assert_eq!(mock.requests("/result")[0].json()["disk_state"], "untouched");
-    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
-}
-
 /// Waits for the processes of a load on at least two CPUs, and ends one as a CPU with wrong results can end it. Returns the
 /// number of its CPU.
 fn crash_one(agent: u32) -> String {
-    let begin = Instant::now();
     let cpu_of = |id: &str| {
         let environment = std::fs::read_to_string(format!("/proc/{id}/environ")).ok()?;
         let task = environment.split("RUN_COREOS_INSTALLER_LOAD=").nth(1)?;
         Some((id.to_owned(), task.split(' ').next()?.to_owned()))
     };
-    loop {
-        assert!(begin.elapsed() < LIMIT, "no load runs");
+    until("a load", || {
         let all = children(agent);
         let of_load: Vec<String> =
             all.split_whitespace().map(|id| children(id.parse().unwrap())).collect();
         let ids = of_load.iter().flat_map(|ids| ids.split_whitespace());
         let processes: Vec<_> = ids.filter_map(cpu_of).collect();
-        if let [_, .., (id, cpu)] = &processes[..] {
-            kill(Pid::from_raw(id.parse().unwrap()), Signal::SIGILL).unwrap();
-            return cpu.clone();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let [_, .., (id, cpu)] = &processes[..] else { return None };
+        kill(Pid::from_raw(id.parse().unwrap()), Signal::SIGILL).unwrap();
+        Some(cpu.clone())
+    })
 }
 
 #[test]
@@ -170,7 +150,7 @@ fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
     if !has_two_cpus() {
         return skipped("it needs two CPUs");
     }
-    for withdrawal in [no_load(), not_yet()] {
+    for withdrawal in [for_a_second("wait"), not_yet()] {
         assert_report_follows_a_fault(wait(3600, 1), wait(3600, 1), withdrawal);
     }
 }
@@ -213,16 +193,27 @@ fn assert_report_follows_a_fault(first: Value, allowed: Value, withdrawal: Value
 }
 
 #[test]
-fn response_without_an_instruction_ends_a_load_and_posts_what_was_tested() {
-    let mock = vim(|_| wait(3600, 1), |n| if n < 2 { not_yet() } else { stop() });
-    let (status, log, messages) = run(&mock);
-    assert_eq!(status, Some(4), "{log}");
-    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
+fn install_or_response_without_an_instruction_ends_a_load_and_what_was_tested_is_posted() {
+    for last in [last_install(), not_yet()] {
+        let name = last.to_string();
+        let mock = vim(
+            |_| wait(3600, 1),
+            move |n| match n {
+                ..2 => wait(3600, 1),
+                2 => last.clone(),
+                _ => stop(),
+            },
+        );
+        let (status, log, messages) = run(&mock);
+        assert_eq!(status, Some(4), "{name}: {log}");
+        assert_eq!(n_loads(&messages), 1, "{name}: {messages:#?}\n{log}");
+        assert_eq!(mock.requests("/v1/reports").len(), 1, "{name}: {log}");
+    }
 }
 
 #[test]
 fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
-    for withdrawal in [no_load(), not_yet()] {
+    for withdrawal in [for_a_second("wait"), not_yet()] {
         let name = withdrawal.to_string();
         let mock = vim(
             |n| if n < 2 { wait(1, 1) } else { stop() },
@@ -241,7 +232,7 @@ fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
 
 #[test]
 fn acceptance_of_a_report_does_not_repeat_a_load() {
-    for acceptance in [not_yet(), no_load()] {
+    for acceptance in [not_yet(), for_a_second("wait")] {
         let name = acceptance.to_string();
         let mock = vim(move |_| acceptance.clone(), |n| if n < 4 { wait(1, 2) } else { stop() });
         let (status, log, messages) = run(&mock);
@@ -255,11 +246,7 @@ fn acceptance_of_a_report_does_not_repeat_a_load() {
 fn reinspection_ends_a_load_and_its_report_permits_another() {
     let instruction = |n| match n {
         0 => wait(3600, 1),
-        1 => {
-            let mut reinspect = instruction("reinspect");
-            reinspect["retry_after_s"] = json!(1);
-            reinspect
-        }
+        1 => for_a_second("reinspect"),
         _ => wait(1, 60),
     };
     let mock = vim(|n| if n < 2 { not_yet() } else { stop() }, instruction);
@@ -273,11 +260,10 @@ fn reinspection_ends_a_load_and_its_report_permits_another() {
 #[test]
 fn load_with_another_action_or_without_end_is_refused() {
     for (action, load_s) in [("stop", 60), ("wait", 0), ("wait", 90_000)] {
-        let mut instruction = instruction(action);
-        instruction["load_s"] = json!(load_s);
-        let refusal =
-            run_coreos_installer::api::parse_instruction(instruction.to_string().as_bytes());
-        let message = refusal.unwrap_err().message;
-        assert!(message.contains("expected 1 to 86400 with the action wait"), "{message}");
+        let mut text = instruction(action);
+        text["load_s"] = json!(load_s);
+        let refusal = run_coreos_installer::api::parse_instruction(text.to_string().as_bytes());
+        let words = "expected 1 to 86400 with the action wait";
+        assert_says(&json!(refusal.unwrap_err().message), &[words]);
     }
 }

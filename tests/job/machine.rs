@@ -1,10 +1,12 @@
 //! A node in a folder: a file for a disk, a piece of sysfs, a script for coreos-installer.
 
 use std::fs;
+use std::io::Write as _;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
@@ -19,9 +21,18 @@ use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{self, Collected, Node, Survey};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::until::until;
 
 /// An Ignition config that passes every check.
 pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
+
+/// The ids of a process's children, with blanks between them.
+pub(crate) fn children(parent: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).unwrap().flatten();
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect()
+}
 
 /// A clock that does not wait but records for how long it should have.
 #[derive(Debug)]
@@ -81,6 +92,7 @@ pub(crate) struct Ended {
 
 /// The node.
 pub(crate) struct Machine {
+    _folder: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) collected: Collected,
@@ -92,9 +104,8 @@ pub(crate) struct Machine {
 impl Machine {
     /// A node with one empty disk of 64 MiB.
     pub(crate) fn new(vim: &str) -> Self {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("rci-job-{}-{n}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
         for dir in ["sys/dev/block", "proc/self", "dev", "run", "keyfiles", "osmet"] {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
@@ -120,6 +131,7 @@ impl Machine {
         settings.poweroff = vec!["true".into()];
         settings.site.is_insecure_image_allowed = true;
         let mut machine = Self {
+            _folder: folder,
             root,
             settings,
             collected: Collected {
@@ -288,6 +300,20 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
         Node::new(self.settings.node.clone(), clock, self.stop.clone())
     }
 
+    /// Ends the job by a signal soon after `is_time` is true; the thread returns when that was.
+    pub(crate) fn stops_when(
+        &self,
+        is_time: impl Fn() -> bool + Send + 'static,
+    ) -> JoinHandle<Instant> {
+        let stop = self.stop.clone();
+        std::thread::spawn(move || {
+            until("the time to stop", || is_time().then_some(()));
+            std::thread::sleep(Duration::from_millis(300));
+            stop.stop();
+            Instant::now()
+        })
+    }
+
     /// Gives the agent this token.
     pub(crate) fn set_token(&mut self, token: &str) {
         let file = self.root.join("token");
@@ -305,12 +331,6 @@ write_image() {{ dd if="$ROOT/image" of="$DEVICE" bs=1M conv=notrunc status=none
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.root).ok();
-    }
-}
-
 /// The start of an osmet file for an image without partitions and disks with 512-byte sectors.
 pub(crate) fn osmet(size_bytes: u64) -> Vec<u8> {
     let header = [1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 0];
@@ -322,4 +342,12 @@ pub(crate) fn tool(name: &str) -> PathBuf {
     let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let found = dirs.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{name} is missing: `make setup` installs it"))
+}
+
+/// These bytes as this program of the system packs a file.
+pub(crate) fn packed(program: &[&str], bytes: &[u8]) -> Vec<u8> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    let mut command = std::process::Command::new(tool(program[0]));
+    command.args(&program[1..]).arg(file.path()).output().unwrap().stdout
 }

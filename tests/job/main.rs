@@ -29,6 +29,9 @@ mod offline;
 mod proof;
 mod property;
 mod proxy;
+#[path = "../noise/random.rs"]
+#[expect(dead_code, reason = "the noise test needs more of it")]
+mod random;
 mod refusal;
 mod remains;
 #[path = "../skipped.rs"]
@@ -36,6 +39,8 @@ mod skipped;
 mod stream;
 mod takedown;
 mod tls;
+#[path = "../until.rs"]
+mod until;
 mod vim;
 mod wire;
 mod wire_document;

@@ -1,14 +1,14 @@
 //! A small HTTP server with the answers that a test defines.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// Far more than anything needs that a test waits for.
-pub(crate) const LIMIT: Duration = Duration::from_mins(2);
+use super::until::until;
 
 /// A request as received.
 #[derive(Debug, Clone)]
@@ -43,8 +43,8 @@ pub(crate) enum Reply {
     Late(Duration, u16, Value),
     /// The headers, then one byte at a time with a pause, for ever.
     Drip(Duration),
-    /// Half a body, then the connection is closed.
-    Half,
+    /// These bytes, a pause, the other bytes, then the connection is closed.
+    Broken(Vec<u8>, Duration, Vec<u8>),
     /// The connection is closed without an answer.
     Close,
     /// A body that never ends.
@@ -90,6 +90,12 @@ impl Reply {
         Self::With(200, vec![], bytes.to_vec())
     }
 
+    /// Half a body, then the connection is closed.
+    pub(crate) fn half() -> Self {
+        let start = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"half".to_vec();
+        Self::Broken(start, Duration::ZERO, Vec::new())
+    }
+
     pub(crate) fn and(mut self, name: &str, value: &str) -> Self {
         if let Self::With(_, headers, _) = &mut self {
             headers.push((name.into(), value.into()));
@@ -111,6 +117,7 @@ pub(crate) fn instruction_to_install(install: &Value) -> Value {
 }
 
 /// The server.
+#[derive(Clone)]
 pub(crate) struct Mock {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Request>>>,
@@ -119,22 +126,30 @@ pub(crate) struct Mock {
 impl Mock {
     /// Answers with `answer`, which gets the request and the number of earlier requests to the same path.
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_at("127.0.0.1:0", answer).unwrap()
+        Self::start_at("127.0.0.1:0", None, answer).unwrap()
     }
 
+    /// The same at this address, and with TLS if there are settings for that.
     pub(crate) fn start_at(
         address: &str,
+        tls: Option<Arc<ServerConfig>>,
         answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        let url = format!("http://{}", listener.local_addr()?);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr()?);
         let seen: Arc<Mutex<Vec<Request>>> = Arc::default();
         let (for_thread, answer) = (Arc::clone(&seen), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (seen, answer) = (Arc::clone(&for_thread), Arc::clone(&answer));
-                std::thread::spawn(move || {
-                    let _ = serve(stream, &seen, answer.as_ref());
+                let (seen, answer, tls) =
+                    (Arc::clone(&for_thread), Arc::clone(&answer), tls.clone());
+                std::thread::spawn(move || match tls {
+                    None => serve(stream, &seen, answer.as_ref()),
+                    Some(tls) => {
+                        let connection = ServerConnection::new(tls).unwrap();
+                        serve(StreamOwned::new(connection, stream), &seen, answer.as_ref())
+                    }
                 });
             }
         });
@@ -149,6 +164,20 @@ impl Mock {
         })
     }
 
+    /// A VIM with these responses to the reports, to the requests for an instruction and to the results, by their number.
+    pub(crate) fn of(
+        report: impl Fn(usize) -> Reply + Send + Sync + 'static,
+        poll: impl Fn(usize) -> Reply + Send + Sync + 'static,
+        result: impl Fn(usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(move |request, n| match request.path.as_str() {
+            "/v1/reports" => report(n),
+            path if path.ends_with("/instruction") => poll(n),
+            path if path.ends_with("/result") => result(n),
+            _ => Reply::status(204),
+        })
+    }
+
     /// The requests to paths that end in `end`.
     pub(crate) fn requests(&self, end: &str) -> Vec<Request> {
         let seen = self.seen.lock().unwrap();
@@ -157,11 +186,7 @@ impl Mock {
 
     /// Waits for a request to a path that ends in `end`.
     pub(crate) fn wait_for(&self, end: &str) {
-        let started = Instant::now();
-        while self.requests(end).is_empty() {
-            assert!(started.elapsed() < LIMIT, "no request to {end}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until(end, || self.requests(end).pop());
     }
 
     /// The paths of all requests but those with events.
@@ -201,15 +226,14 @@ impl Mock {
 }
 
 fn serve(
-    stream: TcpStream,
+    stream: impl Read + Write,
     seen: &Mutex<Vec<Request>>,
-    answer: &(impl Fn(&Request, usize) -> Reply + ?Sized),
+    answer: &impl Fn(&Request, usize) -> Reply,
 ) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut stream = stream;
+    let mut stream = BufReader::new(stream);
     loop {
         let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
+        if stream.read_line(&mut line)? == 0 {
             return Ok(());
         }
         let mut words = line.split_whitespace();
@@ -217,28 +241,29 @@ fn serve(
         let mut request = Request { path: path.into(), headers: vec![], body: vec![] };
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line)?;
+            stream.read_line(&mut line)?;
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             request.headers.push((name.to_ascii_lowercase(), value.trim().into()));
         }
         let length =
             request.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
         request.body = vec![0; length];
-        reader.read_exact(&mut request.body)?;
+        stream.read_exact(&mut request.body)?;
         let before = {
             let mut seen = seen.lock().unwrap();
             let before = seen.iter().filter(|other| other.path == request.path).count();
             seen.push(request.clone());
             before
         };
-        if !send(&mut stream, answer(&request, before))? {
+        if !send(stream.get_mut(), answer(&request, before))? {
             return Ok(());
         }
     }
 }
 
 /// Sends an answer; returns whether the connection stays open.
-fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
+fn send(stream: &mut impl Write, reply: Reply) -> std::io::Result<bool> {
+    let keeps_open = matches!(reply, Reply::With(..));
     match reply {
         Reply::With(status, headers, body) => {
             write!(stream, "HTTP/1.1 {status} X\r\n")?;
@@ -256,11 +281,13 @@ fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
             let start = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".to_vec();
             return send(stream, Reply::Raw(start, b" ".to_vec(), pause));
         }
-        Reply::Half => {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{{\"half")?;
-            return Ok(false);
+        Reply::Broken(start, pause, rest) => {
+            stream.write_all(&start)?;
+            stream.flush()?;
+            std::thread::sleep(pause);
+            stream.write_all(&rest)?;
         }
-        Reply::Close => return Ok(false),
+        Reply::Close => {}
         Reply::Raw(start, again, pause) => {
             stream.write_all(&start)?;
             loop {
@@ -273,7 +300,8 @@ fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
             return send(stream, Reply::Raw(start, vec![b' '; 65536], Duration::ZERO));
         }
     }
-    Ok(true)
+    stream.flush()?;
+    Ok(keeps_open)
 }
 
 /// Checks that a document has these values; null is for a key that it lacks.

@@ -1,17 +1,17 @@
 //! Installs without a VIM: the same job, with its result in a file.
 
 use std::fs;
+use std::io::Write as _;
 
 use formats::digest;
 use run_coreos_installer::cli::After;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
-use super::files::{Files, Sent};
 use super::image;
 use super::install::{Job, check, checks, with};
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, assert_has};
+use super::mock::{assert_has, assert_says};
 use super::stream::STREAMING;
 
 /// A machine that installs with these keys without a VIM, of `IGNITION` if they name no config.
@@ -84,20 +84,6 @@ fn unclear_disk_is_refused_once_with_the_disk_untouched() {
 }
 
 #[test]
-fn ignition_config_is_fetched_by_url_and_checked_by_its_digest() {
-    let server = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
-    let url = format!("{}/node.ign", server.url);
-    let good = digest::sha512(IGNITION.as_bytes());
-    let mut machine = ready(json!({"ignition": {"url": url, "hash": good}}));
-    ends(&mut machine, ExitStatus::Done, &json!({"outcome": "installed"}));
-    assert_eq!(server.paths(), ["/node.ign"]);
-    let wrong = digest::sha512(b"something else");
-    let mut machine = offline(json!({"ignition": {"url": url, "hash": wrong}}));
-    ends(&mut machine, ExitStatus::Untouched, &json!({"code": "IGNITION_HASH"}));
-    assert!(machine.is_untouched("sda"));
-}
-
-#[test]
 fn failed_install_and_failed_proof_have_the_exit_status_that_they_have_with_a_vim() {
     let mut machine = offline(json!({}));
     machine.script("write_some; echo 'Error: broken pipe dream' >&2; exit 1");
@@ -131,81 +117,19 @@ fn after_poweroff_powers_off_only_an_installed_machine() {
     assert!(trace.exists());
 }
 
-/// A machine without a VIM, whose coreos-installer reads the image from the agent as the real one does.
-fn streaming(image: &Value, verify: &Value) -> Machine {
-    let mut machine = offline(json!({"image": image, "verify": verify}));
-    machine.script(STREAMING);
-    machine
-}
-
 #[test]
 fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
-    let image = image::plain();
-    let file = std::env::temp_dir().join(format!("rci-offline-image-{}", std::process::id()));
-    fs::write(&file, &image).unwrap();
-    let mut source = json!({"file": file, "insecure": true});
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&image::plain()).unwrap();
+    let source = json!({"file": file.path(), "insecure": true});
     for (verify, blocks) in [("sample", "blocks equal"), ("full", "32 MiB")] {
-        let mut machine = streaming(&source, &json!(verify));
-        let expected = json!({"image": {"source": file}});
+        let mut machine = offline(json!({"image": source, "verify": verify}));
+        machine.script(STREAMING);
+        let expected = json!({"image": {"source": file.path()}});
         let result = ends(&mut machine, ExitStatus::Done, &expected);
         let content = check(&result, "image_content").unwrap();
         assert_has(content, &json!({"ok": true, "fatal": true}));
-        let found = content["found"].as_str().unwrap();
-        assert!(found.contains(blocks), "{verify}: {found}");
-    }
-    source["hash"] = json!(digest::sha256(b"something else"));
-    let mut machine = streaming(&source, &Value::Null);
-    ends(&mut machine, ExitStatus::Untouched, &json!({"code": "IMAGE_HASH"}));
-    fs::remove_file(file).unwrap();
-}
-
-#[test]
-fn stream_metadata_name_the_image_and_its_digest_without_a_vim_too() {
-    let image = image::plain();
-    for is_right in [true, false] {
-        let sha256 = digest::sha256(if is_right { &image } else { b"x" });
-        let image = image.clone();
-        let files = Files::start(move |asked| match asked.path.as_str() {
-            "/stable.json" => {
-                let host = format!("http://{}", asked.host.as_deref().unwrap());
-                let sha256 = sha256.trim_start_matches("sha256-");
-                let file = json!({"location": format!("{host}/i.raw"), "sha256": sha256,
-                    "signature": format!("{host}/i.raw.sig")});
-                let metal = json!({"metal": {"formats": {"raw.xz": {"disk": file}}}});
-                let text = json!({"architectures": {std::env::consts::ARCH: {"artifacts": metal}}});
-                Sent::new(text.to_string().as_bytes())
-            }
-            "/i.raw" => Sent::new(&image),
-            "/i.raw.sig" => Sent::new(b"its signature"),
-            _ => Sent::status(404),
-        });
-        let stream = json!({"stream": {"url": format!("{}/stable.json", files.url)}});
-        let mut machine = streaming(&stream, &Value::Null);
-        let (exit_status, code) = if is_right {
-            (ExitStatus::Done, Value::Null)
-        } else {
-            (ExitStatus::Untouched, json!("IMAGE_HASH"))
-        };
-        ends(&mut machine, exit_status, &json!({ "code": code }));
-        assert_eq!(machine.read("sig"), "its signature");
-    }
-}
-
-#[test]
-fn table_of_an_unproved_disk_is_kept_only_on_request() {
-    let wrong = r#"{"ignition":{"version":"3.2.0"}}"#;
-    let image = image::coreos(wrong, "ignition.platform.id=metal");
-    for (on_unproved, disk_state, has_table) in [
-        (json!(null), "erased", false),
-        (json!("erase"), "erased", false),
-        (json!("keep"), "written", true),
-    ] {
-        let mut machine = offline(json!({"on_unproved": on_unproved}));
-        machine.writes(&image);
-        let expected = json!({"code": "PROOF_IGNITION_DIGEST", "disk_state": disk_state});
-        ends(&mut machine, ExitStatus::Unproven, &expected);
-        let disk = fs::read(machine.disk("sda")).unwrap();
-        assert_eq!(disk[512..].starts_with(b"EFI PART"), has_table, "{on_unproved}");
+        assert_says(&content["found"], &[blocks]);
     }
 }
 

@@ -2,48 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use formats::digest;
-use run_coreos_installer::act::proof::before::{Before, Unread};
-use run_coreos_installer::act::proof::{Expected, Proved, fatal, prove};
+use run_coreos_installer::act::proof::before::Before;
+use run_coreos_installer::act::proof::{Expected, Proved, prove};
 use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
 use run_coreos_installer::act::{Order, System};
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
 
 use super::image;
 use super::machine::IGNITION;
 
 const OPTIONS: &str = "quiet a=1 console=ttyS0 ignition.platform.id=metal";
 
-struct Disk(PathBuf);
-
-impl Disk {
-    fn new(bytes: &[u8]) -> Self {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("rci-proof-{}-{n}", std::process::id()));
-        fs::write(&path, bytes).unwrap();
-        Self(path)
-    }
-
-    fn open(&self) -> Arc<fs::File> {
-        Arc::new(fs::File::open(&self.0).unwrap())
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if self.0.starts_with(std::env::temp_dir()) {
-            fs::remove_file(&self.0).ok();
-        }
-    }
+/// A disk with these bytes.
+fn disk(bytes: &[u8]) -> NamedTempFile {
+    let mut disk = NamedTempFile::new().unwrap();
+    disk.write_all(bytes).unwrap();
+    disk
 }
 
 fn order(extra: &Value) -> Order {
@@ -52,20 +36,14 @@ fn order(extra: &Value) -> Order {
     serde_json::from_value::<Install>(value).unwrap().into()
 }
 
-fn proof_of(
-    image: &[u8],
-    sector_bytes: u64,
-    asked: &Value,
-    others: Vec<probes::block::Disk>,
-) -> Proof {
-    let disk = Disk::new(image);
-    prove(Expected { sector_bytes, others, ..expected(&disk, asked) }).proof
+fn proof_of(image: &[u8], asked: &Value) -> Proof {
+    prove(expected(&disk(image), asked)).proof
 }
 
-fn expected(disk: &Disk, asked: &Value) -> Expected {
+fn expected(disk: &NamedTempFile, asked: &Value) -> Expected {
     Expected {
         system: System::default(),
-        disk: disk.open(),
+        disk: Arc::new(disk.reopen().unwrap()),
         sector_bytes: 512,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
         order: order(asked),
@@ -98,6 +76,10 @@ fn failed(proof: &Proof) -> Vec<CheckName> {
     failed.map(|check| check.name).collect()
 }
 
+fn check(proof: &Proof, name: CheckName) -> Option<&Check> {
+    proof.checks.iter().find(|check| check.name == name)
+}
+
 #[test]
 fn a_good_disk_is_proved_with_either_sector_size() {
     for sector in [512, 4096] {
@@ -106,7 +88,8 @@ fn a_good_disk_is_proved_with_either_sector_size() {
             "append_kargs": ["a=1"], "delete_kargs": ["b"], "platform": "metal",
             "console": ["ttyS0"], "firstboot_args": "ip=dhcp",
         });
-        let proof = proof_of(&image, sector as u64, &asked, vec![]);
+        let expected = |disk| Expected { sector_bytes: sector as u64, ..expected(disk, &asked) };
+        let proof = prove(expected(&disk(&image))).proof;
         assert_eq!(failed(&proof), [], "{proof:#?}");
         assert_eq!(proof.checks.len(), 12);
     }
@@ -114,7 +97,7 @@ fn a_good_disk_is_proved_with_either_sector_size() {
 
 #[test]
 fn a_fat_boot_file_system_is_read_too() {
-    let proof = proof_of(&image::with_fat_boot(IGNITION, OPTIONS), 512, &json!({}), vec![]);
+    let proof = proof_of(&image::with_fat_boot(IGNITION, OPTIONS), &json!({}));
     assert_eq!(failed(&proof), [], "{proof:#?}");
 }
 
@@ -129,136 +112,112 @@ fn each_difference_from_the_instruction_is_detected() {
         (json!({"firstboot_args": "ip=none"}), CheckName::KernelArguments),
         (json!({"platform": "qemu"}), CheckName::Platform),
     ] {
-        let proof = proof_of(&image, 512, &asked, vec![]);
-        assert_eq!(failed(&proof), [name], "{asked}");
+        assert_eq!(failed(&proof_of(&image, &asked)), [name], "{asked}");
     }
-    assert_fails("no loader", |image| image[1 << 20..9 << 20].fill(0), &[CheckName::EspLoader]);
-    assert_fails("no boot", |image| image[9 << 20..25 << 20].fill(0), &[CheckName::BootFilesystem]);
-    assert_eq!(failed(&proof_of(&image, 4096, &json!({}), vec![])), [CheckName::PartitionTable]);
+    let other_sectors = Expected { sector_bytes: 4096, ..expected(&disk(&image), &json!({})) };
+    assert_eq!(failed(&prove(other_sectors).proof), [CheckName::PartitionTable]);
 }
 
-/// Checks that a disk with these files in its boot file system fails these checks.
-fn assert_files_fail(files: &[(&str, String)], asked: &Value, expected: &[CheckName]) {
-    let proof = proof_of(&image::with_boot_files(512, files), 512, asked, vec![]);
-    assert_eq!(failed(&proof), expected, "{proof:#?}");
+type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+/// The checks that fail after this damage to an image.
+fn failed_after(damage: Damage<'_>, image: &[u8]) -> Vec<CheckName> {
+    let mut image = image.to_vec();
+    damage(&mut image);
+    failed(&proof_of(&image, &json!({})))
 }
 
-/// Checks that this change of a good disk fails these checks.
-fn assert_fails(name: &str, change: impl Fn(&mut Vec<u8>), expected: &[CheckName]) {
-    let mut image = image::coreos(IGNITION, OPTIONS);
-    change(&mut image);
-    let proof = proof_of(&image, 512, &json!({}), vec![]);
-    assert_eq!(failed(&proof), expected, "{name}: {proof:#?}");
-}
-
+/// The end of the image, where the backup of its table lies, which a truncated image lacks.
+const END: usize = 32 << 20;
 const ROOT: std::ops::Range<usize> = 25 << 20..29 << 20;
 
 #[test]
-fn root_file_system_of_zeros_is_not_proved() {
-    assert_fails("zeros", |image| image[ROOT].fill(0), &[CheckName::RootFilesystem]);
-}
-
-#[test]
-fn disk_without_a_root_partition_is_not_proved() {
-    let no_root = |image: &mut Vec<u8>| image::without_root_partition(image);
-    assert_fails("no root", no_root, &[CheckName::RootFilesystem]);
-}
-
-#[test]
-fn disk_with_two_root_file_systems_is_not_proved() {
-    let two = |image: &mut Vec<u8>| image::put(image, 0, &image::xfs("root", 4));
-    assert_fails("two", two, &[CheckName::RootFilesystem, CheckName::EspLoader]);
-}
-
-#[test]
-fn root_file_system_whose_end_was_not_written_is_not_proved() {
-    for n_groups in 1..4 {
-        let cut = |image: &mut Vec<u8>| {
-            image::put(image, 2, &image::xfs("root", 4));
-            image[ROOT.start + (n_groups << 20)..ROOT.end].fill(0);
-        };
-        assert_fails(&n_groups.to_string(), cut, &[CheckName::RootFilesystem]);
-    }
-    let whole = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("root", 4));
-    assert_fails("whole", whole, &[]);
-    let larger = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("root", 8)[..4 << 20]);
-    assert_fails("larger", larger, &[CheckName::RootFilesystem]);
-}
-
-#[test]
-fn root_file_system_with_another_label_is_not_proved() {
-    let other = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("data", 4));
-    assert_fails("label", other, &[CheckName::RootFilesystem]);
-}
-
-/// A truncated image lacks its end, where the backup of its table lies.
-#[test]
-fn disk_without_the_backup_of_the_table_is_not_proved() {
-    const END: usize = 32 << 20;
-    let entries = END - 33 * 512..END - 512;
-    assert_fails("no header", |image| image[END - 512..].fill(0), &[CheckName::BackupTable]);
-    assert_fails("no entries", |image| image[entries.clone()].fill(0), &[CheckName::BackupTable]);
-    let other = |image: &mut Vec<u8>| {
+fn each_damage_fails_the_check_that_is_responsible_for_it() {
+    use CheckName::{BackupTable, BootFilesystem, EspLoader, RootFilesystem};
+    const ENTRIES: std::ops::Range<usize> = END - 33 * 512..END - 512;
+    let other_entries = |image: &mut Vec<u8>| {
         let mut copy = image.clone();
         image::without_root_partition(&mut copy);
-        image[entries.start..].copy_from_slice(&copy[entries.start..]);
+        image[ENTRIES.start..].copy_from_slice(&copy[ENTRIES.start..]);
     };
-    assert_fails("other entries", other, &[CheckName::BackupTable]);
-}
-
-/// The root partition grows up to them at the first boot.
-#[test]
-fn disk_with_metadata_of_an_array_at_its_end_is_not_proved() {
-    const SIZE: usize = 32 << 20;
-    let uberblock = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
-    for (at, magic) in [
-        (SIZE - (64 << 10), &[0xfc, 0x4e, 0x2b, 0xa9][..]),
-        (SIZE - 63 * 512, b"Promise Technology, Inc."),
-        (SIZE - 257 * 512, &[0xde, 0x11, 0xde, 0x11]),
-        (SIZE - (128 << 10), &uberblock),
-    ] {
-        let put = |image: &mut Vec<u8>| image[at..at + magic.len()].copy_from_slice(magic);
-        assert_fails(&at.to_string(), put, &[CheckName::Signatures]);
+    let cut_root = |image: &mut Vec<u8>| {
+        image::put(image, 2, &image::xfs("root", 4));
+        image[ROOT.end - (1 << 20)..ROOT.end].fill(0);
+    };
+    let cases: [(&str, Damage<'_>, &[CheckName]); 12] = [
+        ("no loader", &|image| image[1 << 20..9 << 20].fill(0), &[EspLoader]),
+        ("no boot", &|image| image[9 << 20..25 << 20].fill(0), &[BootFilesystem]),
+        ("root of zeros", &|image| image[ROOT].fill(0), &[RootFilesystem]),
+        ("no root", &|image| image::without_root_partition(image), &[RootFilesystem]),
+        (
+            "two roots",
+            &|image| image::put(image, 0, &image::xfs("root", 4)),
+            &[RootFilesystem, EspLoader],
+        ),
+        ("whole root", &|image| image::put(image, 2, &image::xfs("root", 4)), &[]),
+        (
+            "larger root",
+            &|image| image::put(image, 2, &image::xfs("root", 8)[..4 << 20]),
+            &[RootFilesystem],
+        ),
+        ("end of the root not written", &cut_root, &[RootFilesystem]),
+        ("label", &|image| image::put(image, 2, &image::xfs("data", 4)), &[RootFilesystem]),
+        ("no backup header", &|image| image[END - 512..].fill(0), &[BackupTable]),
+        ("no backup entries", &|image| image[ENTRIES].fill(0), &[BackupTable]),
+        ("other backup entries", &other_entries, &[BackupTable]),
+    ];
+    let image = image::coreos(IGNITION, OPTIONS);
+    for (name, damage, expected) in cases {
+        assert_eq!(failed_after(damage, &image), expected, "{name}");
     }
 }
 
 #[test]
-fn partition_that_is_a_member_of_an_array_is_not_proved() {
-    // Version 1.0, 8 KiB before the end of the partition.
-    let member = |image: &mut Vec<u8>| {
-        image[ROOT.end - 8192..ROOT.end - 8184]
-            .copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
-    };
-    assert_fails("root", member, &[CheckName::Signatures]);
+fn metadata_of_an_array_or_pool_at_an_end_are_not_proved() {
+    let image = image::coreos(IGNITION, OPTIONS);
+    for (at, magic) in [
+        // Version 1.0, 8 KiB before the end of the partition.
+        (ROOT.end - 8192, &[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0][..]),
+        // The root partition grows up to these at the first boot.
+        (END - (64 << 10), &[0xfc, 0x4e, 0x2b, 0xa9]),
+        (END - 63 * 512, b"Promise Technology, Inc."),
+        (END - 257 * 512, &[0xde, 0x11, 0xde, 0x11]),
+        (END - (128 << 10), &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0]),
+    ] {
+        let put = |image: &mut Vec<u8>| image[at..at + magic.len()].copy_from_slice(magic);
+        assert_eq!(failed_after(&put, &image), [CheckName::Signatures], "{at}");
+    }
 }
 
 #[test]
 fn disk_without_the_first_boot_stamp_is_not_proved() {
     let mut files = image::boot_files(IGNITION, OPTIONS);
     files.retain(|(path, _)| *path != "ignition.firstboot");
-    assert_files_fail(&files, &json!({}), &[CheckName::FirstbootStamp]);
+    let proof = proof_of(&image::with_boot_files(512, &files), &json!({}));
+    assert_eq!(failed(&proof), [CheckName::FirstbootStamp], "{proof:#?}");
 }
 
 #[test]
 fn every_boot_entry_must_have_the_arguments_and_the_platform() {
-    let mut files = image::boot_files(IGNITION, OPTIONS);
-    files.push(("loader/entries/0-old.conf", "options quiet\n".to_owned()));
-    let expected = [CheckName::KernelArguments, CheckName::Platform];
-    assert_files_fail(&files, &json!({"append_kargs": ["a=1"]}), &expected);
+    let old = ("loader/entries/0-old.conf".to_owned(), b"options quiet\n".to_vec());
+    let entry = format!("title x\nlinux /v\noptions {OPTIONS}\n");
+    let proof = proof_of(&with_entry(&entry, &[old]), &json!({"append_kargs": ["a=1"]}));
+    assert_eq!(failed(&proof), [CheckName::KernelArguments, CheckName::Platform], "{proof:#?}");
 }
 
 #[test]
 fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
     let image = image::coreos(IGNITION, OPTIONS);
-    let clone = Disk::new(&image);
+    let clone = disk(&image);
     let other = probes::block::Disk {
-        device: clone.0.to_str().unwrap().into(),
+        device: clone.path().to_str().unwrap().into(),
         size_bytes: Some(image.len() as u64),
         logical_block_bytes: Some(512),
         ..probes::block::Disk::default()
     };
-    let proof = proof_of(&image, 512, &json!({}), vec![other]);
-    let check = proof.checks.iter().find(|check| check.name == CheckName::OtherBootLabels).unwrap();
+    let proof =
+        prove(Expected { others: vec![other], ..expected(&disk(&image), &json!({})) }).proof;
+    let check = check(&proof, CheckName::OtherBootLabels).unwrap();
     assert!(!check.ok && !check.fatal);
     let found = check.found.as_ref().unwrap();
     assert!(found.contains("partition 2"), "{found}");
@@ -268,7 +227,8 @@ fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
 
 #[test]
 fn a_disk_that_returns_no_data_is_a_failed_check() {
-    let proof = prove(expected(&Disk("/dev/null".into()), &json!({}))).proof;
+    let null = Arc::new(fs::File::open("/dev/null").unwrap());
+    let proof = prove(Expected { disk: null, ..expected(&disk(&[]), &json!({})) }).proof;
     assert_eq!(failed(&proof), [CheckName::PartitionTable]);
 }
 
@@ -290,24 +250,27 @@ fn damaged_file_systems_neither_hang_nor_crash() {
             let at = start + random(n_bytes);
             image[at] = u8::try_from(random(256)).unwrap();
         }
-        let proof = proof_of(&image, 512, &json!({}), vec![]);
-        assert!(!proof.checks.is_empty());
+        assert!(!proof_of(&image, &json!({})).checks.is_empty());
     }
+}
+
+/// What is read before the write of a disk with these bytes and of these network profiles.
+fn before(bytes: &[u8], asked: &Value, profiles: &Path) -> Before {
+    let disk = Arc::new(disk(bytes).into_file());
+    Before::read(&disk, 512, &order(asked), profiles).unwrap()
 }
 
 /// The data partition of a disk of 64 MiB: name, first MiB, MiB.
 const DATA: (&str, usize, usize) = ("data", 40, 20);
 
 /// A disk with a partition to keep, and what is read of it before the write.
-fn disk_with_data(asked: &Value) -> (Vec<u8>, Result<Before, Unread>) {
+fn disk_with_data(asked: &Value) -> (Vec<u8>, Before) {
     let mut bytes = vec![0; 64 << 20];
     image::only(&mut bytes, &[("old", 1, 30), DATA]);
     for (at, byte) in bytes[DATA.1 << 20..(DATA.1 + DATA.2) << 20].iter_mut().enumerate() {
         *byte = u8::try_from(at % 251).unwrap();
     }
-    let disk = Disk::new(&bytes);
-    let before = Before::read(&disk.open(), 512, &order(asked), &std::env::temp_dir());
-    (bytes, before)
+    (bytes.clone(), before(&bytes, asked, Path::new("/nonexistent")))
 }
 
 #[test]
@@ -315,19 +278,19 @@ fn saved_partitions_are_compared_with_what_they_were() {
     let image = image::coreos(IGNITION, OPTIONS);
     let asked = json!({"save_partlabel": ["dat*"]});
     let (mut good, before) = disk_with_data(&asked);
-    let before = before.unwrap();
     assert_eq!(before.saved.len(), 1);
     good[..32 << 20].copy_from_slice(&image);
     image::with_saved(&mut good, &[DATA]);
-    let failed_of = |bytes: &[u8]| {
-        let disk = Disk::new(bytes);
-        failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }).proof)
+    let failed_with = |bytes: &[u8], image: Option<StreamFacts>| {
+        let before = before.clone();
+        failed(&prove(Expected { before, image, ..expected(&disk(bytes), &asked) }).proof)
     };
-    assert_eq!(failed_of(&good), []);
-    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+    assert_eq!(failed_with(&good, None), []);
+    assert_eq!(failed_with(&good, Some(facts_of(&image))), [], "no difference from the image");
+    let changed = |change: Damage<'_>| {
         let mut bytes = good.clone();
         change(&mut bytes);
-        failed_of(&bytes)
+        failed_with(&bytes, None)
     };
     let saved = [CheckName::SavedPartitions];
     assert_eq!(changed(&|bytes| bytes[DATA.1 << 20] ^= 1), saved);
@@ -349,15 +312,23 @@ fn saved_partitions_are_compared_with_what_they_were() {
 #[test]
 fn partitions_to_keep_are_selected_as_coreos_installer_selects_them() {
     let names = |asked: Value| -> Vec<String> {
-        let before = disk_with_data(&asked).1.unwrap();
-        before.saved.into_iter().map(|saved| saved.partition.name).collect()
+        let saved = disk_with_data(&asked).1.saved.into_iter();
+        saved.map(|saved| saved.partition.name).collect()
     };
     assert_eq!(names(json!({"save_partlabel": ["data", "x"]})), ["data"]);
     assert_eq!(names(json!({"save_partlabel": ["Data*"]})), [""; 0]);
     assert_eq!(names(json!({"save_partindex": ["1-2"]})), ["old", "data"]);
     assert_eq!(names(json!({})), [""; 0]);
-    let bad = disk_with_data(&json!({"save_partlabel": ["a**b"]})).1;
-    assert!(matches!(bad, Err(Unread::Saved(_))), "{bad:?}");
+}
+
+/// An image with this boot entry, and with more files in its boot file system.
+fn with_entry(entry: &str, more: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut files = more.to_vec();
+    for (path, text) in image::boot_files(IGNITION, OPTIONS) {
+        let text = if path.starts_with("loader") { entry.to_owned() } else { text };
+        files.push((path.to_owned(), text.into_bytes()));
+    }
+    image::with_boot_files(512, &files)
 }
 
 /// What `coreos-installer pxe network wrap` of 0.27.0 writes for two profiles of 18 bytes.
@@ -365,36 +336,25 @@ const APPENDED: &[u8] = include_bytes!("../../agent/src/act/proof/testdata/netwo
 
 #[test]
 fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer_puts_them() {
-    let dir = std::env::temp_dir().join(format!("rci-proof-network-{}", std::process::id()));
-    fs::create_dir_all(&dir).unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let profiles =
         ["a", "b"].map(|id| (format!("{id}.nmconnection"), format!("[connection]\nid={id}\n")));
     for (name, text) in &profiles {
-        fs::write(dir.join(name), text).unwrap();
+        fs::write(dir.path().join(name), text).unwrap();
     }
     let asked = json!({"copy_network": true});
-    let empty = Disk::new(&[0; 4096]);
-    let before = Before::read(&empty.open(), 512, &order(&asked), &dir).unwrap();
-    fs::remove_dir_all(&dir).unwrap();
-    let unread = Before::read(&empty.open(), 512, &order(&asked), &dir);
-    assert!(matches!(unread, Err(Unread::Network(_))), "{unread:?}");
+    let before = before(&[0; 4096], &asked, dir.path());
     let entry = format!("title x\nlinux /v\ninitrd /i/initramfs.img\noptions {OPTIONS}\n");
-    let failed_with = |more: &[(&'static str, Vec<u8>)]| -> Vec<CheckName> {
-        let mut files: Vec<(&str, Vec<u8>)> = image::boot_files(IGNITION, OPTIONS)
-            .into_iter()
-            .map(|(path, text)| (path, text.into_bytes()))
-            .collect();
-        files.retain(|(path, _)| *path != "loader/entries/a.conf");
-        files.push(("loader/entries/a.conf", entry.clone().into_bytes()));
-        files.extend_from_slice(more);
-        let disk = Disk::new(&image::with_boot_files(512, &files));
+    let failed_with = |more: &[(String, Vec<u8>)]| {
+        let disk = disk(&with_entry(&entry, more));
         failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }).proof)
     };
-    let initramfs = |content: &[u8]| ("i/initramfs.img", content.to_vec());
-    let in_boot = |name, text: &str| (name, text.as_bytes().to_vec());
-    let a = in_boot("coreos-firstboot-network/a.nmconnection", &profiles[0].1);
-    let b = in_boot("coreos-firstboot-network/b.nmconnection", &profiles[1].1);
-    let other = in_boot("coreos-firstboot-network/b.nmconnection", "[connection]\nid=x\n");
+    let initramfs = |content: &[u8]| ("i/initramfs.img".to_owned(), content.to_vec());
+    let in_boot = |name: &str, text: &str| {
+        (format!("coreos-firstboot-network/{name}.nmconnection"), text.as_bytes().to_vec())
+    };
+    let (a, b) = (in_boot("a", &profiles[0].1), in_boot("b", &profiles[1].1));
+    let other = in_boot("b", "[connection]\nid=x\n");
     let appended = initramfs(&[&vec![7; 70_000], APPENDED].concat());
     let plain = initramfs(&vec![7; 70_000]);
     let missing = vec![CheckName::NetworkFiles];
@@ -406,13 +366,8 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
         (vec![a.clone(), plain.clone()], missing.clone()),
         (vec![a, other, plain], missing),
     ] {
-        let failed = failed_with(&files);
-        assert_eq!(
-            failed,
-            expected,
-            "{:?}",
-            files.iter().map(|(path, _)| path).collect::<Vec<_>>()
-        );
+        let paths: Vec<&String> = files.iter().map(|(path, _)| path).collect();
+        assert_eq!(failed_with(&files), expected, "{paths:?}");
     }
 }
 
@@ -425,12 +380,7 @@ fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
         let entry = format!(
             "linux /boot/{dir}/vmlinuz-6.1\ninitrd /boot/{dir}/initramfs-6.1.img\noptions {OPTIONS}\n"
         );
-        let mut files: Vec<(String, Vec<u8>)> = image::boot_files(IGNITION, OPTIONS)
-            .into_iter()
-            .filter(|(path, _)| !path.starts_with("loader"))
-            .map(|(path, text)| (path.to_owned(), text.into_bytes()))
-            .collect();
-        files.push(("loader/entries/a.conf".into(), entry.into_bytes()));
+        let mut files = Vec::new();
         // In place of the link to itself that OSTree puts there.
         let dirs =
             more.map_or_else(Vec::new, |more| [(format!("boot/{dir}"), more), (dir, more)].into());
@@ -440,17 +390,12 @@ fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
             files.push((format!("{dir}/.vmlinuz-6.1.hmac"), b"x".to_vec()));
             files.extend(more.iter().map(|name| (format!("{dir}/{name}"), b"x".to_vec())));
         }
-        let files: Vec<(&str, &[u8])> =
-            files.iter().map(|(path, bytes)| (path.as_str(), &bytes[..])).collect();
-        let disk = Disk::new(&image::with_boot_files(512, &files));
-        let mut expected = expected(&disk, asked);
+        let mut expected = expected(&disk(&with_entry(&entry, &files)), asked);
         expected.before.profiles = (*asked != json!({})).then(BTreeMap::default);
-        let checks = prove(expected).proof.checks;
-        checks.into_iter().find(|check| check.name == CheckName::BootFiles)
+        check(&prove(expected).proof, CheckName::BootFiles).cloned()
     };
     let none = json!({});
-    let good = found(&none, &kernel, &initramfs, Some(&[]));
-    let good = good.unwrap();
+    let good = found(&none, &kernel, &initramfs, Some(&[])).unwrap();
     assert!(good.ok && good.fatal, "{good:?}");
     assert!(good.found.unwrap().contains("2 MiB with the digest"));
     let mut damaged = initramfs.clone();
@@ -479,9 +424,8 @@ fn partitions_and_blocks_must_be_the_images() {
         let mut disk = image.clone();
         disk.resize(48 << 20, 0);
         change(&mut disk);
-        let disk = Disk::new(&disk);
         let facts = Some(facts_of(&image));
-        failed(&prove(Expected { image: facts, ..expected(&disk, asked) }).proof)
+        failed(&prove(Expected { image: facts, ..expected(&self::disk(&disk), asked) }).proof)
     };
     let full = json!({"verify": "full", "image": {"url": "http://h/i"}});
     for asked in [json!({}), full] {
@@ -508,31 +452,28 @@ fn partitions_and_blocks_must_be_the_images() {
 }
 
 #[test]
-fn saved_partitions_are_no_difference_from_the_image() {
-    let image = image::coreos(IGNITION, OPTIONS);
-    let asked = json!({"save_partlabel": ["data"]});
-    let (mut disk, before) = disk_with_data(&asked);
-    disk[..32 << 20].copy_from_slice(&image);
-    image::with_saved(&mut disk, &[DATA]);
-    let disk = Disk::new(&disk);
-    let (before, image) = (before.unwrap(), Some(facts_of(&image)));
-    let proof = prove(Expected { before, image, ..expected(&disk, &asked) }).proof;
-    assert_eq!(failed(&proof), [], "{proof:#?}");
-}
-
-#[test]
 fn disk_that_was_not_compared_with_its_image_is_never_said_to_be() {
-    let disk = Disk::new(&image::with_fat_boot(IGNITION, OPTIONS));
-    let content = |facts: Option<StreamFacts>, asked: &Value| {
-        let proof = prove(Expected { image: facts, ..expected(&disk, asked) }).proof;
-        proof.checks.into_iter().find(|check| check.name == CheckName::ImageContent).unwrap()
+    let image = image::coreos(IGNITION, OPTIONS);
+    let disk = disk(&image);
+    let content = |image: Option<StreamFacts>, verify: &str| {
+        let asked = json!({"verify": verify, "image": {"url": "http://h/i"}});
+        let proof = prove(Expected { image, ..expected(&disk, &asked) }).proof;
+        check(&proof, CheckName::ImageContent).unwrap().clone()
     };
     for facts in [None, Some(StreamFacts::default())] {
-        let check = content(facts.clone(), &json!({}));
+        let check = content(facts.clone(), "sample");
         assert!(!check.ok && !check.fatal, "{check:?}");
         assert!(check.found.unwrap().starts_with("not compared: no digests of the image"));
-        let full = json!({"verify": "full", "image": {"url": "http://h/i"}});
-        assert!(content(facts, &full).fatal);
+        assert!(content(facts, "full").fatal);
+    }
+    // A full comparison needs digests of the whole image.
+    let facts = facts_of(&image);
+    for part in [
+        StreamFacts { samples: vec![], ..facts.clone() },
+        StreamFacts { has_all_samples: false, ..facts },
+    ] {
+        let (sample, full) = (content(Some(part.clone()), "sample"), content(Some(part), "full"));
+        assert!((sample.ok || !sample.fatal) && !full.ok && full.fatal, "{sample:?} {full:?}");
     }
 }
 
@@ -541,38 +482,20 @@ fn blocks_of_the_boot_file_system_are_counted_as_equal_or_not_compared() {
     let image = image::coreos(IGNITION, OPTIONS);
     let mut bytes = image.clone();
     bytes[24 << 20] ^= 1;
-    let disk = Disk::new(&bytes);
-    let proof = prove(Expected { image: Some(facts_of(&image)), ..expected(&disk, &json!({})) });
-    let checks = proof.proof.checks;
-    let check = checks.iter().find(|check| check.name == CheckName::ImageContent).unwrap();
+    let facts = Some(facts_of(&image));
+    let proof = prove(Expected { image: facts, ..expected(&disk(&bytes), &json!({})) }).proof;
+    let check = check(&proof, CheckName::ImageContent).unwrap();
     let found = check.found.as_deref().unwrap();
     assert!(check.ok, "{found}");
     assert!(found.contains("of 256 more blocks in parts"), "{found}");
     assert!(found.contains("255 are equal and 1 were not compared"), "{found}");
 }
 
-#[test]
-fn full_comparison_needs_digests_of_the_whole_image() {
-    let image = image::coreos(IGNITION, OPTIONS);
-    let disk = Disk::new(&image);
-    let failed_with = |verify: &str, change: &dyn Fn(&mut StreamFacts)| {
-        let asked = json!({"verify": verify, "image": {"url": "http://h/i"}});
-        let mut facts = facts_of(&image);
-        change(&mut facts);
-        failed(&prove(Expected { image: Some(facts), ..expected(&disk, &asked) }).proof)
-    };
-    for (verify, expected) in [("full", vec![CheckName::ImageContent]), ("sample", vec![])] {
-        assert_eq!(failed_with(verify, &|facts| facts.samples.clear()), expected);
-        assert_eq!(failed_with(verify, &|facts| facts.has_all_samples = false), expected);
-    }
-}
-
 /// A disk so large that comparing it with the image takes seconds, and what is known of the image.
-fn large_disk(image: &[u8]) -> (Disk, StreamFacts) {
+fn large_disk(image: &[u8]) -> (NamedTempFile, StreamFacts) {
     const N_BLOCKS: u64 = 200_000;
-    let disk = Disk::new(image);
-    let size_bytes = (N_BLOCKS + 1000) << 16;
-    fs::File::options().write(true).open(&disk.0).unwrap().set_len(size_bytes).unwrap();
+    let disk = disk(image);
+    disk.as_file().set_len((N_BLOCKS + 1000) << 16).unwrap();
     let (mut facts, zeros) = (facts_of(image), Sha256::digest(vec![0; 1 << 16]));
     let numbers = facts.samples.len() as u64..N_BLOCKS;
     facts.samples.extend(numbers.map(|number| Sample {
@@ -597,32 +520,11 @@ fn signal_during_the_proof_fails_no_check() {
         let expected = Expected { system, image: Some(facts), ..expected(&disk, &json!({})) };
         let Proved { proof, is_interrupted } = prove(expected);
         // Ends the comparison, which goes on without anybody who waits for it.
-        fs::File::options().write(true).open(&disk.0).unwrap().set_len(0).unwrap();
+        disk.as_file().set_len(0).unwrap();
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         let failed = failed(&proof);
         assert!(is_interrupted && proof.checks.len() >= 5, "{proof:#?}");
         // What was found to be wrong until then still counts.
         assert_eq!(failed, if has_stamp { vec![] } else { vec![CheckName::FirstbootStamp] });
     }
-}
-
-#[test]
-fn other_disk_that_never_responds_fails_nothing_but_its_own_check() {
-    let disk = Disk::new(&image::with_fat_boot(IGNITION, OPTIONS));
-    let pipe = std::env::temp_dir().join(format!("rci-proof-pipe-{}", std::process::id()));
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-    assert!(made.success());
-    // Nobody writes to the pipe, so opening it as another disk never ends.
-    let other = probes::block::Disk {
-        device: pipe.display().to_string(),
-        size_bytes: Some(1 << 20),
-        ..probes::block::Disk::default()
-    };
-    let Proved { proof, is_interrupted } =
-        prove(Expected { others: vec![other], ..expected(&disk, &json!({})) });
-    fs::remove_file(&pipe).unwrap();
-    assert_eq!(failed(&proof), [CheckName::OtherBootLabels], "{proof:#?}");
-    assert!(fatal(&proof).is_none() && !is_interrupted);
-    let found = proof.checks.last().unwrap().found.as_ref().unwrap();
-    assert!(found.contains("not checked") && found.contains("no answer within"), "{found}");
 }

@@ -19,6 +19,7 @@ use run_coreos_installer::clock::Clock;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
+use super::random::Random;
 use super::world::{Event, LINK, Moment, Physical, Simulated, Slot, Truth, World};
 
 /// How many machines are tried.
@@ -45,29 +46,13 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// Random numbers that a seed repeats (splitmix64).
-#[derive(Debug, Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % n as u64).unwrap()
-    }
-    fn percent(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
-    }
+fn percent(random: &mut Random, percent: usize) -> bool {
+    random.below(100) < percent
 }
 
 /// A disk whose serial number and WWN belong to `n`; one in ten shares the serial number of another disk.
 fn physical(random: &mut Random, n: usize) -> Physical {
-    let n = if random.percent(10) { 0 } else { n };
+    let n = if percent(random, 10) { 0 } else { n };
     let obstacle = match random.below(20) {
         0 => Some(ObstacleKind::Structural),
         1 => Some(ObstacleKind::Mounted),
@@ -75,11 +60,11 @@ fn physical(random: &mut Random, n: usize) -> Physical {
         _ => None,
     };
     Physical {
-        serial: (!random.percent(15)).then(|| format!("SER-{n:04}")),
-        wwn: random.percent(50).then(|| format!("naa.5000c500000000{n:02x}")),
+        serial: (!percent(random, 15)).then(|| format!("SER-{n:04}")),
+        wwn: percent(random, 50).then(|| format!("naa.5000c500000000{n:02x}")),
         size_bytes: (1 + random.below(4) as u64) << 30,
         obstacle,
-        has_data: random.percent(40),
+        has_data: percent(random, 40),
     }
 }
 
@@ -88,7 +73,7 @@ fn event(random: &mut Random, n_disks: usize) -> (Moment, u32, Event) {
     let new = |random: &mut Random| {
         let number = 50 + random.below(40);
         let mut disk = physical(random, number);
-        if random.percent(50) {
+        if percent(random, 50) {
             disk.obstacle = None;
             disk.has_data = false;
         }
@@ -96,7 +81,7 @@ fn event(random: &mut Random, n_disks: usize) -> (Moment, u32, Event) {
     };
     let event = match random.below(12) {
         0 => Event::Remove(n),
-        1 => Event::Replug(n),
+        1 => Event::Swap(n, n),
         2 | 3 => Event::Swap(n, random.below(n_disks)),
         4 | 5 => Event::Replace(n, new(random)),
         6 => Event::Rename(n, new(random)),
@@ -106,7 +91,7 @@ fn event(random: &mut Random, n_disks: usize) -> (Moment, u32, Event) {
         10 => Event::Add(new(random)),
         _ => Event::Relink(n),
     };
-    (Moment::ALL[random.below(10)], u32::from(random.percent(20)), event)
+    (Moment::ALL[random.below(10)], u32::from(percent(random, 20)), event)
 }
 
 /// How an instruction says which disk it means.
@@ -143,9 +128,9 @@ impl Order {
         };
         Self {
             asked,
-            expected_serial: serial(n).filter(|_| random.percent(20)),
+            expected_serial: serial(n).filter(|_| percent(random, 20)),
             policy: [None, Some("refuse"), Some("coreos"), Some("wipe")][random.below(4)],
-            protected: serial(random.below(world.slots.len())).filter(|_| random.percent(15)),
+            protected: serial(random.below(world.slots.len())).filter(|_| percent(random, 15)),
         }
     }
 
@@ -157,16 +142,10 @@ impl Order {
             Asked::Largest => json!({"if_several": "largest"}),
             Asked::Nothing => Value::Null,
         };
-        let mut value = json!({"ignition": {"inline": "{}"}});
-        let mut set = |key: &str, value_of: Value| {
-            if !value_of.is_null() {
-                value[key] = value_of;
-            }
-        };
-        set("disk", disk);
-        set("expect", self.expected_serial.as_ref().map_or(Value::Null, |s| json!({"serial": s})));
-        set("existing_data", json!(self.policy));
-        set("protect", self.protected.as_ref().map_or(Value::Null, |s| json!([s])));
+        let value = json!({
+            "ignition": {"inline": "{}"}, "disk": disk, "expect": {"serial": self.expected_serial},
+            "existing_data": self.policy, "protect": self.protected.as_slice(),
+        });
         serde_json::from_value(value).unwrap()
     }
 }
@@ -252,7 +231,7 @@ impl Fake<'_> {
     }
 
     fn attempt(&mut self, path: &str) -> Result<(), (Code, bool)> {
-        if self.random.percent(15) {
+        if percent(self.random, 15) {
             return Err((Code::ImageFetch, true));
         }
         let slot = self.write(path).ok_or((Code::TargetIo, false))?;
@@ -328,12 +307,12 @@ impl Counts {
 
 /// A machine, an instruction, and what is going to happen.
 fn world(random: &mut Random, keeps_held_names: bool) -> World {
-    let has_diskseq = random.percent(70);
+    let has_diskseq = percent(random, 70);
     let mut world = World {
         keeps_held_names,
         has_diskseq,
-        has_links_by_diskseq: has_diskseq && random.percent(70),
-        has_counters: random.percent(80),
+        has_links_by_diskseq: has_diskseq && percent(random, 70),
+        has_counters: percent(random, 80),
         ..World::default()
     };
     let n_disks = 1 + random.below(4);
@@ -349,7 +328,7 @@ fn world(random: &mut Random, keeps_held_names: bool) -> World {
 
 /// Runs one case as a job does it.
 fn case(seed: u64, keeps_held_names: bool) -> Counts {
-    let mut random = Random(seed);
+    let mut random = Random::new("", seed);
     let world = world(&mut random, keeps_held_names);
     let order = Order::new(&mut random, &world);
     let kernel = Simulated(Arc::new(Mutex::new(world)));

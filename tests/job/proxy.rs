@@ -9,14 +9,14 @@ fn configured_proxy_is_used_and_its_password_never_shown() {
     // The proxy is asked for a tunnel to the VIM, and refuses.
     let proxy = Mock::start(|_, _| Reply::status(407));
     let address = proxy.url.replace("http://", "http://user:hunter2secret@");
-    let file = std::env::temp_dir().join(format!("rci-proxy-{}.yaml", std::process::id()));
+    let file = tempfile::NamedTempFile::new().unwrap();
     let settings = format!("proxy: {address}\nvim: http://vim.example\nallow_plain_http: true\n");
     std::fs::write(&file, settings).unwrap();
     let run = |words: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
             .args(words)
             .arg("--config")
-            .arg(&file)
+            .arg(file.path())
             .env_clear()
             .env("no_proxy", "another.example")
             .output()
@@ -40,5 +40,4 @@ fn configured_proxy_is_used_and_its_password_never_shown() {
     assert!(said.contains(&named), "{said}");
     let said = run(&["report", "--print-config"]);
     assert!(said.contains("proxy") && !said.contains("hunter2secret"), "{said}");
-    std::fs::remove_file(&file).unwrap();
 }

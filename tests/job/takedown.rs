@@ -1,49 +1,14 @@
 //! Installs over a disk that something active is built on.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::fs;
 
-use probes::block::{Disk, ObstacleKind};
-use probes::machine::Source;
-use run_coreos_installer::act::System;
-use run_coreos_installer::act::system::{Handle, Kernel};
-use run_coreos_installer::act::takedown::Step;
+use probes::block::ObstacleKind;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
 
-use super::changed::OpenFile;
+use super::changed::Changing;
 use super::install::Job;
 use super::mock::assert_says;
-
-/// A kernel whose files lie in a folder. It ends the use of swap space, and nothing else.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Kernel for Folder {
-    fn source(&self) -> io::Result<Source> {
-        Source::captured(&self.0)
-    }
-    fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
-        Ok(None)
-    }
-    fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
-        Ok(Arc::new(OpenFile(File::open(device)?)))
-    }
-    fn number_of(&self, _: &str) -> io::Result<Option<String>> {
-        Ok(None)
-    }
-    fn resolve(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn take_down(&self, step: &Step) -> io::Result<()> {
-        match step {
-            Step::SwapOff { .. } => fs::write(self.0.join("proc/swaps"), "Filename Type\n"),
-            _ => Err(io::Error::other("the array is frozen")),
-        }
-    }
-}
 
 #[test]
 fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
@@ -62,8 +27,7 @@ fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
     let holders = machine.root.join("sys/devices/sda/holders");
     fs::create_dir_all(&holders).unwrap();
     std::os::unix::fs::symlink("../../virtual/block/md0", holders.join("md0")).unwrap();
-    machine.settings.site.system =
-        System::of(Arc::new(Folder(machine.root.clone())), machine.root.clone());
+    machine.settings.site.system = Changing::system(machine, None);
     let disk = &mut machine.collected.disks[0];
     disk.obstacles = vec![ObstacleKind::Active.because("in use: sda is held by md0")];
     disk.eligible = false;

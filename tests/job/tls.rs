@@ -1,8 +1,8 @@
 //! HTTPS: a private CA, client certificates, and what the agent says when a handshake fails.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use run_coreos_installer::exit_status::ExitStatus;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{
-    RootCertStore, ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use super::certificates::{Certificates, Fault};
 use super::machine::Machine;
+use super::mock::{Mock, Reply};
 
 fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_reader_iter(File::open(path).unwrap()).map(Result::unwrap).collect()
@@ -34,15 +33,8 @@ fn vim_with(
     versions: &[&'static SupportedProtocolVersion],
 ) -> u16 {
     let config = server_config(certificates, asks_for_client, versions);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
-            std::thread::spawn(move || answer(stream, config));
-        }
-    });
-    port
+    let mock = Mock::start_at("127.0.0.1:0", Some(config), |_, _| Reply::action("reboot")).unwrap();
+    mock.url.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
 /// The TLS settings of a server with the certificate of `certificates`.
@@ -69,55 +61,12 @@ pub(crate) fn server_config(
     Arc::new(config)
 }
 
-fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
-    let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
-    let mut stream = BufReader::new(StreamOwned::new(connection, stream));
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line)?;
-        let line = line.trim().to_ascii_lowercase();
-        if let Some(text) = line.strip_prefix("content-length:") {
-            length = text.trim().parse().unwrap();
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    std::io::copy(&mut stream.by_ref().take(length), &mut std::io::sink())?;
-    let body = r#"{"api_version":"1","request_id":"r","action":"reboot"}"#;
-    let stream = stream.get_mut();
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    stream.flush()?;
-    stream.conn.send_close_notify();
-    stream.flush()
-}
-
 fn machine(url: &str, ca: Option<PathBuf>) -> Machine {
     let mut machine = Machine::new(url);
     machine.settings.vim.allow_plain_http = false;
     machine.settings.vim.ca_file = ca;
     machine.settings.vim.deadline = Some(Duration::from_mins(2));
     machine
-}
-
-#[test]
-fn a_vim_with_a_private_ca_is_trusted_only_with_that_ca() {
-    let certificates = Certificates::make(Fault::None);
-    let port = vim(&certificates, false);
-    let ca = certificates.path("ca.pem");
-    let good = format!("https://127.0.0.1:{port}");
-    assert_eq!(machine(&good, Some(ca.clone())).run().exit_status, ExitStatus::Done);
-    let mut without = machine(&good, None);
-    // A system without any certificate of its own would refuse the configuration.
-    without.settings.vim.allow_plain_http = true;
-    assert_eq!(without.run().exit_status, ExitStatus::NotReported);
-    let other_name = format!("https://localhost:{port}");
-    assert_eq!(machine(&other_name, Some(ca)).run().exit_status, ExitStatus::NotReported);
 }
 
 #[test]

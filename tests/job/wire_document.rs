@@ -108,7 +108,7 @@ fn statuses() -> Vec<(String, Make)> {
         row("503, `Retry-After` of 0", busy("0")),
         row("503, a date 60 s ahead", || dated(Reply::status(503))),
         row("connection closed without a response", || Reply::Close),
-        row("connection closed in the body", || Reply::Half),
+        row("connection closed in the body", Reply::half),
         row("one byte now and then", || Reply::Drip(Duration::from_millis(20))),
         row("100 Continue without end", endless(b"HTTP/1.1 100 Continue\r\n\r\n", 5)),
     ]);
@@ -126,27 +126,21 @@ enum Place {
 fn vim(place: Place, odd: Arc<Make>) -> Mock {
     let is_given = AtomicBool::new(false);
     Mock::start(move |request: &Request, _| {
-        let is_given_now = |here: bool| here && !is_given.swap(true, Ordering::SeqCst);
-        let path = request.path.as_str();
-        if path.ends_with("/events") {
-            return Reply::status(204);
-        }
-        if path.ends_with("/result") {
-            return if is_given_now(place == Place::Result) { odd() } else { Reply::status(204) };
-        }
-        if path == "/v1/reports" && place == Place::Poll && !is_given.load(Ordering::SeqCst) {
-            return Reply::accepted("mac-02");
-        }
-        let is_here = match place {
-            Place::Report => path == "/v1/reports",
-            Place::Poll => path.ends_with("/instruction"),
-            Place::Result => false,
+        let here = match request.path.as_str() {
+            "/v1/reports" => Place::Report,
+            path if path.ends_with("/instruction") => Place::Poll,
+            path if path.ends_with("/result") => Place::Result,
+            _ => return Reply::status(204),
         };
-        if is_given_now(is_here) {
+        if here == place && !is_given.swap(true, Ordering::SeqCst) {
             return odd();
         }
-        match place {
-            Place::Result => json_bytes(&instruction(r#","unknown":1,"on_refusal":"stop""#)),
+        match (place, here) {
+            (_, Place::Result) => Reply::status(204),
+            (Place::Poll, Place::Report) if !is_given.load(Ordering::SeqCst) => {
+                Reply::accepted("mac-02")
+            }
+            (Place::Result, _) => json_bytes(&instruction(r#","unknown":1,"on_refusal":"stop""#)),
             _ => json_bytes(&instruction("").replace("stop", "reboot")),
         }
     })

@@ -46,7 +46,7 @@ impl Moment {
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Remove(usize),
-    Replug(usize),
+    /// Two disks change places, or one is plugged in again.
     Swap(usize, usize),
     /// Another disk takes the place of this one.
     Replace(usize, Physical),
@@ -170,10 +170,6 @@ impl World {
         };
         match event {
             Event::Remove(n) => self.unplug(n),
-            Event::Replug(n) => {
-                self.unplug(n);
-                self.plug(n);
-            }
             Event::Swap(a, b) => {
                 self.unplug(a);
                 self.unplug(b);
@@ -381,10 +377,7 @@ impl Handle for Held {
     fn file(&self) -> io::Result<File> {
         static ZEROS: OnceLock<File> = OnceLock::new();
         let zeros = || {
-            let path = std::env::temp_dir().join(format!("rci-world-{}", std::process::id()));
-            let options = File::options().read(true).write(true).create(true).clone();
-            let file = options.open(&path).unwrap();
-            std::fs::remove_file(path).unwrap();
+            let file = tempfile::tempfile().unwrap();
             file.set_len(1 << 40).unwrap();
             file
         };

@@ -36,6 +36,9 @@ fn parts_of_every_captured_machine_lie_in_their_wholes_and_sums_add_up() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Words of a violation, and what brings it about.
+type Case = (&'static str, fn(&mut Inventory));
+
 #[test]
 fn each_broken_invariant_is_noticed() {
     let sound = || report_of(crate::machines::own("two-socket-server")).inventory;
@@ -45,33 +48,33 @@ fn each_broken_invariant_is_noticed() {
         violations(&inventory).join("; ")
     };
     assert_eq!(broken(&|_| {}), "");
-    let core_in_two_nodes = broken(&|i| {
-        let nodes = i.topology.as_mut().unwrap().nodes.as_mut().unwrap();
-        nodes[0].cpus = Some("0".to_owned());
-        nodes[1].cpus = Some("1-3".to_owned());
-        let core = &mut i.cpu.as_mut().unwrap().packages[0].cores[0];
-        core.logical_cpus = "0-1".to_owned();
-    });
-    assert!(core_in_two_nodes.contains("is cut by node 0"), "{core_in_two_nodes}");
-    let cut_core = broken(&|i| {
-        let cache = &mut i.topology.as_mut().unwrap().caches.as_mut().unwrap()[0];
-        cache.shared_cpus = "0-1".to_owned();
-        let cpu = i.cpu.as_mut().unwrap();
-        cpu.packages[0].cores[0].logical_cpus = "1-2".to_owned();
-    });
-    assert!(cut_core.contains("cache"), "{cut_core}");
-    let outside = broken(&|i| {
-        let disk = &mut i.block.as_mut().unwrap().disks[0];
-        let (start_bytes, size_bytes) = (disk.size_bytes, Some(512));
-        disk.partitions.push(Partition { start_bytes, size_bytes, ..Partition::default() });
-    });
-    assert!(outside.contains("ends after"), "{outside}");
-    let lost_slot = broken(&|i| drop(i.memory.as_mut().unwrap().dimms.pop()));
-    assert!(lost_slot.contains("slots"), "{lost_slot}");
-    let minus_1 = broken(&|i| i.cpu.as_mut().unwrap().packages[0].id = Some(-1));
-    assert!(minus_1.contains("/cpu/packages/0/id is -1"), "{minus_1}");
-    let too_much = broken(&|i| i.block.as_mut().unwrap().physical_bytes = Some(1));
-    assert!(too_much.contains("disks"), "{too_much}");
+    let cases: [Case; 6] = [
+        ("is cut by node 0", |i| {
+            let nodes = i.topology.as_mut().unwrap().nodes.as_mut().unwrap();
+            nodes[0].cpus = Some("0".to_owned());
+            nodes[1].cpus = Some("1-3".to_owned());
+            let core = &mut i.cpu.as_mut().unwrap().packages[0].cores[0];
+            core.logical_cpus = "0-1".to_owned();
+        }),
+        ("cache", |i| {
+            let cache = &mut i.topology.as_mut().unwrap().caches.as_mut().unwrap()[0];
+            cache.shared_cpus = "0-1".to_owned();
+            let cpu = i.cpu.as_mut().unwrap();
+            cpu.packages[0].cores[0].logical_cpus = "1-2".to_owned();
+        }),
+        ("ends after", |i| {
+            let disk = &mut i.block.as_mut().unwrap().disks[0];
+            let (start_bytes, size_bytes) = (disk.size_bytes, Some(512));
+            disk.partitions.push(Partition { start_bytes, size_bytes, ..Partition::default() });
+        }),
+        ("slots", |i| drop(i.memory.as_mut().unwrap().dimms.pop())),
+        ("/cpu/packages/0/id is -1", |i| i.cpu.as_mut().unwrap().packages[0].id = Some(-1)),
+        ("disks", |i| i.block.as_mut().unwrap().physical_bytes = Some(1)),
+    ];
+    for (words, change) in cases {
+        let found = broken(&change);
+        assert!(found.contains(words), "{words}: {found}");
+    }
 }
 
 /// What is wrong with the facts of a machine, in words.

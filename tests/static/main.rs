@@ -4,15 +4,19 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test")]
 
+#[path = "../job/mock.rs"]
+#[expect(dead_code, reason = "the job's tests use all of it")]
+mod mock;
 #[path = "../skipped.rs"]
 mod skipped;
+#[path = "../until.rs"]
+mod until;
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
+use mock::{Mock, Reply};
 use skipped::skipped;
 
 const MIB: u64 = 1 << 20;
@@ -119,48 +123,20 @@ fn chroot(name: &str) -> PathBuf {
     root
 }
 
-/// Accepts one report and answers it with a `stop`; returns the request's first line.
-fn vim() -> (u16, std::thread::JoinHandle<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let thread = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut request = Vec::new();
-        let mut buffer = vec![0; 65536];
-        while let Ok(n @ 1..) = stream.read(&mut buffer) {
-            request.extend_from_slice(&buffer[..n]);
-            if is_complete(&request) {
-                break;
-            }
-        }
-        let body = r#"{"api_version":"1","request_id":"r1","action":"stop"}"#;
-        let length = body.len();
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
-        String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned()
-    });
-    (port, thread)
-}
-
-fn is_complete(request: &[u8]) -> bool {
-    let Some(end) = request.windows(4).position(|w| w == b"\r\n\r\n") else { return false };
-    let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
-    if head.contains("transfer-encoding: chunked") {
-        return request.ends_with(b"0\r\n\r\n");
-    }
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    length.is_none_or(|length| request.len() >= end + 4 + length.trim().parse::<usize>().unwrap())
-}
-
-fn report_from(root: &Path, host: &str, port: u16) -> std::process::Output {
-    Command::new("chroot")
+/// Checks that the agent in such a root directory posts its report to this host without loading a module.
+fn assert_found(root: &Path, host: &str) {
+    let vim = Mock::start(|_, _| Reply::action("stop"));
+    let output = Command::new("chroot")
         .arg(root)
         .args(["/agent", "report", "--allow-plain-http", "--give-up-after", "20", "--vim"])
-        .arg(format!("http://{host}:{port}"))
+        .arg(vim.url.replace("127.0.0.1", host))
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .output()
-        .unwrap()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(vim.paths(), ["/v1/reports"]);
+    assert!(!root.join("loaded").exists(), "an NSS module of the host was loaded");
 }
 
 fn is_root() -> bool {
@@ -173,12 +149,7 @@ fn a_name_in_etc_hosts_is_found_without_loading_nss_modules() {
     if !is_root() {
         return skipped("it needs root");
     }
-    let root = chroot("nss-hosts");
-    let (port, vim) = vim();
-    let output = report_from(&root, "vim.hosts.test", port);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(vim.join().unwrap().starts_with("POST /v1/reports"));
-    assert!(!root.join("loaded").exists(), "an NSS module of the host was loaded");
+    assert_found(&chroot("nss-hosts"), "vim.hosts.test");
 }
 
 #[test]
@@ -193,12 +164,7 @@ fn a_name_in_dns_is_found_without_loading_nss_modules() {
             dns.send_to(&dns_answer(&query[..length]), from).ok();
         }
     });
-    let root = chroot("nss-dns");
-    let (port, vim) = vim();
-    let output = report_from(&root, "vim.dns.test", port);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(vim.join().unwrap().starts_with("POST /v1/reports"));
-    assert!(!root.join("loaded").exists(), "an NSS module of the host was loaded");
+    assert_found(&chroot("nss-dns"), "vim.dns.test");
 }
 
 /// The answer 127.0.0.1 to a question for an A record, and no record to any other (RFC 1035 §4.1).

@@ -269,8 +269,9 @@ fn in_words<T>(answer: io::Result<T>) -> Result<T, String> {
 
 /// The running kernel, or a directory in its place.
 #[derive(Debug)]
-struct Files {
-    root: PathBuf,
+pub struct Files {
+    /// The directory that contains `sys` and `proc`.
+    pub root: PathBuf,
 }
 
 impl Files {

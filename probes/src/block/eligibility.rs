@@ -206,6 +206,12 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
+    const SIZE: (&str, &str) = ("sys/block/sda/size", "2048\n");
+    const EMPTY: (&str, &str) = ("sys/block/sda/size", "0");
+    const REMOVABLE: (&str, &str) = ("sys/block/sda/removable", "1\n");
+    const DEV: (&str, &str) = ("sys/block/sda/dev", "8:0\n");
+    const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 8:0 / /data rw - xfs /dev/sda rw\n");
+
     fn reasons(files: &[(&str, &str)]) -> Vec<String> {
         let disk = &super::super::block(&tree(files)).disks[0];
         assert_eq!(disk.eligible, disk.not_eligible_because.is_empty());
@@ -215,12 +221,6 @@ mod tests {
     #[test]
     fn each_flaw_is_a_reason_of_the_kind_that_decides_whether_it_can_be_overruled() {
         use ObstacleKind as Kind;
-        const SIZE: (&str, &str) = ("sys/block/sda/size", "2048\n");
-        const EMPTY: (&str, &str) = ("sys/block/sda/size", "0");
-        const REMOVABLE: (&str, &str) = ("sys/block/sda/removable", "1\n");
-        const DEV: (&str, &str) = ("sys/block/sda/dev", "8:0\n");
-        const MOUNTS: (&str, &str) =
-            ("proc/self/mountinfo", "1 0 8:0 / /data rw - xfs /dev/sda rw\n");
         let virtio = |features| {
             let size = ("sys/block/vda/size", "2048\n");
             [size, ("sys/block/vda/ro", "1"), ("sys/block/vda/device/features", features)]

@@ -50,7 +50,7 @@ pub(super) struct Contact {
 impl Contact {
     /// Runs until a signal ends the agent.
     pub(super) fn run(&self) {
-        let console = Console::new(Arc::clone(&self.clock));
+        let console = Console::new(Arc::clone(&self.commands.clock));
         let saved = self.commands.journal().session.clone();
         if let Some(session) = &saved {
             info!("continuing as the agent of node {}", session.node_uuid);
