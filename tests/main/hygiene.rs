@@ -113,8 +113,9 @@ fn agent_reads_sys_and_proc_only_through_the_machine() {
     }
 }
 
-/// The modules of `act` that its proof may use: what was ordered and fetched, and the form of what it finds.
-const USED_BY_PROOF: [&str; 3] = ["array_metadata", "proof", "stream_facts"];
+/// The modules of `act` that its proof may use: what was ordered and fetched, the form of what it finds, and what its tests
+/// order.
+const USED_BY_PROOF: [&str; 4] = ["array_metadata", "proof", "stream_facts", "testing"];
 
 #[test]
 fn the_proof_needs_nothing_that_writes_and_only_prove_needs_the_proof() {
