@@ -57,23 +57,15 @@ fn not_yaml(error: &yaml_serde::Error, text: &str, path: &Path) -> anyhow::Error
     }
 }
 
-/// The report's machine, as it is compared with others.
-///
-/// # Errors
-/// If the report has no JSON form; every report has one.
-fn machine(report: &Report) -> anyhow::Result<Machine> {
-    // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
-    let text = serde_json::to_string_pretty(report)?;
-    Ok(Machine::of(&serde_json::from_str(&text)?))
-}
-
 /// Adds to the report's findings how the machine deviates from what is expected.
 ///
 /// # Errors
 /// If the report has no JSON form; every report has one.
 pub fn add(expectations: Option<&Expectations>, report: &mut Report) -> anyhow::Result<()> {
     let Some(expectations) = expectations else { return Ok(()) };
-    let found = findings(expectations, &machine(report)?);
+    // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
+    let text = serde_json::to_string_pretty(report)?;
+    let found = findings(expectations, &Machine::of(&serde_json::from_str(&text)?));
     report.findings.extend(found);
     report.findings.sort_by_key(|finding| Reverse(finding.severity));
     Ok(())

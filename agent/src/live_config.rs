@@ -90,8 +90,10 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
     job::check_combination(options, written)?;
     let mut agent_options: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for option in &options.agent_option {
-        let (name, value) = pair(option)?;
-        agent_options.entry(name).or_default().push(value);
+        let Some((name, value)) = option.split_once('=') else {
+            bail!("--agent-option is \"{}\", expected NAME=VALUE", option.escape_debug());
+        };
+        agent_options.entry(name.replace('-', "_")).or_default().push(value.to_owned());
     }
     for (name, values) in job::agent_options(&options.vim) {
         agent_options.entry(name.to_owned()).or_default().extend(values);
@@ -192,13 +194,6 @@ fn text(name: &str, file: Option<&Path>) -> anyhow::Result<Option<String>> {
         })
     };
     read().map(Some).with_context(|| format!("reading --{name}"))
-}
-
-fn pair(option: &str) -> anyhow::Result<(String, String)> {
-    match option.split_once('=') {
-        Some((name, value)) => Ok((name.replace('-', "_"), value.to_owned())),
-        None => bail!("--agent-option is \"{}\", expected NAME=VALUE", option.escape_debug()),
-    }
 }
 
 /// Parses the options as the agent in the live image will. Options that it would refuse on a node, which could not

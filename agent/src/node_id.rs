@@ -28,7 +28,11 @@ pub(crate) fn node_id(identity: &[Identifier], source: &Arc<Source>) -> (String,
     let machine = Machine::new(Arc::clone(source), "identity");
     let id = machine
         .parse(BOOT_ID, parse_uuid)
-        .or_else(|| machine.ask(&RANDOM_ID).and_then(|answer| parse_uuid(&text(&answer)).ok()))
+        .or_else(|| {
+            machine
+                .ask(&RANDOM_ID)
+                .and_then(|answer| parse_uuid(String::from_utf8_lossy(&answer).trim()).ok())
+        })
         .map_or_else(|| capture_id(&machine), |uuid| format!("boot-{uuid}"));
     let found = "no UUID, serial number or MAC address that can be trusted";
     let expected = format!("one that identifies the machine; it is called {id}");
@@ -70,10 +74,6 @@ fn capture_id(machine: &Machine) -> String {
 /// The first 8 bytes in hexadecimal: short enough for a name, long enough for any fleet.
 fn short_digest(digest: &[u8]) -> String {
     hex(digest.iter().take(8))
-}
-
-fn text(answer: &[u8]) -> String {
-    String::from_utf8_lossy(answer).trim().to_owned()
 }
 
 fn parse_uuid(text: &str) -> Result<String, &'static str> {

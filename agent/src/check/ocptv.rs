@@ -104,7 +104,11 @@ fn step(
     for finding in &bad {
         lines.step(&id, "diagnosis", diagnosis(finding, parts));
     }
-    for fault in report.faults.iter().filter(|fault| is_concluded_from(fault, &bad)) {
+    // The first evidence decided the class.
+    let is_concluded = |fault: &&Fault| {
+        fault.evidence.first().is_some_and(|first| bad.iter().any(|finding| first.is_of(finding)))
+    };
+    for fault in report.faults.iter().filter(is_concluded) {
         if let Some(content) = content(fault) {
             lines.step(&id, "extension", json!({"name": FAULT, "content": content}));
         }
@@ -130,12 +134,6 @@ fn step(
     }
     lines.step(&id, "testStepEnd", json!({"status": if is_read { "COMPLETE" } else { "SKIP" }}));
     step
-}
-
-/// Returns true if one of these findings is the first evidence for a fault, which decided its class.
-fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
-    let Some(first) = fault.evidence.first() else { return false };
-    findings.iter().any(|finding| first.is_of(finding))
 }
 
 /// A fault in the form of the report; every fault has one.

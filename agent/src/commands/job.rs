@@ -157,7 +157,7 @@ fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -
     Options {
         budget: Duration::from_secs(options.budget),
         signal: Some(stop.number()),
-        extras: extras(lldp_wait),
+        extras: Extras { lldp_wait, ..Extras::default() },
         ..Options::default()
     }
 }
@@ -207,10 +207,6 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
     })
 }
 
-fn extras(lldp_wait: Duration) -> Extras {
-    Extras { lldp_wait, ..Extras::default() }
-}
-
 /// Brings links up if asked to, and listens for neighbours, while the report is posted. Not while the hardware is read: a
 /// slow driver holds the kernel's network lock while it brings a port up.
 fn listen(listener: &Listener, brings_links_up: bool, stop: &Stop) {
@@ -221,7 +217,8 @@ fn listen(listener: &Listener, brings_links_up: bool, stop: &Stop) {
     listener.start(move || {
         let links = brings_links_up.then(|| LinksUp::bring_up(&stop));
         of_thread.end_links(links.as_ref().is_some_and(LinksUp::has_ports));
-        let machine = Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras(LLDP_WAIT));
+        let extras = Extras { lldp_wait: LLDP_WAIT, ..Extras::default() };
+        let machine = Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras);
         let found = neighbours(&machine);
         // A port that was brought up stays so until the neighbours are known.
         drop(links);

@@ -37,7 +37,8 @@ impl Sources {
         let variables = self.environment.keys().filter(|variable| *variable != CONFIG_VARIABLE);
         let of_environment = variables.map(|variable| {
             let found = format!("the environment variable {} is not an option", quoted(variable));
-            (option_of_variable(variable), found, variable_of_option as Written)
+            let name = variable.strip_prefix("RCI_").unwrap_or(variable).to_ascii_lowercase();
+            (option_name(&name), found, variable_of_option as Written)
         });
         let mut all = of_file.chain(of_kernel).chain(of_environment);
         match all.find(|(name, ..)| !known.contains(name)) {
@@ -68,12 +69,6 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
         option_name(written.trim_matches(['"', '\''])) == key
     };
     text.lines().zip(1..).find(|(line, _)| is_set_by(line)).map(|(_, number)| number)
-}
-
-/// `RCI_DRY_RUN` sets `dry-run`.
-fn option_of_variable(variable: &str) -> String {
-    let name = variable.strip_prefix("RCI_").unwrap_or(variable);
-    option_name(&name.to_ascii_lowercase())
 }
 
 /// `dry-run` is set by `rci.dry-run`.

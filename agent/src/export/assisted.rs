@@ -12,9 +12,6 @@ use super::object::known;
 use super::ports::{Port, boot_port, ports, software, without_prefix};
 use super::select::{architecture, max_mhz, n_cpus};
 
-/// `AF_INET` and `AF_INET6`, which the agent writes although the definition speaks of 4 and 6.
-const FAMILIES: [(&str, u32); 2] = [("ipv4", 2), ("ipv6", 10)];
-
 /// The inventory.
 pub fn inventory(inventory: &Inventory) -> Value {
     let ports = ports(inventory);
@@ -172,12 +169,13 @@ fn gpu(card: &Card) -> Value {
 
 /// The destination is an address without its length: the service compares it with `0.0.0.0` and `::`.
 fn route(route: &Route) -> Value {
-    let family = FAMILIES.iter().find(|(name, _)| *name == route.family);
+    // `AF_INET` and `AF_INET6`, which the agent writes although the definition speaks of 4 and 6.
+    let families = json!({"ipv4": 2, "ipv6": 10});
     json!({
         "interface": route.interface,
         "gateway": route.gateway,
         "destination": without_prefix(&route.destination),
-        "family": family.map(|(_, number)| number),
+        "family": families.get(&route.family),
         "metric": i32::try_from(route.metric).ok(),
     })
 }

@@ -148,14 +148,12 @@ fn entry(finding: &Finding, fault: Option<&Fault>) -> Vec<String> {
     let part = suspects.unwrap_or_else(|| {
         format!("{} {}", finding.component, finding.part()).trim_end().to_owned()
     });
+    let advice = finding.advice.as_str();
     vec![
         line(&format!("{severity} {}: {part}", finding.code)),
-        line(first_sentence(&finding.advice)),
+        // Its first sentence.
+        line(advice.find(". ").map_or(advice, |end| &advice[..=end])),
     ]
-}
-
-fn first_sentence(text: &str) -> &str {
-    text.find(". ").map_or(text, |end| &text[..=end])
 }
 
 /// The most likely part, its place and its serial number, and how many others may be the cause; `None` if none is known.

@@ -11,17 +11,15 @@ const N_EVENTS: usize = 10;
 
 pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
     let facts = pairs!(bmc; ipv4, ipv6, mac, firmware, interface);
-    page.facts("bmc", &facts, |page| below(page, bmc));
-}
-
-fn below(page: &mut Page, bmc: &Bmc) {
-    page.each(&bmc.lan_channels, channel);
-    if let Some(redfish) = &bmc.redfish {
-        page.line(1, &["redfish", &pairs!(redfish; address, port, "host" hostname)].concat());
-    }
-    page.each(&bmc.sensors, sensor);
-    page.each(&bmc.frus, fru);
-    events(page, bmc);
+    page.facts("bmc", &facts, |page| {
+        page.each(&bmc.lan_channels, channel);
+        if let Some(redfish) = &bmc.redfish {
+            page.line(1, &["redfish", &pairs!(redfish; address, port, "host" hostname)].concat());
+        }
+        page.each(&bmc.sensors, sensor);
+        page.each(&bmc.frus, fru);
+        events(page, bmc);
+    });
 }
 
 /// A line for each area with a part or serial number, by which parts are ordered and replaced.

@@ -31,7 +31,7 @@ fn interface(page: &mut Page, interface: &Interface) {
     let max = interface.max_speed_mbit_s.filter(|max| Some(*max) != interface.speed_mbit_s);
     let half = interface.duplex.as_deref().filter(|duplex| *duplex == "half");
     let line = format!(
-        "{}{kind}{}{carrier}{}{}{}{}{}{}{}",
+        "{}{kind}{}{carrier}{}{}{}{}{}{}{}{}",
         interface.name,
         pair("mac", mac),
         with(" reason=", interface.link_down_reason.as_ref().map(|reason| format!("'{reason}'"))),
@@ -42,7 +42,8 @@ fn interface(page: &mut Page, interface: &Interface) {
         pairs!(
             interface; driver, firmware, "pci" pci_address, "node" numa_node, "mode" bond_mode, master
         ),
-        marks(interface),
+        if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
+        if interface.is_bmc_usb { " bmc=true" } else { "" },
     );
     page.line(1, &line);
     page.each(interface.lldp.iter().flatten(), lldp);
@@ -56,14 +57,6 @@ fn interface(page: &mut Page, interface: &Interface) {
         let number = usize::try_from(n_vfs).unwrap_or(usize::MAX);
         page.toned(Tone::Quiet, 2, &counted(number, "virtual function"));
     }
-}
-
-fn marks(interface: &Interface) -> String {
-    let marks = [
-        (interface.is_boot_interface == Some(true), " boot=true"),
-        (interface.is_bmc_usb, " bmc=true"),
-    ];
-    marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark).collect()
 }
 
 /// Data to compare with the cabling plan: switch, port, VLAN.

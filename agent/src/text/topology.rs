@@ -17,6 +17,7 @@ pub(super) fn topology(
     let nodes = topology.nodes.as_deref().unwrap_or_default();
     let caches = topology.caches.as_deref().unwrap_or_default();
     page.section(&heading(&format!("topology{kind}"), n_nodes));
+    let shared = |cache: &Cache| CpuSet::parse(&cache.shared_cpus).unwrap_or_default();
     let sets: Vec<CpuSet> = caches.iter().map(shared).collect();
     let mut shown = vec![false; caches.len()];
     for node in nodes {
@@ -65,8 +66,4 @@ fn line(page: &mut Page, cache: &Cache, set: &CpuSet) {
     let name = format!("L{}{letter} cache", cache.level);
     let name = heading(&name, cache.size_bytes.map(unit::cache));
     page.line(2, &format!("{name} shared with logical processors: {}", cpus.join(",")));
-}
-
-fn shared(cache: &Cache) -> CpuSet {
-    CpuSet::parse(&cache.shared_cpus).unwrap_or_default()
 }

@@ -91,7 +91,11 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
     for (outcome, lines) in &all {
         verdict.memory_bytes += lines.done.map_or(0, |[_, _, bytes, _]| bytes);
         match fault(outcome, lines, n_done > 0) {
-            Ok(Some(evidence)) => verdict.add_cpu(outcome.cpu, evidence),
+            Ok(Some(evidence)) => {
+                let part = Some(logical_cpu(&outcome.cpu.to_string()));
+                let finding = row("cpu.wrong_result").map(|row| row.finding(part, evidence));
+                verdict.findings.extend(finding);
+            }
             Ok(None) => {
                 // A CPU that computes wrong results proves nothing about memory.
                 memory.extend(lines.memory.map(|word| (outcome.cpu, word)));
@@ -110,13 +114,6 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
         verdict.findings.extend(row("memory.wrong_content").map(|row| row.finding(None, evidence)));
     }
     verdict
-}
-
-impl Verdict {
-    fn add_cpu(&mut self, cpu: u32, evidence: String) {
-        let part = Some(logical_cpu(&cpu.to_string()));
-        self.findings.extend(row("cpu.wrong_result").map(|row| row.finding(part, evidence)));
-    }
 }
 
 /// Returns the evidence of a CPU fault that the process provides, if any.
