@@ -20,7 +20,7 @@ mod text;
 mod url;
 
 pub use check::{Checked, check};
-pub use digest::{sha256, sha512, verify_hash};
+pub use digest::verify_hash;
 pub use refusal::{Code, Problem, Refusal, Warning};
 
 #[path = "../../tests/skipped.rs"]

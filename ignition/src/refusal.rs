@@ -37,7 +37,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Stable code of a refusal, part of the VIM API.
+/// The kind of a refusal, which has a code of its own in the VIM API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// The spec version is missing, unknown, experimental or of Ignition 2.x.
@@ -48,21 +48,10 @@ pub enum Code {
     Hash,
 }
 
-impl Code {
-    /// The code as in events and results, e.g. `IGNITION_VERSION`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Version => "IGNITION_VERSION",
-            Self::Invalid => "IGNITION_INVALID",
-            Self::Hash => "IGNITION_HASH",
-        }
-    }
-}
-
-/// Refusal of a config: a stable code and at least one problem.
+/// Refusal of a config: its kind and at least one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Stable code.
+    /// Its kind.
     pub code: Code,
     /// Faults in the config; at most [`Refusal::MAX_PROBLEMS`].
     pub problems: Vec<Problem>,

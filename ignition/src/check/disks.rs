@@ -146,11 +146,8 @@ fn luks(at: &At<'_>, findings: &mut Findings) {
     let has_key = at.get("keyFile").is_some_and(|file| file.filled("source").is_some());
     let has_clevis = at.get("clevis").is_some_and(|at| is_used(&at) || custom_is_used(&at));
     if at.get("cex").is_some_and(|cex| cex.is_true("enabled")) && (has_key || has_clevis) {
-        findings.problem(
-            &format!("{}.cex", at.path),
-            "cex and clevis or a key",
-            "only one of them",
-        );
+        let path = format!("{}.cex", at.path);
+        findings.problem(&path, "cex and clevis or a key", "only one of them");
     }
 }
 

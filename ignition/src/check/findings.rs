@@ -18,8 +18,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn new(minor: u64, warnings: Vec<Warning>) -> Self {
-        Self { minor, problems: Vec::new(), n_more: 0, warnings }
+    pub(super) fn new(minor: u64) -> Self {
+        Self { minor, problems: Vec::new(), n_more: 0, warnings: Vec::new() }
     }
 
     /// Records that `path` holds `found` instead of `expected`.

@@ -25,9 +25,9 @@ mod rules;
 mod source;
 mod units;
 
-use findings::Findings;
+use formats::digest::sha512;
+use parse::Parsed;
 
-use crate::digest;
 use crate::refusal::{Code, Refusal, Warning};
 
 /// Largest config, in bytes.
@@ -58,14 +58,13 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
         let expected = format!("at most {MAX_CONFIG_BYTES} bytes");
         return Err(Refusal::new(Code::Invalid, "$", format!("{} bytes", bytes.len()), expected));
     }
-    let parsed = parse::parse(bytes)?;
-    let mut findings = Findings::new(parsed.minor, parsed.warnings);
-    rules::apply(&parsed.config, &mut findings);
+    let Parsed { version, config, mut findings } = parse::parse(bytes)?;
+    rules::apply(&config, &mut findings);
     Ok(Checked {
-        version: parsed.version,
+        version,
         warnings: findings.into_warnings()?,
-        may_fetch: source::may_fetch(&parsed.config),
-        sha512: digest::sha512(bytes),
+        may_fetch: source::may_fetch(&config),
+        sha512: sha512(bytes),
     })
 }
 

@@ -8,26 +8,25 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::error::Category;
 
+use super::findings::Findings;
 use super::later::take_out;
 use super::place::path_at;
-use crate::refusal::{Code, Refusal, Warning};
+use crate::refusal::{Code, Refusal};
 use crate::text::shown;
 
 /// Newest minor version of spec 3 that is accepted.
 const MAX_MINOR: u64 = 6;
 const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
 const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
-/// Most unknown keys that are listed.
-const MAX_WARNINGS: usize = 50;
+const UNKNOWN_KEY: &str = "unknown key, which Ignition ignores unless only its case is wrong";
 
 /// A config of a known version, without its unknown keys.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) version: String,
-    /// Minor spec version: 4 for 3.4.0.
-    pub(super) minor: u64,
     pub(super) config: Value,
-    pub(super) warnings: Vec<Warning>,
+    /// A warning for each unknown key.
+    pub(super) findings: Findings,
 }
 
 /// The keys that identify the kind of a document.
@@ -47,7 +46,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     let version = head.ignition.and_then(|ignition| ignition.version);
     let version = version.ok_or_else(|| not_a_version("missing".to_owned()))?;
     let minor = (0..=MAX_MINOR).find(|minor| version == format!("3.{minor}.0"));
-    let minor = minor.ok_or_else(|| other_version(&version))?;
+    let minor = minor.ok_or_else(|| not_a_version(shown(&version)))?;
     // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
     // the other form is parsed.
     let typed_first = typed(bytes);
@@ -65,11 +64,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
             typed(&text)?
         }
     };
-    refuse_lists_for_objects(&raw, &config, "$")?;
-    let mut warnings: Vec<Warning> = later.iter().map(|path| unknown_key(path)).collect();
-    unknown_keys(&raw, &config, "$", &mut warnings);
-    warnings.truncate(MAX_WARNINGS);
-    Ok(Parsed { version, minor, config, warnings })
+    let mut findings = Findings::new(minor);
+    for path in &later {
+        findings.warning(&cut(path), UNKNOWN_KEY);
+    }
+    unknown_keys(&raw, &config, "$", &mut findings)?;
+    Ok(Parsed { version, config, findings })
 }
 
 /// Parses the config with the types of the newest version, which include those of all earlier ones.
@@ -78,39 +78,35 @@ fn typed(bytes: &[u8]) -> Result<Value, Refusal> {
     serde_json::to_value(&config).map_err(|err| at_path(bytes, &err))
 }
 
-fn unknown_key(path: &str) -> Warning {
-    Warning {
-        path: cut(path),
-        message: "unknown key, which Ignition ignores unless only its case is wrong".to_owned(),
-    }
-}
-
-/// Lists the keys that the version does not know; a key with the value null has no meaning.
-fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warning>) {
-    let below = |key: &str| format!("{path}.{key}");
+/// Lists the keys that the version does not know; a key with the value null has no meaning. Refuses a list in place of an
+/// object: serde accepts one as the values of the fields in their order.
+fn unknown_keys(
+    raw: &Value,
+    typed: &Value,
+    path: &str,
+    findings: &mut Findings,
+) -> Result<(), Refusal> {
     match (raw, typed) {
         (Value::Object(raw), Value::Object(typed)) => {
             for (key, value) in raw.iter().filter(|(_, value)| !value.is_null()) {
+                let below = format!("{path}.{key}");
                 match typed.get(key) {
-                    Some(typed) => unknown_keys(value, typed, &below(key), warnings),
-                    None if warnings.len() < MAX_WARNINGS => {
-                        warnings.push(unknown_key(&below(key)));
-                    }
-                    None => {}
+                    Some(typed) => unknown_keys(value, typed, &below, findings)?,
+                    None => findings.warning(&cut(&below), UNKNOWN_KEY),
                 }
             }
         }
         (Value::Array(raw), Value::Array(typed)) => {
             for (index, (raw, typed)) in raw.iter().zip(typed).enumerate() {
-                unknown_keys(raw, typed, &below(&index.to_string()), warnings);
+                unknown_keys(raw, typed, &format!("{path}.{index}"), findings)?;
             }
+        }
+        (Value::Array(_), Value::Object(_)) => {
+            return Err(Refusal::new(Code::Invalid, path, "a list", "an object"));
         }
         _ => {}
     }
-}
-
-fn other_version(version: &str) -> Refusal {
-    not_a_version(shown(version))
+    Ok(())
 }
 
 fn not_a_version(found: String) -> Refusal {
@@ -134,27 +130,6 @@ fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
         text => FORMATS.iter().find(|(start, _)| text.starts_with(start)).map(|(_, name)| *name),
     };
     found.map_or(Ok(()), |found| Err(Refusal::new(Code::Invalid, "$", found, EXPECTED_CONFIG)))
-}
-
-/// Refuses a list in place of an object: serde accepts one as the values of the fields in their order.
-fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<(), Refusal> {
-    match (raw, typed) {
-        (Value::Object(raw), Value::Object(typed)) => {
-            typed.iter().try_for_each(|(key, typed)| match raw.get(key) {
-                Some(raw) => refuse_lists_for_objects(raw, typed, &format!("{path}.{key}")),
-                None => Ok(()),
-            })
-        }
-        (Value::Array(raw), Value::Array(typed)) => {
-            raw.iter().zip(typed).enumerate().try_for_each(|(i, (raw, typed))| {
-                refuse_lists_for_objects(raw, typed, &format!("{path}.{i}"))
-            })
-        }
-        (Value::Array(_), Value::Object(_)) => {
-            Err(Refusal::new(Code::Invalid, path, "a list", "an object"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Turns serde's `invalid type: string "x", expected i64 at line 1 column 7` into found and expected.

@@ -9,9 +9,34 @@ pub(super) fn path_at(bytes: &[u8], line: usize, column: usize) -> String {
     let before: usize =
         bytes.split_inclusive(|b| *b == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     let end = before.saturating_add(column).min(bytes.len());
-    let mut scan = Scan { bytes: &bytes[..end], at: 0, levels: Vec::new() };
-    while scan.step() {}
-    let parts: Vec<String> = scan.levels.into_iter().filter_map(Level::part).collect();
+    let mut text = bytes[..end].iter().copied();
+    let mut levels: Vec<Level> = Vec::new();
+    while let Some(byte) = text.next() {
+        match byte {
+            b'{' => levels.push(Level::Object { key: None, is_key_next: true }),
+            b'[' => levels.push(Level::List { index: 0 }),
+            b'}' | b']' => drop(levels.pop()),
+            b',' => match levels.last_mut() {
+                Some(Level::List { index }) => *index += 1,
+                Some(Level::Object { is_key_next, .. }) => *is_key_next = true,
+                None => {}
+            },
+            b'"' => {
+                let string = string(&mut text);
+                if let Some(Level::Object { key, is_key_next: is_key_next @ true }) =
+                    levels.last_mut()
+                {
+                    *key = Some(String::from_utf8_lossy(&string).into_owned());
+                    *is_key_next = false;
+                }
+            }
+            _ => {}
+        }
+    }
+    let parts = levels.into_iter().filter_map(|level| match level {
+        Level::Object { key, .. } => key,
+        Level::List { index } => Some(index.to_string()),
+    });
     std::iter::once("$".to_owned()).chain(parts).collect::<Vec<_>>().join(".")
 }
 
@@ -21,59 +46,15 @@ enum Level {
     List { index: usize },
 }
 
-impl Level {
-    fn part(self) -> Option<String> {
-        match self {
-            Level::Object { key, .. } => key,
-            Level::List { index } => Some(index.to_string()),
-        }
-    }
-}
-
-struct Scan<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    levels: Vec<Level>,
-}
-
-impl Scan<'_> {
-    /// Skips one token; false at the end of the text.
-    fn step(&mut self) -> bool {
-        let Some(byte) = self.bytes.get(self.at) else { return false };
-        self.at += 1;
-        match byte {
-            b'{' => self.levels.push(Level::Object { key: None, is_key_next: true }),
-            b'[' => self.levels.push(Level::List { index: 0 }),
-            b'}' | b']' => drop(self.levels.pop()),
-            b',' => match self.levels.last_mut() {
-                Some(Level::List { index }) => *index += 1,
-                Some(Level::Object { is_key_next, .. }) => *is_key_next = true,
-                None => {}
-            },
-            b'"' => self.string(),
-            _ => {}
-        }
-        true
-    }
-
-    /// Skips to the end of a string and records it if it is a key.
-    fn string(&mut self) {
-        let start = self.at;
-        while let Some(byte) = self.bytes.get(self.at) {
-            match byte {
-                b'\\' => self.at += 2,
-                b'"' => break,
-                _ => self.at += 1,
-            }
-        }
-        let end = self.at.min(self.bytes.len());
-        self.at = end + 1;
-        if let Some(Level::Object { key, is_key_next: is_key_next @ true }) = self.levels.last_mut()
-        {
-            *key = Some(String::from_utf8_lossy(&self.bytes[start..end]).into_owned());
-            *is_key_next = false;
-        }
-    }
+/// Reads to the end of a string, and keeps its escapes.
+fn string(text: &mut impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut is_escaped = false;
+    let is_inside = |byte: &u8| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        !is_end
+    };
+    text.take_while(is_inside).collect()
 }
 
 #[cfg(test)]

@@ -63,7 +63,9 @@ impl Settings {
         }
         self.check_additions()?;
         for (key, values) in &self.agent_options {
-            let is_free = !OWN_KEYS.split(' ').any(|own| own == key) && is_name(key);
+            let is_name = key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let is_own = OWN_KEYS.split(' ').any(|own| own == key);
+            let is_free = is_name && !is_own && !key.is_empty();
             let expected = "a key of the agent's configuration that has no setting of its own";
             require(is_free, "agent_options", shown(key), expected)?;
             for value in values {
@@ -218,8 +220,4 @@ fn check_host_name(setting: &'static str, name: &str) -> Result<(), LiveError> {
 fn check_digest(setting: &'static str, hash: &str, sha256_allowed: bool) -> Result<(), LiveError> {
     digest::check_form(hash, sha256_allowed)
         .or_else(|expected| refuse(setting, shown(hash), expected))
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -21,7 +21,7 @@ use crate::text::shown;
 use state::{Bond, Identifier, Interface, Ip, Kind, State, Vlan};
 
 /// A profile of `NetworkManager`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Keyfile {
     /// Name of the file, e.g. `bond0.nmconnection`.
     pub name: String,
@@ -194,31 +194,25 @@ fn ethernet(interface: &Interface, is_by_mac: bool, out: &mut String) -> Result<
 
 fn bond(name: &str, bond: &Bond, out: &mut String) -> Result<(), LiveError> {
     out.push_str("\n[bond]\n");
-    let mode = ("mode", &bond.mode);
-    let is_option = |key: &str| {
-        let is_name = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-        is_name && !key.is_empty() && key != "mode"
+    let text = |key: &str, value: &Value| match value {
+        Value::String(text) if is_one_line(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(flag) => Ok(u8::from(*flag).to_string()),
+        _ => {
+            let found = format!("{key} of {name} of another form");
+            refuse("network", found, "text on one line, or a number")
+        }
     };
-    for key in bond.options.keys() {
-        if !key.as_str().is_some_and(is_option) {
-            let found =
-                format!("{} in the options of {name}", shown(key.as_str().unwrap_or("a key")));
+    line(out, "mode", &text("mode", &bond.mode)?);
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
+    for (key, value) in &bond.options {
+        let key = key.as_str().unwrap_or("a key");
+        if key.is_empty() || key == "mode" || !key.bytes().all(is_part) {
+            let found = format!("{} in the options of {name}", shown(key));
             let expected = "the name of an option of the bond, other than its mode";
             return refuse("network", found, expected);
         }
-    }
-    let options = bond.options.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
-    for (key, value) in std::iter::once(mode).chain(options) {
-        let text = match value {
-            Value::String(text) if is_one_line(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            Value::Bool(flag) => u8::from(*flag).to_string(),
-            _ => {
-                let found = format!("{key} of {name} of another form");
-                return refuse("network", found, "text on one line, or a number");
-            }
-        };
-        line(out, key, &text);
+        line(out, key, &text(key, value)?);
     }
     Ok(())
 }

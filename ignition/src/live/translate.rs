@@ -48,7 +48,7 @@ fn translate(key: &str, value: &Value) -> Value {
 }
 
 /// `ssh_authorized_keys` is `sshAuthorizedKeys` in Ignition.
-pub(super) fn camel_case(key: &str) -> String {
+fn camel_case(key: &str) -> String {
     let mut parts = key.split('_');
     let mut name = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -13,9 +13,8 @@ const WIDTH: usize = 96;
 /// Writes a document whose top is a map.
 pub(super) fn document(value: &Value) -> String {
     let mut out = String::new();
-    match value {
-        Value::Object(fields) => write_fields(fields, 0, false, &mut out),
-        other => write_scalar(other, 0, &mut out),
+    if let Value::Object(fields) = value {
+        write_fields(fields, 0, false, &mut out);
     }
     out
 }

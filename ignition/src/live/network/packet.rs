@@ -39,12 +39,8 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
     let is_public = |address: &Value| address["public"] == true;
     for address in addresses() {
         let is_ipv4 = address["address_family"] == 4;
-        let entry = json!({"ip": address["address"], "prefix-length": address["cidr"]});
-        if is_ipv4 {
-            ipv4.push(entry);
-        } else {
-            ipv6.push(entry);
-        }
+        let of_family = if is_ipv4 { &mut ipv4 } else { &mut ipv6 };
+        of_family.push(json!({"ip": address["address"], "prefix-length": address["cidr"]}));
         let has_public =
             addresses().any(|a| a["address_family"] == address["address_family"] && is_public(a));
         let destination = match (is_ipv4, is_public(address) || !has_public) {
@@ -80,10 +76,6 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
         "interfaces": interfaces, "routes": {"config": routes},
         "dns-resolver": {"config": {"server": servers}},
     });
-    converted(state)
-}
-
-fn converted(state: Value) -> Result<Vec<Keyfile>, LiveError> {
     match serde_json::from_value(state) {
         Ok(state) => profiles(&state),
         Err(error) => refuse("network", format!("metadata with {error}"), "names and addresses"),
