@@ -8,22 +8,24 @@ use serde_json::Value;
 mod qr_reader;
 
 use crate::skipped::skipped;
-use crate::util::{agent, cache, repository, run, scratch, stdout};
+use crate::util::{
+    agent, assert_is_refused, assert_refused, cache, captured, json, machines, read, repository,
+    run, scratch, stderr, stdout,
+};
 
 /// Captured machines of the repository, with faults and without.
-fn machines() -> Vec<std::path::PathBuf> {
-    let folders = std::fs::read_dir(repository().join("fixtures")).unwrap();
-    let roots = folders.map(|folder| folder.unwrap().path().join("root.tar.zst"));
-    let mut roots: Vec<_> = roots.filter(|root| root.is_file()).collect();
-    roots.sort();
-    assert!(roots.len() > 3);
-    roots
+fn roots() -> impl Iterator<Item = String> {
+    let of_rack = ["worker-1", "worker-4-broken"].map(in_rack);
+    machines().into_iter().map(|name| captured(&name)).chain(of_rack)
+}
+
+fn in_rack(name: &str) -> String {
+    repository().join(format!("fixtures/rack/{name}.tar.zst")).display().to_string()
 }
 
 /// The published schema, with its parts by their `$id`.
 fn schema() -> jsonschema::Validator {
-    let documents = include_str!("ocptv.jsonl").lines().skip(1);
-    let documents: Vec<Value> = documents.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let documents = lines_of(include_str!("ocptv.jsonl").split_once('\n').unwrap().1);
     let root = documents.iter().find(|document| document["title"] == "OutputArtifact").unwrap();
     let mut options = jsonschema::options();
     for document in &documents {
@@ -34,17 +36,20 @@ fn schema() -> jsonschema::Validator {
     options.should_validate_formats(true).build(root).unwrap()
 }
 
+/// A value on each line.
+fn lines_of(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn ocptv_lines_of_every_machine_fit_the_published_schema() {
     let schema = schema();
-    for root in machines() {
-        let output = run(&format!("check --format ocptv --root {}", root.display()));
-        let lines = stdout(&output);
-        assert!(lines.lines().count() > 20, "{}: {lines}", root.display());
-        for line in lines.lines() {
-            let value: Value = serde_json::from_str(line).unwrap();
-            let errors: Vec<String> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
-            assert!(errors.is_empty(), "{}: {errors:#?}\n{line}", root.display());
+    for root in roots() {
+        let lines = lines_of(&stdout(&run(&format!("check --format ocptv --root {root}"))));
+        assert!(lines.len() > 20, "{root}: {lines:#?}");
+        for line in lines {
+            let errors: Vec<String> = schema.iter_errors(&line).map(|e| e.to_string()).collect();
+            assert!(errors.is_empty(), "{root}: {errors:#?}\n{line}");
         }
     }
     // The schema must be able to fail.
@@ -55,10 +60,9 @@ fn ocptv_lines_of_every_machine_fit_the_published_schema() {
 
 #[test]
 fn every_step_of_a_run_is_started_and_ended_once_with_its_diagnoses_between() {
-    for root in machines() {
-        let output = run(&format!("check --format ocptv --root {}", root.display()));
-        let lines: Vec<Value> =
-            stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for root in roots() {
+        let output = run(&format!("check --format ocptv --root {root}"));
+        let lines = lines_of(&stdout(&output));
         let mut open: Option<Value> = None;
         let mut n_failed = 0;
         for (number, line) in lines.iter().enumerate() {
@@ -77,8 +81,8 @@ fn every_step_of_a_run_is_started_and_ended_once_with_its_diagnoses_between() {
             }
         }
         let result = &lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"];
-        assert_eq!(result == "FAIL", n_failed > 0, "{}", root.display());
-        assert_eq!(result == "FAIL", output.status.code() != Some(0), "{}", root.display());
+        assert_eq!(result == "FAIL", n_failed > 0, "{root}");
+        assert_eq!(result == "FAIL", output.status.code() != Some(0), "{root}");
     }
 }
 
@@ -93,13 +97,9 @@ fn promtool_accepts_the_metrics_of_every_machine() {
         return skipped("promtool is missing");
     }
     let dir = scratch("prometheus");
-    for root in machines() {
+    for root in roots() {
         let file = dir.join("check.prom");
-        let words = format!(
-            "check --format prometheus --root {} --output {}",
-            root.display(),
-            file.display()
-        );
+        let words = format!("check --format prometheus --root {root} --output {}", file.display());
         assert_eq!(stdout(&run(&words)), "");
         let metrics = std::fs::File::open(&file).unwrap();
         let output = Command::new(&promtool)
@@ -108,7 +108,7 @@ fn promtool_accepts_the_metrics_of_every_machine() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned() + &stdout(&output);
-        assert!(output.status.success() && said.is_empty(), "{}: {said}", root.display());
+        assert!(output.status.success() && said.is_empty(), "{root}: {said}");
     }
     // Nothing but the finished file is left.
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
@@ -120,22 +120,20 @@ fn output_file_is_replaced_as_a_whole_and_readable_for_others() {
     let file = scratch("check-output").join("findings.json");
     std::fs::write(&file, "old").unwrap();
     let before = std::fs::metadata(&file).unwrap().ino();
-    let root = &machines()[0];
-    let words = format!("check --format json --root {} -o {}", root.display(), file.display());
+    let root = captured("crowded-server");
+    let words = format!("check --format json --root {root} -o {}", file.display());
     assert_eq!(stdout(&run(&words)), "");
     let after = std::fs::metadata(&file).unwrap();
     assert_ne!(after.ino(), before, "written in place");
     assert_eq!(after.permissions().mode() & 0o777, 0o644);
-    let findings: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let printed = stdout(&run(&format!("check --format json --root {}", root.display())));
-    assert_eq!(serde_json::from_str::<Vec<Value>>(&printed).unwrap(), findings);
-    let output = run(&format!("check --root {} -o /nonexistent/x", root.display()));
-    assert_eq!(output.status.code(), Some(2));
+    let findings: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(json(&format!("check --format json --root {root}")), findings);
+    assert_refused(&format!("check --root {root} -o /nonexistent/x"), "/nonexistent/x");
 }
 
 /// A machine with findings, as an option.
 fn broken() -> String {
-    format!("--root {}", repository().join("fixtures/rack/worker-4-broken.tar.zst").display())
+    format!("--root {}", in_rack("worker-4-broken"))
 }
 
 #[test]
@@ -156,17 +154,15 @@ fn what_only_leaves_out_is_listed() {
     assert!(!text.contains("disk.kernel_errors") && text.contains(note), "{text}");
     let output = run(&format!("check {} --only block --format json", broken()));
     assert!(serde_json::from_str::<Vec<Value>>(&stdout(&output)).is_ok());
-    assert!(crate::util::stderr(&output).contains(note), "{}", crate::util::stderr(&output));
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
 }
 
 #[test]
 fn sample_waits_between_two_readings_and_reads_no_capture() {
     let start = std::time::Instant::now();
-    let output = run("check --only os --format json --sample 1");
+    assert!(json("check --only os --format json --sample 1").is_array());
     assert!(start.elapsed() >= std::time::Duration::from_secs(1));
-    assert!(serde_json::from_str::<Vec<Value>>(&stdout(&output)).is_ok());
-    let output = run(&format!("check --sample 1 --root {}", machines()[0].display()));
-    assert_eq!(output.status.code(), Some(2));
+    assert_refused(&format!("check --sample 1 {}", broken()), "--root");
 }
 
 #[test]
@@ -179,13 +175,12 @@ fn load_tests_every_cpu_in_the_time_asked_for_and_names_none_that_is_healthy() {
     let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["code"].as_str()).collect();
     let is_load = |code: &&str| ["cpu.wrong_result", "memory.wrong_content"].contains(code);
     assert!(!codes.iter().any(is_load), "{findings:?}");
-    let log = String::from_utf8(output.stderr).unwrap();
+    let log = stderr(&output);
     let n_cpus = std::thread::available_parallelism().unwrap();
     assert!(log.contains(&format!("computed on {n_cpus} CPUs and tested ")), "{log}");
     let n_mib = log.split("tested ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     assert!(n_mib.parse::<u64>().unwrap() > 0, "{log}");
-    let output = run(&format!("check --load 1 --root {}", machines()[0].display()));
-    assert_eq!(output.status.code(), Some(2));
+    assert_refused(&format!("check --load 1 {}", broken()), "--root");
 }
 
 #[test]
@@ -233,29 +228,28 @@ fn signal_ends_a_load_at_once_with_all_its_processes() {
 #[test]
 fn exit_status_is_that_of_the_worst_finding() {
     let mut seen = std::collections::BTreeSet::new();
-    for root in machines() {
-        let output = run(&format!("check --format json --root {}", root.display()));
+    for root in roots() {
+        let output = run(&format!("check --format json --root {root}"));
         let findings: Vec<Value> = serde_json::from_str(&stdout(&output)).unwrap();
         let has = |severity: &str| findings.iter().any(|finding| finding["severity"] == severity);
         let expected = if has("critical") { 7 } else { i32::from(has("warning")) };
-        assert_eq!(output.status.code(), Some(expected), "{}", root.display());
+        assert_eq!(output.status.code(), Some(expected), "{root}");
         seen.insert(expected);
     }
-    assert!(seen.contains(&1), "{seen:?}");
+    assert_eq!(seen, [0, 1, 7].into());
 }
 
 #[test]
 fn qr_code_below_the_findings_reads_as_machine_and_faults() {
-    let file = repository().join("fixtures/two-socket-server/root.tar.zst");
+    let root = captured("two-socket-server");
     let output = agent()
-        .args(["check", "--qr", "--root"])
-        .arg(&file)
+        .args(["check", "--qr", "--root", &root])
         .envs([("LANG", "C.UTF-8"), ("COLUMNS", "120"), ("LINES", "60")])
         .output()
         .unwrap();
     let shown = stdout(&output);
     let (findings, code) = shown.split_at(shown.find('█').unwrap());
-    assert_eq!(findings, stdout(&run(&format!("check --root {}", file.display()))));
+    assert_eq!(findings, stdout(&run(&format!("check --root {root}"))));
     assert_eq!(
         qr_reader::read(code),
         [
@@ -263,30 +257,21 @@ fn qr_code_below_the_findings_reads_as_machine_and_faults() {
         ]
     );
     assert_eq!(output.status.code(), Some(1));
-    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
-    assert!(readme.contains(code), "README.md shows another code than {code}");
+    assert!(read("README.md").contains(code), "README.md shows another code than {code}");
 }
 
 #[test]
 fn qr_code_that_does_not_fit_and_other_formats_are_refused_in_a_line() {
-    let root = machines().remove(0);
-    let check = |arguments: &[&str]| {
+    let check = |language: &str, arguments: &[&str]| {
         let mut command = agent();
-        command.args(["check", "--qr", "--root"]).arg(&root).args(arguments);
-        command.envs([("LANG", "C.UTF-8"), ("LINES", "12")]).output().unwrap()
+        command.args(["check", "--qr", "--root", &captured("crowded-server")]).args(arguments);
+        command.envs([("LANG", language), ("LINES", "12")]).output().unwrap()
     };
-    let small = check(&[]);
-    let said = String::from_utf8(small.stderr).unwrap();
-    assert!(
-        said.contains("it does not fit 80 columns and 12 rows; enlarge the terminal"),
-        "{said}"
-    );
-    let ascii =
-        agent().args(["check", "--qr", "--root"]).arg(&root).env("LANG", "C").output().unwrap();
-    let said = String::from_utf8(ascii.stderr).unwrap();
-    assert!(said.contains("or choose a locale with UTF-8"), "{said}");
-    let json = check(&["--format", "json"]);
-    let said = String::from_utf8(json.stderr).unwrap();
-    assert!(json.stdout.is_empty() && said.contains("--qr needs --format text"), "{said}");
-    assert_eq!(json.status.code(), Some(2));
+    let small = stderr(&check("C.UTF-8", &[]));
+    let expected = "it does not fit 80 columns and 12 rows; enlarge the terminal";
+    assert!(small.contains(expected), "{small}");
+    let ascii = stderr(&check("C", &[]));
+    assert!(ascii.contains("or choose a locale with UTF-8"), "{ascii}");
+    let json = check("C.UTF-8", &["--format", "json"]);
+    assert_is_refused(&json, "--qr needs --format text", "--format json");
 }

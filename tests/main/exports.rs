@@ -2,36 +2,35 @@
 
 use serde_json::Value;
 
-use crate::util::{assert_expected, repository, run, stderr, stdout};
+use crate::util::{
+    assert_expected, assert_refused, captured, json, machines, repository, run, stderr, stdout,
+};
 
 /// Formats of `inspect` that are documents of other programs, with the end of the expected file's name.
 const FORMATS: [(&str, &str); 3] =
     [("ironic", "ironic.json"), ("metal3", "metal3.json"), ("assisted", "assisted.json")];
-/// Captured machines of the repository.
-const MACHINES: [&str; 4] = ["crowded-server", "many-nodes", "plain-guest", "two-socket-server"];
 /// Keys that are null where their value is unknown, since the consumer needs them.
 const MAY_BE_NULL: [&str; 2] = [".inventory.cpu.architecture", ".inventory.memory.physical_mb"];
 
 #[test]
 fn every_captured_machine_gives_the_expected_documents() {
-    for machine in MACHINES {
-        let folder = repository().join("fixtures").join(machine);
-        let root = folder.join("root.tar.zst");
+    for machine in machines() {
+        let root = captured(&machine);
         for (format, end) in FORMATS {
-            let printed = run(&format!("inspect --format {format} --root {}", root.display()));
+            let printed = run(&format!("inspect --format {format} --root {root}"));
             assert!(printed.status.success(), "{machine}: {}", stderr(&printed));
-            assert_expected(&folder.join(format!("expected.{end}")), &stdout(&printed));
+            let file = repository().join(format!("fixtures/{machine}/expected.{end}"));
+            assert_expected(&file, &stdout(&printed));
         }
     }
 }
 
 #[test]
 fn nothing_unknown_is_exported_as_a_value() {
-    for machine in MACHINES {
-        let root = repository().join("fixtures").join(machine).join("root.tar.zst");
+    for machine in machines() {
+        let root = captured(&machine);
         for (format, _) in FORMATS {
-            let printed = run(&format!("inspect --format {format} --root {}", root.display()));
-            let document: Value = serde_json::from_str(&stdout(&printed)).unwrap();
+            let document = json(&format!("inspect --format {format} --root {root}"));
             let mut empty = Vec::new();
             find_empty(&document, "", &mut empty);
             assert!(empty.is_empty(), "{machine}, {format}: {empty:?}");
@@ -41,27 +40,21 @@ fn nothing_unknown_is_exported_as_a_value() {
 
 #[test]
 fn formats_of_other_programs_refuse_a_part_of_the_report() {
-    let root = repository().join("fixtures/plain-guest/root.tar.zst");
+    let root = captured("plain-guest");
     for (format, _) in FORMATS {
-        let words = format!("inspect --format {format} --only cpu --root {}", root.display());
-        let refused = run(&words);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(stderr(&refused).contains("--only"), "{}", stderr(&refused));
+        let words = format!("inspect --format {format} --only cpu --root {root}");
+        assert_refused(&words, "--only");
     }
 }
 
 #[test]
 fn annotation_for_metal3_is_one_line_with_the_details_of_the_resource() {
-    let root = repository().join("fixtures/plain-guest/root.tar.zst");
-    let of = |words: &str| run(&format!("inspect {words} --root {}", root.display()));
-    let annotation = stdout(&of("--format metal3 --as annotation"));
+    let of = |words: &str| format!("inspect {words} --root {}", captured("plain-guest"));
+    let annotation = stdout(&run(&of("--format metal3 --as annotation")));
     assert_eq!(annotation.lines().count(), 1);
     let details: Value = serde_json::from_str(&annotation).unwrap();
-    let resource: Value = serde_json::from_str(&stdout(&of("--format metal3"))).unwrap();
-    assert_eq!(details, resource["spec"]["hardware"]);
-    let refused = of("--format assisted --as annotation");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("--format metal3"), "{}", stderr(&refused));
+    assert_eq!(details, json(&of("--format metal3"))["spec"]["hardware"]);
+    assert_refused(&of("--format assisted --as annotation"), "--format metal3");
 }
 
 /// Adds the path of each value that stands for "unknown".

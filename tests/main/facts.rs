@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::util::{repository, run, stdout};
+use crate::util::{json, read};
 
 /// The keys of the report as paths such as `block.disks.serial`, without numbers of lists.
 fn paths(schema: &Value) -> Vec<Vec<String>> {
@@ -70,8 +70,7 @@ fn patterns(row: &str) -> Vec<Vec<String>> {
 
 /// The patterns of every row.
 fn documented() -> Vec<Vec<Vec<String>>> {
-    let text = std::fs::read_to_string(repository().join("probes/FACTS.md")).unwrap();
-    text.lines().filter(|line| line.starts_with('|')).map(patterns).collect()
+    read("probes/FACTS.md").lines().filter(|line| line.starts_with('|')).map(patterns).collect()
 }
 
 fn is_match(name: &str, pattern: &str) -> bool {
@@ -101,8 +100,7 @@ fn undocumented(paths: &[Vec<String>], rows: &[Vec<Vec<String>>]) -> Vec<String>
 
 #[test]
 fn facts_md_names_every_key_of_the_report_and_no_other() {
-    let schema: Value = serde_json::from_str(&stdout(&run("schema report"))).unwrap();
-    let (paths, rows) = (paths(&schema), documented());
+    let (paths, rows) = (paths(&json("schema report")), documented());
     assert!(paths.len() > 500 && rows.len() > 60, "{} {}", paths.len(), rows.len());
     let missing = undocumented(&paths, &rows);
     assert!(missing.is_empty(), "probes/FACTS.md lacks {missing:#?}");

@@ -8,7 +8,7 @@
 //! at a second reading.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use compare::expectation::Expectations;
@@ -17,13 +17,13 @@ use formats::time::parse_http_date;
 use probes::collect::{Inventory, Options, collect};
 use probes::counters::{self, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
-use probes::machine::{Archive, Extras, Node, Source};
+use probes::machine::{Archive, Extras, Source};
 use run_coreos_installer::check::load::{End, Outcome, judge};
 use run_coreos_installer::http::clock_skew::clock_skew;
 use serde::Deserialize;
 
 use crate::trees::{Files, node};
-use crate::util::{repository, run, scratch, stdout};
+use crate::util::repository;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,35 +229,5 @@ fn every_tree_of_findings_belongs_to_a_code() {
     let files = std::fs::read_dir(folder()).unwrap();
     for file in files.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
         assert!(codes.contains(&file) || file == "README.md", "{file} belongs to no code");
-    }
-}
-
-/// Writes the machine as a directory, as a user would have it.
-fn write(root: &Path, archive: &Archive) {
-    for (path, node) in archive.nodes() {
-        let Node::File(content) = node else { panic!("{path} is no file") };
-        let path = root.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
-}
-
-#[test]
-fn check_of_an_installed_machine_ends_with_0_and_with_1_or_7_once_it_has_a_fault() {
-    let trees = trees("disk.none_eligible");
-    let installed =
-        trees.silent.iter().find(|case| case.why.contains("installed machine")).unwrap();
-    let healthy = archive(&trees.machine, &installed.with);
-    let mut faulty = healthy.clone();
-    faulty.set("proc/sys/kernel/tainted", Some(Node::File((*b"16\n").into())));
-    let trees = self::trees("memory.ecc.uncorrectable");
-    let broken = archive(&trees.machine, &trees.raises[0].with);
-    for (name, archive, status) in
-        [("healthy", healthy, 0), ("faulty", faulty, 1), ("broken", broken, 7)]
-    {
-        let root = scratch(name);
-        write(&root, &archive);
-        let output = run(&format!("check --root {}", root.display()));
-        assert_eq!(output.status.code(), Some(status), "{}", stdout(&output));
     }
 }

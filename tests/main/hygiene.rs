@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::util::repository;
+use crate::util::{read, repository};
 
 /// The sources of every crate that is shipped.
 const CRATES: [&str; 6] =
     ["agent/src", "compare/src", "formats/src", "probes/src", "ignition/src", "lab/src"];
 
-fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+/// The Rust files below a folder, with their text.
+pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -43,6 +44,25 @@ fn code_after_an_item_for_tests_is_checked() {
     assert!(code(text).contains("fn b()") && !code(text).contains("mod tests"));
 }
 
+/// No line of code in these files, apart from comments, has one of these words where `is_forbidden` holds for file and word.
+fn forbid(
+    files: impl IntoIterator<Item = (PathBuf, String)>,
+    words: &[&str],
+    is_forbidden: impl Fn(&Path, &str) -> bool,
+) {
+    for (path, text) in files {
+        for line in code(&text).lines().filter(|line| !line.trim().starts_with("//")) {
+            let is_found = |word: &&str| line.contains(word) && is_forbidden(&path, word);
+            assert!(!words.iter().any(is_found), "{}: {line}", path.display());
+        }
+    }
+}
+
+/// The sources of a folder without tests.
+fn tested_sources(folder: &str) -> impl Iterator<Item = (PathBuf, String)> {
+    sources(folder).into_iter().filter(|(path, _)| !is_test(path))
+}
+
 /// An item for tests belongs into the tests; only a module for tests may be declared among the code.
 #[test]
 fn items_for_tests_are_in_modules_for_tests() {
@@ -58,35 +78,19 @@ fn items_for_tests_are_in_modules_for_tests() {
 
 #[test]
 fn probes_read_only_through_the_machine() {
-    for (path, text) in sources("probes/src").into_iter().filter(|(path, _)| !is_test(path)) {
-        let is_door =
-            path.components().any(|c| c.as_os_str() == "machine" || c.as_os_str() == "sys");
-        for word in [
-            "std::fs",
-            "std::process",
-            "TcpStream",
-            "UdpSocket",
-            "TcpListener",
-            "File::",
-            " Command::",
-            "libc::",
-        ] {
-            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            assert!(is_door || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
-        }
-    }
+    let files = ["std::fs", "std::process", "File::", " Command::", "libc::"];
+    let words = [&files[..], &["TcpStream", "UdpSocket", "TcpListener"]].concat();
+    forbid(tested_sources("probes/src"), &words, |path, _| {
+        !path.components().any(|c| c.as_os_str() == "machine" || c.as_os_str() == "sys")
+    });
 }
 
 /// These crates and calls read the running host by themselves: no replay could feed them.
 #[test]
 fn only_the_section_live_is_read_outside_of_the_machine() {
-    for (path, text) in sources("probes/src").into_iter().chain(sources("formats/src")) {
-        let is_live = path.ends_with("probes/src/live.rs");
-        for word in ["sysinfo::", "procfs::", "getrusage", "::current()", "from_file("] {
-            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            assert!(is_live || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
-        }
-    }
+    let words = ["sysinfo::", "procfs::", "getrusage", "::current()", "from_file("];
+    let files = ["probes/src", "formats/src"].into_iter().flat_map(sources);
+    forbid(files, &words, |path, _| !path.ends_with("probes/src/live.rs"));
 }
 
 /// Files of the agent that name a file below `/sys` or `/proc` themselves, and what they do with it that the
@@ -102,15 +106,10 @@ const KERNEL_FILES: [(&str, &str); 6] = [
 
 #[test]
 fn agent_reads_sys_and_proc_only_through_the_machine() {
-    for (path, text) in sources("agent/src").into_iter().filter(|(path, _)| !is_test(path)) {
-        if KERNEL_FILES.iter().any(|(file, _)| path.ends_with(file)) {
-            continue;
-        }
-        for word in ["\"/sys", "\"/proc", "join(\"sys", "join(\"proc"] {
-            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            assert!(at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
-        }
-    }
+    let words = ["\"/sys", "\"/proc", "join(\"sys", "join(\"proc"];
+    forbid(tested_sources("agent/src"), &words, |path, _| {
+        !KERNEL_FILES.iter().any(|(file, _)| path.ends_with(file))
+    });
 }
 
 /// The modules of `act` that its proof may use: what was ordered and fetched, the form of what it finds, and what its tests
@@ -142,7 +141,7 @@ const NAME_A_PROGRAM: [(&str, &str); 4] = [
 
 #[test]
 fn act_needs_no_wire_and_no_fleet_and_few_files_name_a_program() {
-    for (path, text) in sources("agent/src/act").into_iter().filter(|(path, _)| !is_test(path)) {
+    for (path, text) in tested_sources("agent/src/act") {
         let (code, shown) = (code(&text), path.display());
         for word in ["crate::engines", "crate::api", "crate::job", "crate::checkpoint"] {
             assert!(!code.contains(word), "{shown} needs {word}");
@@ -177,48 +176,25 @@ fn no_probe_can_write() {
         "Command::new",
         "write_all",
     ];
-    for (path, text) in sources("probes/src").into_iter().filter(|(path, _)| !is_test(path)) {
-        for word in forbidden {
-            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            // The devices of BMC and TPM accept requests only when opened for writing; these files send
-            // only commands that read.
-            let is_asked = path.ends_with("sys/ipmi.rs") || path.ends_with("sys/tpm.rs");
-            let is_asked = is_asked && word == ".write(true)";
-            // The driver of MegaRAID controllers has a device without a node: one is made, opened and removed.
-            let is_node =
-                path.ends_with("sys/megaraid.rs") && ["mknod(", "unlink("].contains(&word);
-            assert!(
-                is_asked || is_node || at.is_none(),
-                "{}: {}",
-                path.display(),
-                at.unwrap_or_default()
-            );
-        }
-    }
+    let allowed = [
+        // The devices of BMC and TPM accept requests only when opened for writing; these files send only commands that read.
+        ("sys/ipmi.rs", ".write(true)"),
+        ("sys/tpm.rs", ".write(true)"),
+        // The driver of MegaRAID controllers has a device without a node: one is made, opened and removed.
+        ("sys/megaraid.rs", "mknod("),
+        ("sys/megaraid.rs", "unlink("),
+    ];
+    forbid(tested_sources("probes/src"), &forbidden, |path, word| {
+        !allowed.iter().any(|(file, of_file)| path.ends_with(file) && *of_file == word)
+    });
 }
 
 #[test]
 fn formats_exports_and_comparisons_do_no_io() {
-    for (path, text) in sources("formats/src")
-        .into_iter()
-        .chain(sources("agent/src/export"))
-        .chain(sources("compare/src"))
-    {
-        for word in [
-            "std::fs",
-            "std::process",
-            "std::env",
-            "UdpSocket",
-            "UnixStream",
-            "TcpStream",
-            "File::",
-            "nix::",
-            "unsafe ",
-        ] {
-            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            assert!(at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
-        }
-    }
+    let of_system = ["std::fs", "std::process", "std::env", "File::", "nix::", "unsafe "];
+    let words = [&of_system[..], &["UdpSocket", "UnixStream", "TcpStream"]].concat();
+    let files = ["formats/src", "agent/src/export", "compare/src"].into_iter().flat_map(sources);
+    forbid(files, &words, |_, _| true);
 }
 
 #[test]
@@ -251,7 +227,7 @@ fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
 #[test]
 fn no_file_is_too_long_to_read() {
     for folder in CRATES {
-        for (path, text) in sources(folder).into_iter().filter(|(path, _)| !is_test(path)) {
+        for (path, text) in tested_sources(folder) {
             let n_lines = code(&text).lines().count();
             assert!(n_lines <= 400, "{} has {n_lines} lines without its tests", path.display());
         }
@@ -298,7 +274,7 @@ fn the_top_of_the_repository_has_only_known_files() {
 
 #[test]
 fn every_test_that_the_safety_page_names_exists() {
-    let page = std::fs::read_to_string(repository().join("docs/safety.md")).unwrap();
+    let page = read("docs/safety.md");
     let all: String =
         ["agent", "tests"].iter().flat_map(|f| sources(f)).map(|(_, text)| text).collect();
     let rows = page.lines().filter(|line| line.starts_with("| ")).skip(1);

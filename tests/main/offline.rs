@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::util::{agent, run, scratch, stderr};
+use crate::util::{agent, assert_refused, run, scratch, stderr, stdout};
 
 /// An Ignition config that passes every check.
 const IGNITION: &str = "{\"ignition\": {\"version\": \"3.3.0\"}}\n";
@@ -40,9 +40,7 @@ fn options_that_contradict_each_other_are_usage_errors_that_say_which_to_drop() 
         ("--ignition /no/such.ign", "reading --ignition: opening /no/such.ign: No such file"),
         ("", "or install without one with --ignition"),
     ] {
-        let output = run(&format!("install {}", words.replace('F', &file)));
-        assert_eq!(output.status.code(), Some(2), "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        assert_refused(&format!("install {}", words.replace('F', &file)), expected);
     }
     let output =
         agent().env("RCI_VIM", "https://v").args(["install", "--ignition", &file]).output();
@@ -79,16 +77,11 @@ fn file_of(config: &Value, path: &str) -> Option<(u64, Vec<u8>)> {
     let file = files.iter().find(|file| file["path"] == path)?;
     let source = file["contents"]["source"].as_str().unwrap();
     let data = source.strip_prefix("data:,").unwrap();
-    let mut bytes = Vec::new();
-    let mut rest = data.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next().unwrap(), rest.next().unwrap()];
-            let digits = std::str::from_utf8(&digits).unwrap();
-            bytes.push(u8::from_str_radix(digits, 16).unwrap());
-        } else {
-            bytes.push(byte);
-        }
+    let mut parts = data.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for (digits, rest) in parts.map(|part| part.split_at(2)) {
+        bytes.push(u8::from_str_radix(digits, 16).unwrap());
+        bytes.extend(rest.bytes());
     }
     Some((file["mode"].as_u64().unwrap(), bytes))
 }
@@ -162,11 +155,8 @@ fn live_config_refuses_an_install_that_the_agent_would_refuse() {
         ("", "or a config to install without one with --install"),
     ] {
         let words = words.replace("BAD", &bad).replace(" F", &format!(" {file}"));
-        let output = run(&format!("live-config {words}"));
-        assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        assert_refused(&format!("live-config {words}"), expected);
     }
-    let output = run("live-config --format kargs --install https://h/x.ign");
-    let line = String::from_utf8(output.stdout).unwrap();
+    let line = stdout(&run("live-config --format kargs --install https://h/x.ign"));
     assert!(line.trim_end().ends_with("rci.ignition=https://h/x.ign"), "{line}");
 }

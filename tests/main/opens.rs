@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::skipped::skipped;
-use crate::util::scratch;
+use crate::util::{scratch, write};
 
 /// Two packages of 16 cores with two threads each, numbered as the kernel numbers them.
 const N_PACKAGES: usize = 2;
@@ -58,13 +58,9 @@ fn quick_test_of_a_disk_is_three_reads_and_can_be_turned_off() {
         ("proc/swaps", "Filename\n"),
         ("etc/fstab", ""),
     ] {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write(&root.join(path), text);
     }
-    let content = root.join("kernel/disk/sda");
-    fs::create_dir_all(&content).unwrap();
-    fs::write(content.join("0-4096"), vec![1; 4096]).unwrap();
+    write(&root.join("kernel/disk/sda/0-4096"), [1; 4096]);
     let samples = |more: &[&str]| -> Vec<String> {
         let words = ["check", "--only", "block", "--root", root.to_str().unwrap()];
         let all = opened(&strace, &dir, &[&words[..], more].concat());
@@ -114,11 +110,7 @@ fn strace() -> Option<PathBuf> {
 /// Writes to `dir/root` what the kernel shows of CPUs, caches, nodes and memory, and a device with
 /// VPD.
 fn write_machine(dir: &Path) {
-    let write = |path: &str, text: &str| {
-        let path = dir.join("root").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{text}\n")).unwrap();
-    };
+    let write = |path: &str, text: &str| write(&dir.join("root").join(path), format!("{text}\n"));
     let half = N_CPUS / 2;
     let all = format!("0-{}", N_CPUS - 1);
     for name in ["online", "possible", "present"] {

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::hygiene::sources;
 use crate::skipped::skipped;
-use crate::util::{cache, repository, scratch};
+use crate::util::{agent, cache, read, remove_own_variables, repository, run, scratch, stderr};
 
 /// The line above a block that the tests cannot run; a reason follows it.
 const NOT_RUN: &str = "<!-- not run by the tests: ";
@@ -20,18 +21,29 @@ const INSTALLER: &str = "#!/bin/sh\nset -e\n[ \"$*\" = 'iso ignition embed -i li
 
 /// The `sh` blocks of the README, and whether each is to be run. A block that stops a server is run in the shell of the
 /// block before it, as when a person pastes one after the other.
-fn blocks() -> Vec<(String, bool)> {
-    let text = std::fs::read_to_string(repository().join("README.md")).unwrap();
-    let mut blocks: Vec<(String, bool)> = Vec::new();
-    let mut rest = text.as_str();
-    while let Some((before, after)) = rest.split_once("```sh\n") {
-        let (block, after) = after.split_once("```").unwrap();
-        let is_run = !before.lines().last().is_some_and(|line| line.starts_with(NOT_RUN));
-        match blocks.last_mut() {
-            Some((earlier, _)) if block == STOP => String::push_str(earlier, block),
-            _ => blocks.push((block.to_owned(), is_run)),
+fn blocks_of_readme() -> Vec<(String, bool)> {
+    let mut all: Vec<(String, bool)> = Vec::new();
+    for (before, block) in blocks(&read("README.md")) {
+        match all.last_mut() {
+            Some((earlier, _)) if block == STOP => earlier.push_str(&block),
+            _ => all.push((block, !before.starts_with(NOT_RUN))),
         }
-        rest = after;
+    }
+    all
+}
+
+/// The `sh` blocks of a document without the indentation of the list that contains them, each with the line before it.
+fn blocks(text: &str) -> Vec<(&str, String)> {
+    let mut blocks = Vec::new();
+    let mut before = "";
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(indentation) = line.strip_suffix("```sh") {
+            let of_block = lines.by_ref().take_while(|line| line.trim() != "```");
+            let stripped = of_block.map(|line| line.strip_prefix(indentation).unwrap_or(line));
+            blocks.push((before, stripped.flat_map(|line| [line, "\n"]).collect()));
+        }
+        before = line;
     }
     blocks
 }
@@ -53,16 +65,6 @@ fn lab_vim() -> PathBuf {
 fn write_program(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// A folder for PATH with the two programs and a stand-in for coreos-installer.
-fn programs() -> PathBuf {
-    let folder = scratch("readme-programs");
-    let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
-    std::os::unix::fs::symlink(agent, folder.join("run-coreos-installer")).unwrap();
-    std::os::unix::fs::symlink(lab_vim(), folder.join("lab-vim")).unwrap();
-    write_program(&folder.join("coreos-installer"), INSTALLER);
-    folder
 }
 
 /// A shell in a network of its own where that is allowed, so that port 8080 is free and no link of this machine is touched.
@@ -96,7 +98,7 @@ fn run_block(name: &str, block: &str, programs: &Path) -> (PathBuf, String) {
     let output = folder.with_extension("output");
     let file = std::fs::File::create(&output).unwrap();
     let mut command = shell();
-    crate::util::remove_own_variables(&mut command);
+    remove_own_variables(&mut command);
     let mut child = command
         .current_dir(&folder)
         .env("PATH", path)
@@ -116,9 +118,12 @@ fn run_block(name: &str, block: &str, programs: &Path) -> (PathBuf, String) {
 
 #[test]
 fn every_command_of_the_readme_works_in_an_empty_folder() {
-    let programs = programs();
+    let programs = programs("readme-programs");
+    write_program(&programs.join("coreos-installer"), INSTALLER);
     let mut n_captures = 0;
-    for (number, (block, _)) in blocks().into_iter().filter(|(_, is_run)| *is_run).enumerate() {
+    for (number, (block, _)) in
+        blocks_of_readme().into_iter().filter(|(_, is_run)| *is_run).enumerate()
+    {
         let (folder, printed) = run_block(&format!("readme-{number}"), &block, &programs);
         assert!(!printed.contains("exit status 2"), "{block}\n{printed}");
         if block.contains("capture") {
@@ -147,9 +152,9 @@ fn every_command_of_the_readme_works_in_an_empty_folder() {
 
 #[test]
 fn only_two_blocks_of_the_readme_are_not_run_and_they_use_targets_that_exist() {
-    let makefile = std::fs::read_to_string(repository().join("Makefile")).unwrap();
-    let not_run: Vec<String> =
-        blocks().into_iter().filter(|(_, is_run)| !is_run).map(|(block, _)| block).collect();
+    let makefile = read("Makefile");
+    let not_run = blocks_of_readme().into_iter().filter(|(_, is_run)| !is_run);
+    let not_run: Vec<String> = not_run.map(|(block, _)| block).collect();
     assert_eq!(not_run.len(), 2, "{not_run:?}");
     for line in not_run.iter().flat_map(|block| block.lines()) {
         let command = line.split('#').next().unwrap_or_default().trim();
@@ -186,25 +191,13 @@ shift 9
 echo iso >single.iso
 "#;
 
-/// The `sh` blocks of a document without the indentation of the list that contains them.
-fn indented_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let Some(indentation) = line.strip_suffix("```sh") else { continue };
-        let of_block = lines.by_ref().take_while(|line| line.trim() != "```");
-        let stripped = of_block.map(|line| line.strip_prefix(indentation).unwrap_or(line));
-        blocks.push(stripped.flat_map(|line| [line, "\n"]).collect());
-    }
-    blocks
-}
-
-fn first_node() -> String {
-    std::fs::read_to_string(repository().join("docs/first-node.md")).unwrap()
+/// The blocks of docs/first-node.md.
+fn first_node() -> Vec<String> {
+    blocks(&read("docs/first-node.md")).into_iter().map(|(_, block)| block).collect()
 }
 
 /// A folder for PATH with the two programs.
-fn own_programs(name: &str) -> PathBuf {
+fn programs(name: &str) -> PathBuf {
     let programs = scratch(name);
     let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
     std::os::unix::fs::symlink(agent, programs.join("run-coreos-installer")).unwrap();
@@ -222,13 +215,8 @@ fn cached(part: &str, file: &str) -> Option<PathBuf> {
 
 #[test]
 fn tests_that_the_first_node_document_names_exist() {
-    let folder = repository().join("tests/vm");
-    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let sources: String = files
-        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
-        .map(|file| std::fs::read_to_string(file).unwrap())
-        .collect();
-    let document = first_node();
+    let sources: String = sources("tests/vm").into_iter().map(|(_, text)| text).collect();
+    let document = read("docs/first-node.md");
     let (_, table) = document.split_once("## Which test tries each way").unwrap();
     let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let named: Vec<&str> = rows
@@ -250,14 +238,14 @@ fn first_node_document_works_with_the_real_coreos_installer() {
     if Command::new("xorriso").arg("-version").output().is_err() {
         return skipped("xorriso is missing");
     }
-    let programs = own_programs("first-node-real-programs");
+    let programs = programs("first-node-real-programs");
     std::os::unix::fs::symlink(&installer, programs.join("coreos-installer")).unwrap();
     let downloads = format!(
         "ln -s '{}' fedora-coreos-live.iso\nfor part in kernel initramfs.img rootfs.img; do\n\
          echo $part >fedora-coreos-live-$part\ndone\n",
         iso.display()
     );
-    let script = format!("{downloads}{}", indented_blocks(&first_node()).concat());
+    let script = format!("{downloads}{}", first_node().concat());
     let (folder, _) = run_block("first-node-real", &script, &programs);
     let shown = |args: &str| {
         let args = args.split(' ');
@@ -286,10 +274,10 @@ fn first_node_document_works_with_the_real_coreos_installer() {
 
 #[test]
 fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
-    let programs = own_programs("first-node-programs");
+    let programs = programs("first-node-programs");
     write_program(&programs.join("coreos-installer"), RECORDER);
     write_program(&programs.join("xorriso"), XORRISO);
-    let blocks = indented_blocks(&first_node());
+    let blocks = first_node();
     assert!(blocks.len() >= 10, "{} blocks", blocks.len());
     // What `coreos-installer download` leaves.
     let downloads = "for part in live.iso live-kernel live-initramfs.img live-rootfs.img; do\n\
@@ -328,12 +316,12 @@ fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
 fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
     let mut n_files = 0;
     for name in ["docs/ironic.md", "docs/inspector.md", "docs/assisted.md"] {
-        let text = std::fs::read_to_string(repository().join(name)).unwrap();
+        let text = read(name);
         for block in text.split("```yaml\n# /etc/run-coreos-installer.yaml").skip(1) {
             // The rest of the first line, and the file up to the end of the block.
             let (_, file) = block.split_once("```").unwrap().0.split_once('\n').unwrap();
             let file: serde_json::Value = yaml_serde::from_str(file).unwrap();
-            let mut command = crate::util::agent();
+            let mut command = agent();
             command.args(["live-config", "--agent-in-image", "--format", "butane"]);
             for (key, value) in file.as_object().unwrap() {
                 let values = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
@@ -347,23 +335,17 @@ fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
                 }
             }
             let output = command.output().unwrap();
-            assert!(output.status.success(), "{name}: {}", crate::util::stderr(&output));
+            assert!(output.status.success(), "{name}: {}", stderr(&output));
             n_files += 1;
         }
         // `vim` has an option of its own.
         for word in text.split(['`', ' ']).filter(|word| word.starts_with("rci.")) {
-            let is_vim = word.starts_with("rci.vim=");
-            let output = crate::util::run(&if is_vim {
-                format!(
-                    "live-config --format kargs --agent-in-image --vim {}",
-                    &word["rci.vim=".len()..]
-                )
-            } else {
-                format!(
-                    "live-config --format kargs --agent-in-image --vim https://h --append-karg {word}"
-                )
-            });
-            assert!(output.status.success(), "{word}: {}", crate::util::stderr(&output));
+            let options = match word.strip_prefix("rci.vim=") {
+                Some(vim) => format!("--vim {vim}"),
+                None => format!("--vim https://h --append-karg {word}"),
+            };
+            let output = run(&format!("live-config --format kargs --agent-in-image {options}"));
+            assert!(output.status.success(), "{word}: {}", stderr(&output));
         }
     }
     assert_eq!(n_files, 2);

@@ -1,23 +1,27 @@
 //! Compares the reports of the captured machines in `fixtures/` with the expected ones.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use run_coreos_installer::report::Report;
+use serde_json::Value;
 
 use crate::skipped::skipped;
-use crate::util::{assert_expected, repository, run, scratch, stderr, stdout};
+use crate::util::{
+    assert_expected, captured, json, machines, read, repository, run, scratch, stderr, stdout,
+};
 
-fn fixtures() -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = std::fs::read_dir(repository().join("fixtures"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("root.tar.zst").exists())
-        .collect();
-    all.sort();
-    all
+/// A file that belongs to a captured machine.
+fn file(machine: &str, name: &str) -> PathBuf {
+    repository().join("fixtures").join(machine).join(name)
+}
+
+/// The report of a captured machine, without the times.
+fn report(root: &str) -> String {
+    without_times(json(&format!("inspect --format json --root {root}")))
 }
 
 /// The report without the times, which differ from run to run.
-fn without_times(json: &str) -> String {
-    let mut report: serde_json::Value = serde_json::from_str(json).unwrap();
+fn without_times(mut report: Value) -> String {
     for key in ["collected_at", "duration_ms", "timings"] {
         report.as_object_mut().unwrap().remove(key).unwrap();
     }
@@ -29,44 +33,37 @@ fn without_times(json: &str) -> String {
 
 #[test]
 fn every_captured_machine_gives_the_expected_json_and_text() {
-    let fixtures = fixtures();
-    assert!(fixtures.len() >= 2, "fixtures/ has too few machines: {fixtures:?}");
-    for fixture in fixtures {
-        let root = fixture.join("root.tar.zst");
-        let json = run(&format!("inspect --format json --root {}", root.display()));
-        assert!(json.status.success(), "{}: {}", fixture.display(), stderr(&json));
-        assert_expected(&fixture.join("expected.json"), &without_times(&stdout(&json)));
-        let text = run(&format!("inspect --root {}", root.display()));
-        assert_expected(&fixture.join("expected.txt"), &stdout(&text));
+    for machine in machines() {
+        let root = captured(&machine);
+        assert_expected(&file(&machine, "expected.json"), &report(&root));
+        let text = run(&format!("inspect --root {root}"));
+        assert!(text.status.success(), "{machine}: {}", stderr(&text));
+        assert_expected(&file(&machine, "expected.txt"), &stdout(&text));
     }
 }
 
 #[test]
 fn every_captured_machine_documents_its_origin() {
-    for fixture in fixtures() {
-        let readme = std::fs::read_to_string(fixture.join("README.md")).unwrap_or_default();
-        assert!(readme.len() > 100, "{} needs a README.md", fixture.display());
+    for machine in machines() {
+        let readme = std::fs::read_to_string(file(&machine, "README.md")).unwrap_or_default();
+        assert!(readme.len() > 100, "{machine} needs a README.md");
     }
 }
 
 #[test]
 fn a_report_is_read_back_without_loss() {
-    for fixture in fixtures() {
-        let root = fixture.join("root.tar.zst");
-        let json = stdout(&run(&format!("inspect --format json --root {}", root.display())));
-        let report: run_coreos_installer::report::Report = serde_json::from_str(&json).unwrap();
-        let written: serde_json::Value = serde_json::to_value(&report).unwrap();
-        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert!(written == read, "{} is not what it was", fixture.display());
+    for machine in machines() {
+        let printed = json(&format!("inspect --format json --root {}", captured(&machine)));
+        let report: Report = serde_json::from_value(printed.clone()).unwrap();
+        let written = serde_json::to_value(&report).unwrap();
+        assert!(written == printed, "{machine} is not what it was");
     }
 }
 
 #[test]
 fn the_report_in_the_readme_is_the_real_one() {
-    let root = repository();
-    let expected =
-        std::fs::read_to_string(root.join("fixtures/two-socket-server/expected.txt")).unwrap();
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let expected = read("fixtures/two-socket-server/expected.txt");
+    let readme = read("README.md");
     let shown = readme.split("```text\n").find(|block| block.starts_with("####")).unwrap();
     let shown = shown.split("```").next().unwrap();
     assert!(shown.lines().count() > 60, "the report of the README is too short");
@@ -80,8 +77,7 @@ fn the_report_in_the_readme_is_the_real_one() {
 
 #[test]
 fn a_directory_and_an_archive_of_the_same_machine_give_the_same_report() {
-    let fixture = fixtures().into_iter().next().unwrap();
-    let archive = fixture.join("root.tar.zst");
+    let archive = captured("crowded-server");
     let dir = scratch("unpacked");
     let unpacked = std::process::Command::new("tar")
         .args(["--zstd", "-xf"])
@@ -91,56 +87,38 @@ fn a_directory_and_an_archive_of_the_same_machine_give_the_same_report() {
         .status()
         .unwrap();
     assert!(unpacked.success());
-    let of = |root: &str| stdout(&run(&format!("inspect --format json --root {root}")));
-    let from_archive = without_times(&of(&archive.display().to_string()));
-    let from_directory = without_times(&of(&dir.display().to_string()));
-    assert_eq!(from_archive, from_directory);
+    assert_eq!(report(&archive), report(&dir.display().to_string()));
 }
 
 #[test]
 fn a_capture_of_a_replay_gives_the_same_report_again() {
-    for fixture in fixtures() {
-        let root = fixture.join("root.tar.zst");
-        let copy = scratch("recaptured").join("copy.tar.zst");
-        let captured =
-            run(&format!("capture --output {} --root {}", copy.display(), root.display()));
-        assert!(captured.status.success(), "{}", stderr(&captured));
-        let of = |root: &std::path::Path| {
-            without_times(&stdout(&run(&format!(
-                "inspect --format json --root {}",
-                root.display()
-            ))))
-        };
-        assert_eq!(of(&root), of(&copy), "{}", fixture.display());
+    for machine in machines() {
+        let root = captured(&machine);
+        let copy = scratch("recaptured").join("copy.tar.zst").display().to_string();
+        let again = run(&format!("capture --output {copy} --root {root}"));
+        assert!(again.status.success(), "{}", stderr(&again));
+        assert_eq!(report(&root), report(&copy), "{machine}");
     }
 }
 
-/// A file of an archive.
-fn file_of(archive: &Path, name: &str) -> String {
-    let output = std::process::Command::new("tar")
-        .args(["--zstd", "-xOf"])
-        .arg(archive)
-        .arg(name)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{name} of {}", archive.display());
-    String::from_utf8(output.stdout).unwrap()
+/// The report in an archive.
+fn report_in(archive: &str) -> Value {
+    let mut tar = std::process::Command::new("tar");
+    let output = tar.args(["--zstd", "-xOf", archive, "report.json"]).output().unwrap();
+    assert!(output.status.success(), "{archive}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
 fn a_capture_of_this_machine_replays_to_the_report_that_was_made_with_it() {
-    let copy = scratch("live").join("live.tar.zst");
+    let copy = scratch("live").join("live.tar.zst").display().to_string();
     for round in 0..3 {
-        let captured = run(&format!("capture --output {}", copy.display()));
+        let captured = run(&format!("capture --output {copy}"));
         assert!(captured.status.success(), "{}", stderr(&captured));
         assert!(!stderr(&captured).contains("gives another value"), "{}", stderr(&captured));
-        let replayed = stdout(&run(&format!("inspect --format json --root {}", copy.display())));
-        let made = file_of(&copy, "report.json");
-        assert_eq!(without_times(&made), without_times(&replayed), "round {round}");
+        assert_eq!(without_times(report_in(&copy)), report(&copy), "round {round}");
     }
-    let live: serde_json::Value =
-        serde_json::from_str(&stdout(&run("inspect --format json"))).unwrap();
-    let made: serde_json::Value = serde_json::from_str(&file_of(&copy, "report.json")).unwrap();
+    let (live, made) = (json("inspect --format json"), report_in(&copy));
     for section in ["cpu", "pci", "product", "node_id"] {
         assert_eq!(live[section], made[section], "{section}");
     }
@@ -152,14 +130,14 @@ fn latin(bytes: &[u8]) -> String {
 }
 
 /// The plain bytes of an archive.
-fn unpacked(archive: &Path) -> String {
-    let output = std::process::Command::new("zstd").arg("-dcq").arg(archive).output().unwrap();
-    assert!(output.status.success() && output.stdout.len() > 10_000, "{}", archive.display());
+fn unpacked(archive: &str) -> String {
+    let output = std::process::Command::new("zstd").args(["-dcq", archive]).output().unwrap();
+    assert!(output.status.success() && output.stdout.len() > 10_000, "{archive}");
     latin(&output.stdout)
 }
 
 /// The values of the report that identify the machine, selected by key.
-fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
+fn secrets(value: &Value, key: &str, found: &mut Vec<String>) {
     const KEYS: [&str; 10] = [
         "serial",
         "asset_tag",
@@ -173,9 +151,9 @@ fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
         "address",
     ];
     match value {
-        serde_json::Value::String(text) if KEYS.contains(&key) => found.push(text.clone()),
-        serde_json::Value::Array(list) => list.iter().for_each(|value| secrets(value, key, found)),
-        serde_json::Value::Object(keys) => {
+        Value::String(text) if KEYS.contains(&key) => found.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|value| secrets(value, key, found)),
+        Value::Object(keys) => {
             keys.iter().for_each(|(key, value)| secrets(value, key, found));
         }
         _ => {}
@@ -215,9 +193,9 @@ fn names_nothing(secret: &str) -> bool {
 }
 
 /// Reduces each text in `value` to its form: letters and digits become `x`, the rest stays.
-fn shape(value: &mut serde_json::Value) {
+fn shape(value: &mut Value) {
     match value {
-        serde_json::Value::String(text) => {
+        Value::String(text) => {
             let class = |c: char| match c {
                 _ if c.is_ascii_alphanumeric() => 'x',
                 other => other,
@@ -228,12 +206,12 @@ fn shape(value: &mut serde_json::Value) {
             *text =
                 if is_address { "address".to_owned() } else { text.chars().map(class).collect() };
         }
-        serde_json::Value::Array(list) => {
+        Value::Array(list) => {
             list.iter_mut().for_each(shape);
             // Lists are sorted by names, which have changed.
             list.sort_by_cached_key(ToString::to_string);
         }
-        serde_json::Value::Object(keys) => {
+        Value::Object(keys) => {
             // The raw table is base64 of bytes that have changed.
             keys.remove("raw_base64");
             keys.values_mut().for_each(shape);
@@ -242,27 +220,24 @@ fn shape(value: &mut serde_json::Value) {
     }
 }
 
-/// Anonymises a captured machine. Where the copy gives another report, warnings come first.
-fn anonymise(root: &Path, copy: &Path) {
-    let captured =
-        run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+/// Anonymises a captured machine, and returns the copy. Where it gives another report, warnings come first.
+fn anonymised(root: &str, name: &str) -> String {
+    let copy = scratch(name).join("copy.tar.zst").display().to_string();
+    let captured = run(&format!("capture --anonymize -o {copy} --root {root}"));
     let printed = stderr(&captured);
     // Some foreign captures are of one part of a machine.
     let is_known = |line: &&str| line.contains("nothing about this machine's hardware could be");
     let first = printed.lines().find(|line| !is_known(line)).unwrap_or_default();
-    assert!(first.starts_with(" INFO captured; "), "{}: {printed}", root.display());
+    assert!(first.starts_with(" INFO captured; "), "{root}: {printed}");
+    copy
 }
 
 #[test]
 fn an_anonymised_capture_has_no_identifier_of_the_machine_and_gives_a_report_of_the_same_shape() {
-    for fixture in fixtures() {
-        let root = fixture.join("root.tar.zst");
-        let copy = scratch("anonymised").join("copy.tar.zst");
-        anonymise(&root, &copy);
-        let report = |root: &Path| -> serde_json::Value {
-            let json = stdout(&run(&format!("inspect --format json --root {}", root.display())));
-            serde_json::from_str(&without_times(&json)).unwrap()
-        };
+    for machine in machines() {
+        let root = captured(&machine);
+        let copy = anonymised(&root, "anonymised");
+        let report = |root: &str| -> Value { serde_json::from_str(&report(root)).unwrap() };
         let (mut original, mut anonymous) = (report(&root), report(&copy));
         let mut found = Vec::new();
         secrets(&original, "", &mut found);
@@ -272,23 +247,22 @@ fn an_anonymised_capture_has_no_identifier_of_the_machine_and_gives_a_report_of_
         for secret in found {
             for spelling in spellings(&secret) {
                 let at = bytes.find(&latin(&spelling));
-                assert_eq!(at, None, "{secret} in {}", fixture.display());
+                assert_eq!(at, None, "{secret} in {machine}");
             }
         }
-        let of = |value: &serde_json::Value, path: &str| value.pointer(path).cloned();
+        let of = |value: &Value, path: &str| value.pointer(path).cloned();
         for path in ["/product/name", "/product/vendor", "/memory", "/findings/0/code"] {
-            let count = |value: Option<serde_json::Value>| {
-                value.map(|v| v.as_object().map(serde_json::Map::len))
-            };
+            let count =
+                |value: Option<Value>| value.map(|v| v.as_object().map(serde_json::Map::len));
             assert_eq!(count(of(&original, path)), count(of(&anonymous, path)), "{path}");
         }
         assert_eq!(of(&original, "/product/name"), of(&anonymous, "/product/name"));
         shape(&mut original);
         shape(&mut anonymous);
-        let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap();
+        let json = |value: &Value| serde_json::to_string_pretty(value).unwrap();
         let (original, anonymous) = (json(&original), json(&anonymous));
         let differing = original.lines().zip(anonymous.lines()).find(|(a, b)| a != b);
-        assert_eq!(differing, None, "{}", fixture.display());
+        assert_eq!(differing, None, "{machine}");
         assert_eq!(original.len(), anonymous.len());
     }
 }
@@ -318,24 +292,15 @@ fn an_anonymised_capture_of_a_foreign_machine_gives_a_report_of_the_same_shape()
         return skipped("no captures of foreign machines are next to the repository");
     }
     for name in MACHINES {
-        let root = folder.join(name).join("root.tar.zst");
-        let copy = scratch("foreign").join("copy.tar.zst");
-        anonymise(&root, &copy);
+        anonymised(&folder.join(name).join("root.tar.zst").display().to_string(), "foreign");
     }
 }
 
 #[test]
 fn two_anonymised_captures_of_one_machine_share_no_identifier() {
-    let root = fixtures().into_iter().find(|path| path.ends_with("two-socket-server")).unwrap();
-    let serial = |name: &str| {
-        let copy = scratch(name).join("copy.tar.zst");
-        let root = root.join("root.tar.zst");
-        anonymise(&root, &copy);
-        let report: serde_json::Value =
-            serde_json::from_str(&file_of(&copy, "report.json")).unwrap();
-        (report["product"]["serial"].clone(), report["product"]["name"].clone())
-    };
-    let (one, other) = (serial("anonymous-1"), serial("anonymous-2"));
-    assert_ne!(one.0, other.0);
-    assert_eq!(one.1, other.1);
+    let root = captured("two-socket-server");
+    let product = |name: &str| report_in(&anonymised(&root, name))["product"].clone();
+    let (one, other) = (product("anonymous-1"), product("anonymous-2"));
+    assert_ne!(one["serial"], other["serial"]);
+    assert_eq!(one["name"], other["name"]);
 }

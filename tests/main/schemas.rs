@@ -4,13 +4,12 @@ use compare::kinds::{Kind, NEIGHBOURS, kinds};
 use probes::findings::row;
 use serde_json::Value;
 
-use crate::util::{repository, run, stdout};
+use crate::util::{json, read, run, stdout};
 
 #[test]
 fn every_document_has_a_schema() {
     for document in ["report", "instruction", "event", "result"] {
-        let output = run(&format!("schema {document}"));
-        let schema: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let schema = json(&format!("schema {document}"));
         assert!(schema["properties"].as_object().is_some_and(|p| !p.is_empty()), "{document}");
     }
 }
@@ -19,7 +18,7 @@ fn every_document_has_a_schema() {
 fn the_openapi_document_is_that_of_the_repository_and_names_every_call_of_the_api() {
     let text = stdout(&run("schema openapi"));
     assert!(text == include_str!("../../agent/vim-api-v1.openapi.json"), "the text differs");
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["openapi"].as_str().map(|v| &v[..3]), Some("3.1"));
     for path in [
         "/v1/reports",
@@ -33,10 +32,8 @@ fn the_openapi_document_is_that_of_the_repository_and_names_every_call_of_the_ap
 
 #[test]
 fn a_real_report_fits_the_schema_that_is_made_from_the_types() {
-    let schema: serde_json::Value = serde_json::from_str(&stdout(&run("schema report"))).unwrap();
-    let report: serde_json::Value =
-        serde_json::from_str(&stdout(&run("inspect --format json"))).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let report = json("inspect --format json");
+    let validator = jsonschema::validator_for(&json("schema report")).unwrap();
     let errors: Vec<String> =
         validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:#?}");
@@ -72,7 +69,7 @@ fn paths(kind: &'static Kind) -> Vec<&'static str> {
 /// A key that the report no longer has would be "not known" for ever.
 #[test]
 fn report_has_every_value_that_comparisons_use() {
-    let schema: Value = serde_json::from_str(&stdout(&run("schema report"))).unwrap();
+    let schema = json("schema report");
     let split = |path: &'static str| path.split('/').collect::<Vec<_>>();
     let has = |path: &[&str]| at(&schema, &schema, path).is_some();
     assert!(has(&["memory", "dimms", "*", "locator"]) && !has(&["memory", "dimms", "*", "place"]));
@@ -98,7 +95,6 @@ fn quoted(text: &str) -> Vec<&str> {
 
 #[test]
 fn table_of_faults_names_existing_tests_and_all_findings_of_the_broken_machine() {
-    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
     let document = read("docs/faults.md");
     let mut codes = Vec::new();
     let mut n_tests = 0;

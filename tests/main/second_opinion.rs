@@ -9,10 +9,10 @@ use std::path::Path;
 use serde_json::Value;
 use sysinfo::{Disks, Networks, System};
 
-use crate::util::{run, stdout};
+use crate::util::json;
 
 fn report() -> Value {
-    serde_json::from_str(&stdout(&run("inspect --format json"))).unwrap()
+    json("inspect --format json")
 }
 
 /// What `sysinfo` gives, if it gives anything.

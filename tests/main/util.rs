@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 /// The program under test, with an environment that sets no option.
 pub(crate) fn agent() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
@@ -24,6 +26,26 @@ pub(crate) fn run(words: &str) -> Output {
     agent().args(words.split_whitespace()).output().unwrap()
 }
 
+/// What the program prints with `words`, as JSON.
+pub(crate) fn json(words: &str) -> Value {
+    let output = run(words);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{words}: {error}: {}", stderr(&output)))
+}
+
+/// Runs the program with `words`, which it must refuse with this in its message; returns the message.
+pub(crate) fn assert_refused(words: &str, expected: &str) -> String {
+    assert_is_refused(&run(words), expected, words)
+}
+
+/// The same of a run that has ended.
+pub(crate) fn assert_is_refused(output: &Output, expected: &str, what: &str) -> String {
+    let said = stderr(output);
+    assert_eq!((output.status.code(), &*stdout(output)), (Some(2), ""), "{what}: {said}");
+    assert!(said.contains(expected), "{what}: {said}");
+    said
+}
+
 /// Standard output as text.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -37,6 +59,28 @@ pub(crate) fn stderr(output: &Output) -> String {
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// A file of the repository.
+pub(crate) fn read(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).unwrap()
+}
+
+/// The names of the captured machines in `fixtures/`.
+pub(crate) fn machines() -> Vec<String> {
+    let folders = std::fs::read_dir(repository().join("fixtures")).unwrap();
+    let folders = folders.map(|folder| folder.unwrap());
+    let folders = folders.filter(|folder| folder.path().join("root.tar.zst").is_file());
+    let mut names: Vec<_> =
+        folders.map(|folder| folder.file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.len() > 3, "{names:?}");
+    names
+}
+
+/// The archive of a captured machine.
+pub(crate) fn captured(machine: &str) -> String {
+    repository().join(format!("fixtures/{machine}/root.tar.zst")).display().to_string()
 }
 
 /// Compares `found` with the content of `file`; with `UPDATE_EXPECTED=1` writes it there instead.
@@ -62,6 +106,12 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     std::fs::remove_dir_all(&dir).ok();
     std::fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// Writes a file of a tree.
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
 }
 
 /// The folder of downloaded programs, as `tests/setup.sh` chooses it.

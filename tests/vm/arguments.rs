@@ -216,7 +216,7 @@ fn firmware_arguments(args: &mut Vec<String>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A virtio disk whose image, `NAME.raw` in this folder, is made now, and of which `sector` cannot be read; `device` has
+/// A virtio disk whose image, `NAME.raw` in this folder, is made now, and whose `sector` cannot be read; `device` has
 /// its serial number.
 pub(crate) fn damaged_disk(
     folder: &Path,
