@@ -279,7 +279,9 @@ fn check_of_part_of_a_machine_names_what_is_missing() {
 /// A tree of these files.
 fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = scratch(name);
-    files.iter().for_each(|(path, content)| write(&root.join(path), content));
+    for (path, content) in files {
+        write(&root.join(path), content);
+    }
     root
 }
 
