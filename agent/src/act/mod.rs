@@ -130,6 +130,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Code and message.
+    pub fn said(&self, words: say::Words) -> String {
+        format!("{}: {}", self.code, self.message.in_words(words))
+    }
+
     /// A failure without advice.
     pub fn new(code: Code, message: impl Into<Say>) -> Self {
         Self { code, message: message.into(), advice: None }

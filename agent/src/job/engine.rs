@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node::Node;
+use crate::act::say::Words;
 use crate::act::{Failure, Order, Outcome, Site, Stage, State};
 use crate::checkpoint::Checkpoint;
 use crate::exit_status::ExitStatus;
@@ -105,6 +106,9 @@ pub trait Engine {
 
     /// Reports a crash. It is called in the parent of the crashed process, on an engine that has done nothing else.
     fn crashed(&mut self, crash: &Crash) -> AfterCrash;
+
+    /// The fleet's word for every term, in which the failure of an order is logged.
+    fn term(&self) -> Words;
 
     /// The machine.
     fn node(&mut self) -> &mut Node;

@@ -119,7 +119,10 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
             ),
         }
     });
-    engine.node().learn(&mut outcome);
+    let words = engine.term();
+    let node = engine.node();
+    node.learn(&mut outcome);
+    node.log_failure(&outcome, words);
     outcome
 }
 

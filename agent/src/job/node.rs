@@ -247,11 +247,10 @@ impl Node {
         }
     }
 
-    /// Logs how an order ended that failed. Returns code and message.
-    pub(crate) fn log_failure(&mut self, outcome: &Outcome, words: Words) -> String {
-        let Some(failure) = &outcome.failure else { return String::new() };
-        let said = format!("{}: {}", failure.code, failure.message.in_words(words));
-        error!("{} failed with {said}", outcome.stage);
+    /// Logs why and how an order failed, if it did.
+    pub(crate) fn log_failure(&mut self, outcome: &Outcome, words: Words) {
+        let Some(failure) = &outcome.failure else { return };
+        error!("{} failed with {}", outcome.stage, failure.said(words));
         let disk = match outcome.state {
             DiskState::Untouched if !outcome.taken_down.is_empty() => {
                 "the disk was not written, but what was active on it was taken down"
@@ -266,7 +265,6 @@ impl Node {
         let advice = advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");
         self.ending = Ending::new(outcome.state, failure, words);
-        said
     }
 
     /// Describes a dry run that would write.

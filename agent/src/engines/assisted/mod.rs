@@ -38,6 +38,7 @@ use tracing::error;
 
 use self::api::Api;
 use self::session::Session;
+use crate::act::say::Words;
 use crate::act::{DiskState, Outcome};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
@@ -206,6 +207,10 @@ impl Engine for Assisted<'_> {
                 None
             }
         })
+    }
+
+    fn term(&self) -> Words {
+        words
     }
 
     fn node(&mut self) -> &mut Node {

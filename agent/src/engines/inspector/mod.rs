@@ -16,6 +16,7 @@ use serde_json::Value;
 use tracing::{error, info};
 
 pub use self::document::document;
+use crate::act::say::Words;
 use crate::act::{Outcome, settle};
 use crate::api::Code;
 use crate::clean;
@@ -90,6 +91,10 @@ impl Engine for Inspector<'_> {
     /// The inspector does not listen; its own time limit ends the introspection.
     fn crashed(&mut self, _: &Crash) -> AfterCrash {
         AfterCrash::End(None)
+    }
+
+    fn term(&self) -> Words {
+        crate::act::say::plain
     }
 
     fn node(&mut self) -> &mut Node {

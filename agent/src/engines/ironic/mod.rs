@@ -43,6 +43,7 @@ use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
 use self::steps::StepOrder;
 use super::vim::ResultFile;
+use crate::act::say::Words;
 use crate::act::{Code, Outcome, settle};
 use crate::clean;
 use crate::exit_status::ExitStatus;
@@ -177,6 +178,10 @@ impl Engine for Ironic<'_> {
     /// An agent that is gone cannot say that its step failed, so it is started again and reads its journal.
     fn crashed(&mut self, _: &Crash) -> AfterCrash {
         if self.settings.is_agent { AfterCrash::Restart } else { AfterCrash::End(None) }
+    }
+
+    fn term(&self) -> Words {
+        words
     }
 
     fn node(&mut self) -> &mut Node {

@@ -13,6 +13,7 @@ pub(crate) use self::options::*;
 use super::vim::ResultFile;
 use super::vim::result::{of_crash, result};
 use super::vim::result_file::show;
+use crate::act::say::Words;
 use crate::act::{Order, Outcome, Stage};
 use crate::api::Action;
 use crate::cli::After;
@@ -112,9 +113,6 @@ impl Engine for Offline<'_> {
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {
         let exit_status = outcome.exit_status();
         let is_failed = outcome.failure.is_some();
-        if is_failed {
-            self.node.log_failure(&outcome, words);
-        }
         // A dry run changes nothing, not even the result of an earlier run.
         if self.node.settings.is_dry_run {
             if is_failed {
@@ -145,6 +143,10 @@ impl Engine for Offline<'_> {
         }
         self.settings.result.deliver(&result);
         AfterCrash::End(None)
+    }
+
+    fn term(&self) -> Words {
+        words
     }
 
     fn node(&mut self) -> &mut Node {

@@ -10,10 +10,10 @@ use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
 
 impl Vim<'_> {
-    /// Ends an order with a failure: logs it, posts it, returns the exit status.
+    /// Ends an order with a failure: posts it, returns the exit status.
     pub(super) fn end_badly(&mut self, outcome: &Outcome) -> ExitStatus {
-        let said = self.node.log_failure(outcome, words);
-        self.event(outcome.stage, State::Failed, Some(&said));
+        let said = outcome.failure.as_ref().map(|failure| failure.said(words));
+        self.event(outcome.stage, State::Failed, said.as_deref());
         self.replace_unposted();
         let result = result(&mut self.node, outcome, words);
         if !self.node.settings.is_dry_run {

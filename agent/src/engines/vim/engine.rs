@@ -12,6 +12,7 @@ use super::late::Late;
 use super::result::of_crash;
 use super::waiting::Refusals;
 use super::words;
+use crate::act::say::Words;
 use crate::act::{Order, Outcome};
 use crate::api::{JobResult, OnRefusal};
 use crate::exit_status::ExitStatus;
@@ -135,6 +136,10 @@ impl Engine for Vim<'_> {
             }
         }
         AfterCrash::End(None)
+    }
+
+    fn term(&self) -> Words {
+        words
     }
 
     fn node(&mut self) -> &mut Node {

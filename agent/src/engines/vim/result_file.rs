@@ -36,11 +36,8 @@ impl ResultFile {
         Self(site.run_dir.join(NAME))
     }
 
-    /// Logs a failure, and shows and writes the result of an engine that has no option for the file.
+    /// Shows and writes the result of an engine that has no option for the file.
     pub(crate) fn conclude(node: &mut Node, outcome: &Outcome, words: Words) -> JobResult {
-        if outcome.failure.is_some() {
-            node.log_failure(outcome, words);
-        }
         let result = result(node, outcome, words);
         Self::of(&node.settings.site).deliver(&result);
         node.show_ending();

@@ -6,6 +6,7 @@ use tracing::{error, info, warn};
 
 use super::client::Answer;
 use super::engine::{Step, Vim};
+use super::words;
 use crate::act::Failure;
 use crate::act::seen::Seen;
 use crate::act::{Code, DiskState, Outcome, Stage, State};
@@ -310,6 +311,7 @@ impl Vim<'_> {
     fn refuse(&mut self, failure: Failure) -> (Outcome, ExitStatus) {
         self.open_events();
         let outcome = refused(failure);
+        self.node.log_failure(&outcome, words);
         let exit_status = self.end_badly(&outcome);
         (outcome, exit_status)
     }
