@@ -1,5 +1,7 @@
 //! An order: the image to write, the disk to write it to, and the checks. Each engine makes one from its own wire format.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// An install as ordered: the image, the disk, and the checks.
@@ -49,7 +51,8 @@ pub struct Order {
 }
 
 /// The existing data that an install may overwrite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ExistingDataPolicy {
     /// None: only a blank disk is written.
     Refuse,
@@ -60,19 +63,9 @@ pub enum ExistingDataPolicy {
     Wipe,
 }
 
-impl ExistingDataPolicy {
-    /// The policy's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Coreos => "coreos",
-            Self::Wipe => "wipe",
-        }
-    }
-}
-
 /// The amount of a written disk that is read back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Verify {
     /// A sample of its blocks.
     #[default]
@@ -83,7 +76,8 @@ pub enum Verify {
 }
 
 /// The action on a disk that fails its verification.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OnUnproved {
     /// Its partition table is erased, so that the machine does not boot from it.
     #[default]
@@ -152,7 +146,8 @@ pub struct DiskChoice {
 }
 
 /// The choice among several disks that match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum IfSeveral {
     /// Install nothing.
     #[default]
@@ -179,7 +174,8 @@ pub struct Expect {
 }
 
 /// The least severity of findings that prevents an install.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum BlockOn {
     /// Critical findings.
     #[default]

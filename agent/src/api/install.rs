@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
+pub use crate::act::{BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, Verify};
+
 /// What to write and where.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,42 +61,6 @@ pub struct Install {
     pub verify: Option<Verify>,
     /// What happens to a disk that fails its verification; absent for `erase`.
     pub on_unproved: Option<OnUnproved>,
-}
-
-/// Which existing data an install may overwrite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ExistingDataPolicy {
-    /// None: only a blank disk is written.
-    Refuse,
-    /// An earlier `CoreOS`: a blank disk is written, too.
-    Coreos,
-    /// Any. What is active on the disk is taken down first, and metadata of arrays and pools that the image does not
-    /// overwrite is erased after the write.
-    Wipe,
-}
-
-/// How much of a written disk is read back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Verify {
-    /// A sample of its blocks.
-    #[default]
-    Sample,
-    /// The whole image, except for the blocks of the boot file system that coreos-installer changes after the copy; of
-    /// that file system the result says how many blocks are equal.
-    Full,
-}
-
-/// What happens to a disk that fails its verification.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUnproved {
-    /// Its partition table is erased, so that the machine does not boot from it.
-    #[default]
-    Erase,
-    /// It stays as it is.
-    Keep,
 }
 
 /// Where the Ignition config is: exactly one of `url` and `inline`.
@@ -169,23 +135,6 @@ pub struct DiskChoice {
     pub if_several: Option<IfSeveral>,
 }
 
-/// How to choose among several disks that match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IfSeveral {
-    /// Install nothing.
-    #[default]
-    Refuse,
-    /// The smallest one; refused if two are equally small.
-    Smallest,
-    /// The largest one; refused if two are equally large.
-    Largest,
-    /// The first one in the order of the report.
-    First,
-    /// The first one in the order of `/dev/disk/by-path`.
-    FirstByPath,
-}
-
 /// What the chosen disk must be.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -197,17 +146,4 @@ pub struct Expect {
     pub wwn: Option<String>,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-}
-
-/// The least severity of findings that prevents an install.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum BlockOn {
-    /// Critical findings.
-    #[default]
-    Critical,
-    /// Warnings and critical findings.
-    Warning,
-    /// No findings.
-    Never,
 }

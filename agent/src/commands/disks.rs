@@ -14,7 +14,7 @@ use crate::act::hints::from_option;
 use crate::act::install::check_verify;
 use crate::act::say::Words;
 use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
-use crate::act::{DiskChoice, Order};
+use crate::act::{DiskChoice, ExistingDataPolicy, Order};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
 use crate::cli::DisksOptions;
@@ -38,7 +38,7 @@ struct Shown {
     serial: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
-    existing_data: Option<&'static str>,
+    existing_data: Option<ExistingDataPolicy>,
     /// The intended disk, which must not be written.
     refused_device: Option<String>,
     code: Option<String>,
@@ -142,7 +142,7 @@ fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
             device: Some(decision.disk.device.clone()),
             serial: decision.disk.serial.clone(),
             because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
-            existing_data: Some(decision.policy.as_str()),
+            existing_data: Some(decision.policy),
             ..Shown::default()
         },
         Err(Undecided { disk, failure }) => Shown {

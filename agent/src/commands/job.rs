@@ -177,7 +177,7 @@ fn node_settings(options: &InstallOptions) -> job::Settings {
     // The command line allows only values that the API knows.
     let block_on = options.block.block_on.as_deref();
     site.blocking = Policy {
-        block_on: offline::known::<crate::api::BlockOn, _>(block_on),
+        block_on: offline::known(block_on),
         also: options.block.block_also.clone(),
         except: options.block.block_except.clone(),
     };

@@ -11,7 +11,6 @@ use super::{Settings, words};
 use crate::act::blocking::check_pattern;
 use crate::act::hints::{Hints, from_option};
 use crate::act::{DiskChoice, IgnitionSource, ImageSource, Order, StreamSource};
-use crate::api;
 use crate::bounded;
 use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
@@ -148,7 +147,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
         disk: disk(offline)?,
-        existing_data: known::<api::ExistingDataPolicy, _>(offline.existing_data.as_deref()),
+        existing_data: known(offline.existing_data.as_deref()),
         save_partlabel: offline.save_partlabel.clone(),
         save_partindex: offline.save_partindex.clone(),
         append_kargs: arguments(&offline.append_karg),
@@ -157,16 +156,15 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         platform: offline.platform.clone(),
         console: offline.console.clone(),
         copy_network: offline.copy_network,
-        verify: known::<api::Verify, _>(offline.verify.as_deref()).unwrap_or_default(),
-        on_unproved: known::<api::OnUnproved, _>(offline.on_unproved.as_deref())
-            .unwrap_or_default(),
+        verify: known(offline.verify.as_deref()).unwrap_or_default(),
+        on_unproved: known(offline.on_unproved.as_deref()).unwrap_or_default(),
         ..Order::default()
     })
 }
 
 /// The value of an option that the command line limits to the API's words.
-pub(crate) fn known<Word: DeserializeOwned, T: From<Word>>(value: Option<&str>) -> Option<T> {
-    value.and_then(|text| serde_json::from_value::<Word>(text.into()).ok()).map(T::from)
+pub(crate) fn known<T: DeserializeOwned>(value: Option<&str>) -> Option<T> {
+    value.and_then(|text| serde_json::from_value(text.into()).ok())
 }
 
 /// Checks that the configuration allows this address, before anything is read.

@@ -1,9 +1,6 @@
 //! An instruction's `install` as an order.
 
-use crate::act::{
-    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
-    OnUnproved, Order, StreamSource, Verify,
-};
+use crate::act::{DiskChoice, Expect, IgnitionSource, ImageSource, Order, StreamSource};
 use crate::api;
 
 // Every key is named, so that a new one cannot be forgotten.
@@ -47,13 +44,13 @@ impl From<api::Install> for Order {
             firstboot_args,
             save_partlabel,
             save_partindex,
-            block_on: block_on.map(BlockOn::from),
+            block_on,
             block_also,
             block_except,
-            existing_data: existing_data.map(ExistingDataPolicy::from),
+            existing_data,
             protect,
-            verify: verify.unwrap_or_default().into(),
-            on_unproved: on_unproved.unwrap_or_default().into(),
+            verify: verify.unwrap_or_default(),
+            on_unproved: on_unproved.unwrap_or_default(),
         }
     }
 }
@@ -82,52 +79,7 @@ impl From<api::ImageSource> for ImageSource {
 impl From<api::DiskChoice> for DiskChoice {
     fn from(choice: api::DiskChoice) -> Self {
         let api::DiskChoice { device, hints, if_several } = choice;
-        let if_several = if_several.map(|policy| match policy {
-            api::IfSeveral::Refuse => IfSeveral::Refuse,
-            api::IfSeveral::Smallest => IfSeveral::Smallest,
-            api::IfSeveral::Largest => IfSeveral::Largest,
-            api::IfSeveral::First => IfSeveral::First,
-            api::IfSeveral::FirstByPath => IfSeveral::FirstByPath,
-        });
         Self { device, hints, if_several: if_several.unwrap_or_default() }
-    }
-}
-
-impl From<api::ExistingDataPolicy> for ExistingDataPolicy {
-    fn from(policy: api::ExistingDataPolicy) -> Self {
-        match policy {
-            api::ExistingDataPolicy::Refuse => Self::Refuse,
-            api::ExistingDataPolicy::Coreos => Self::Coreos,
-            api::ExistingDataPolicy::Wipe => Self::Wipe,
-        }
-    }
-}
-
-impl From<api::Verify> for Verify {
-    fn from(verify: api::Verify) -> Self {
-        match verify {
-            api::Verify::Sample => Self::Sample,
-            api::Verify::Full => Self::Full,
-        }
-    }
-}
-
-impl From<api::OnUnproved> for OnUnproved {
-    fn from(action: api::OnUnproved) -> Self {
-        match action {
-            api::OnUnproved::Erase => Self::Erase,
-            api::OnUnproved::Keep => Self::Keep,
-        }
-    }
-}
-
-impl From<api::BlockOn> for BlockOn {
-    fn from(block_on: api::BlockOn) -> Self {
-        match block_on {
-            api::BlockOn::Critical => Self::Critical,
-            api::BlockOn::Warning => Self::Warning,
-            api::BlockOn::Never => Self::Never,
-        }
     }
 }
 
@@ -136,6 +88,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::act::{IfSeveral, OnUnproved, Verify};
 
     /// The order of an instruction's `install`, which may lack the Ignition config.
     pub(crate) fn of(install: &Value) -> Order {
