@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use faults::{Fault, NOT_INJECTED, all};
 use probes::collect::{Options, collect};
-use probes::findings::{Finding, Row, findings, rows};
+use probes::findings::{Finding, findings, rows};
 use probes::machine::{Archive, Source};
 
 use crate::parts::Machine;
@@ -78,7 +78,7 @@ fn every_code_has_a_kind_of_fault_or_a_reason_why_it_has_none() {
     let injected: BTreeSet<&str> = faults.iter().map(|fault| fault.code.as_str()).collect();
     let excused: BTreeSet<&str> = NOT_INJECTED.iter().map(|(code, _)| *code).collect();
     assert!(injected.is_disjoint(&excused), "a code is injected and excused");
-    let known: BTreeSet<&str> = rows().map(Row::code).collect();
+    let known: BTreeSet<&str> = rows().map(|row| row.code).collect();
     let named: BTreeSet<&str> = injected.union(&excused).copied().collect();
     let differing: Vec<&&str> = known.symmetric_difference(&named).collect();
     assert!(differing.is_empty(), "neither injected nor excused, or unknown: {differing:?}");

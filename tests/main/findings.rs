@@ -176,7 +176,7 @@ fn rising(trees: &Trees, case: &Case, after: &Files) -> Vec<Finding> {
 }
 
 fn check_row(row: &Row) {
-    let code = row.code();
+    let code = row.code;
     let trees = trees(code);
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
@@ -198,8 +198,8 @@ fn check_row(row: &Row) {
         assert!(finding.evidence.starts_with(&case.evidence), "{code}: {finding:?}");
         assert!(finding.advice.contains(&case.advice), "{code}: {finding:?}");
         // An expectation may be about a part of any kind.
-        let is_any = row.component() == "any" && finding.component != "any";
-        assert!(is_any || finding.component == row.component(), "{code}: {finding:?}");
+        let is_any = row.component == "any" && finding.component != "any";
+        assert!(is_any || finding.component == row.component, "{code}: {finding:?}");
         assert!(!finding.evidence.is_empty() && !finding.advice.is_empty(), "{finding:?}");
         severities.insert(finding.severity);
     }
@@ -217,7 +217,7 @@ fn every_code_has_a_machine_that_raises_it_and_a_similar_one_that_does_not() {
         .filter_map(|row| {
             let panic = std::panic::catch_unwind(|| check_row(row)).err()?;
             let text = panic.downcast_ref::<String>().cloned();
-            Some(text.unwrap_or_else(|| format!("{}: see above", row.code())))
+            Some(text.unwrap_or_else(|| format!("{}: see above", row.code)))
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -225,7 +225,7 @@ fn every_code_has_a_machine_that_raises_it_and_a_similar_one_that_does_not() {
 
 #[test]
 fn every_tree_of_findings_belongs_to_a_code() {
-    let codes: BTreeSet<String> = rows().map(|row| format!("{}.yaml", row.code())).collect();
+    let codes: BTreeSet<String> = rows().map(|row| format!("{}.yaml", row.code)).collect();
     let files = std::fs::read_dir(folder()).unwrap();
     for file in files.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
         assert!(codes.contains(&file) || file == "README.md", "{file} belongs to no code");

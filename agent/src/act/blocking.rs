@@ -76,7 +76,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
         let pattern = clean::quoted(pattern, 100);
         return Err(format!("{pattern} has no part after @, expected CODE or CODE@PART"));
     }
-    if rows().any(|row| matches(code, row.code())) {
+    if rows().any(|row| matches(code, row.code)) {
         return Ok(());
     }
     let (code, nearest) = (clean::quoted(code, 100), nearest_code(code));

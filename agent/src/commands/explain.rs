@@ -60,15 +60,15 @@ fn explain_fault(class: &str, signs: &[&str], format: Format) -> anyhow::Result<
 
 /// The code, its severities, and the first sentence of its meaning.
 fn entry(row: &Row, width: usize) -> String {
-    let meaning = row.meaning();
+    let meaning = row.meaning;
     let end = meaning.find(". ").map_or(meaning.len(), |end| end + 1);
     let first = meaning.get(..end).unwrap_or(meaning);
     let meaning = wrapped(first, LIST_INDENT, width);
-    format!("{:25} {:16} {}", row.code(), severities(row), meaning.trim_start())
+    format!("{:25} {:16} {}", row.code, severities(row), meaning.trim_start())
 }
 
 fn text(row: &Row, width: usize) -> String {
-    let mut text = format!("{} ({}, {})\n", row.code(), row.component(), severities(row));
+    let mut text = format!("{} ({}, {})\n", row.code, row.component, severities(row));
     for (heading, paragraph) in row.paragraphs() {
         text.push_str(&["\n", heading, "\n", &wrapped(paragraph, 2, width)].concat());
     }
@@ -90,9 +90,9 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             assert!(entry.lines().all(|line| line.chars().count() <= width), "{entry}");
             let (code, rest) = entry.split_once(' ').unwrap();
-            assert_eq!(code, row.code());
+            assert_eq!(code, row.code);
             let listed: Vec<&str> = rest.split_whitespace().skip(1).collect();
-            assert!(row.meaning().starts_with(&listed.join(" ")), "{entry}");
+            assert!(row.meaning.starts_with(&listed.join(" ")), "{entry}");
             let words: Vec<&str> = text.split_whitespace().collect();
             for (_, paragraph) in row.paragraphs() {
                 let paragraph: Vec<&str> = paragraph.split_whitespace().collect();

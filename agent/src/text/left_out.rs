@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn every_component_of_a_finding_that_has_sources_is_considered() {
-        for row in rows().filter(|row| !collectors(row.component()).is_empty()) {
-            assert!(COMPONENTS.contains(&row.component()), "{}", row.component());
+        for row in rows().filter(|row| !collectors(row.component).is_empty()) {
+            assert!(COMPONENTS.contains(&row.component), "{}", row.component);
         }
     }
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Controller, incomplete};
-use super::log::{Log, NEWEST};
+use super::log::{NEWEST, log};
 use super::names;
 use super::record::{Record, THRESHOLD};
 use crate::machine::Machine;
@@ -82,32 +82,27 @@ pub(super) fn event_log(
     if info.n_entries == 0 {
         return (Some(info), Vec::new());
     }
-    let log = Log::read(&controller, info.n_entries);
-    if let Some(kept) = log.kept {
+    let (entries, kept) = log(&controller, info.n_entries);
+    if let Some(kept) = kept {
         // Without the last entry, the number of entries before it is unknown too.
         let limit = if kept == NEWEST { LIMIT_ENTRIES } else { u16::MAX };
-        let n_wanted = usize::from(info.n_entries.min(limit)).max(log.entries.len());
-        incomplete(machine, "ipmi/event_log", &format!("the {kept} "), log.entries.len(), n_wanted);
+        let n_wanted = usize::from(info.n_entries.min(limit)).max(entries.len());
+        incomplete(machine, "ipmi/event_log", &format!("the {kept} "), entries.len(), n_wanted);
     }
-    let events = log.entries.iter().map(|entry| parse_entry(entry, records)).collect();
+    let events = entries.iter().map(|entry| parse_entry(entry, records)).collect();
     (Some(info), events)
 }
 
 fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
     let word = |at: usize| array(data, at).map(u16::from_le_bytes);
+    let time = |at: usize| array(data, at).and_then(|bytes| time(u32::from_le_bytes(bytes)));
     Some(EventLogInfo {
         n_entries: word(1)?,
         free_bytes: Some(word(3)?).filter(|bytes| *bytes != u16::MAX),
         has_overflowed: data.get(13).is_some_and(|flags| flags & 0x80 != 0),
-        last_added: time_at(data, 5),
-        last_cleared: time_at(data, 9),
+        last_added: time(5),
+        last_cleared: time(9),
     })
-}
-
-/// The time at an offset; `None` if it is not set or counts from the controller's start.
-fn time_at(data: &[u8], offset: usize) -> Option<String> {
-    let seconds = u32::from_le_bytes(array(data, offset)?);
-    (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten()
 }
 
 pub(super) type Entry = [u8; ENTRY_BYTES];
@@ -123,7 +118,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
     let seconds = u32::from_le_bytes([t0, t1, t2, t3]);
     let mut found = BmcEvent { id: id(entry), ..BmcEvent::default() };
     if kind < 0xe0 {
-        found.time = (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten();
+        found.time = time(seconds);
         found.since_start_s = (seconds <= LAST_SINCE_START).then_some(seconds);
     }
     if kind != 0x02 {
@@ -153,9 +148,11 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
     }
 }
 
-/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` for all ones, which mean no time.
+/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` if they count from the controller's start, and for all ones, which
+/// mean no time.
 fn time(seconds: u32) -> Option<String> {
-    (seconds != u32::MAX).then(|| date_time(u64::from(seconds)))
+    let is_date = seconds > LAST_SINCE_START && seconds != u32::MAX;
+    is_date.then(|| date_time(u64::from(seconds)))
 }
 
 #[cfg(test)]

@@ -20,36 +20,30 @@ const LIMIT_FOLLOWED: usize = 8192;
 const WIDEST_STEP: u16 = 32;
 const LIMIT_MISSES: u16 = 64;
 
-/// The entries that were read, oldest first.
-#[derive(Debug)]
-pub(super) struct Log {
-    pub(super) entries: VecDeque<Entry>,
-    /// The end at which entries were kept, [`NEWEST`] or [`OLDEST`], if others could not be read.
-    pub(super) kept: Option<&'static str>,
-}
-
-impl Log {
-    /// Reads the log, which has `n_entries`, until `LIMIT_ENTRIES` are read or time runs out.
-    pub(super) fn read(controller: &Controller, n_entries: u16) -> Log {
-        let n_wanted = usize::from(n_entries.min(LIMIT_ENTRIES));
-        let mut back = Back { controller, n_wanted, step: 1, n_misses: 0 };
-        let newest = back.read();
-        if newest.len() >= n_wanted {
-            return Log { entries: newest, kept: None };
+/// Reads the log, which has `n_entries`, until `LIMIT_ENTRIES` are read or time runs out. Returns the entries, oldest first,
+/// and the end at which entries were kept, [`NEWEST`] or [`OLDEST`], if others could not be read.
+pub(super) fn log(
+    controller: &Controller,
+    n_entries: u16,
+) -> (VecDeque<Entry>, Option<&'static str>) {
+    let n_wanted = usize::from(n_entries.min(LIMIT_ENTRIES));
+    let mut back = Back { controller, n_wanted, step: 1, n_misses: 0 };
+    let newest = back.read();
+    if newest.len() >= n_wanted {
+        return (newest, None);
+    }
+    // No number before these is known: the list is followed from its beginning to them.
+    let known = newest.front().map(id);
+    let (mut entries, is_complete) = forward(controller, known);
+    match (is_complete, newest.is_empty()) {
+        (true, _) => {
+            entries.extend(newest);
+            let n_over = entries.len().saturating_sub(usize::from(LIMIT_ENTRIES));
+            entries.drain(..n_over);
+            (entries, None)
         }
-        // No number before these is known: the list is followed from its beginning to them.
-        let known = newest.front().map(id);
-        let (mut entries, is_complete) = forward(controller, known);
-        match (is_complete, newest.is_empty()) {
-            (true, _) => {
-                entries.extend(newest);
-                let n_over = entries.len().saturating_sub(usize::from(LIMIT_ENTRIES));
-                entries.drain(..n_over);
-                Log { entries, kept: None }
-            }
-            (false, true) => Log { entries, kept: Some(OLDEST) },
-            (false, false) => Log { entries: newest, kept: Some(NEWEST) },
-        }
+        (false, true) => (entries, Some(OLDEST)),
+        (false, false) => (newest, Some(NEWEST)),
     }
 }
 
@@ -165,8 +159,8 @@ mod tests {
         }
         let machine = tree_from_bytes(&files);
         let controller = Controller::new(&machine, Duration::from_mins(1));
-        let log = Log::read(&controller, u16::try_from(ids.len()).unwrap());
-        (log.entries.iter().map(id).collect(), log.kept)
+        let (entries, kept) = log(&controller, u16::try_from(ids.len()).unwrap());
+        (entries.iter().map(id).collect(), kept)
     }
 
     #[test]

@@ -41,26 +41,21 @@ pub(super) struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
     pub(super) unit: &'static str,
-    complement: Option<Complement>,
+    /// How negative readings are written: 1 is one's complement, 2 is two's.
+    complement: u8,
     m: i16,
     b: i16,
     exponent: i8,
     b_exponent: i8,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Complement {
-    One,
-    Two,
-}
-
 impl Scale {
     /// A raw reading in thousandths of the unit, rounded.
     pub(super) fn thousandths(self, raw: u8) -> Option<i64> {
         let x = match self.complement {
-            Some(Complement::Two) => i128::from(raw.cast_signed()),
-            Some(Complement::One) if raw & 0x80 != 0 => -i128::from(!raw),
-            None | Some(Complement::One) => i128::from(raw),
+            2 => i128::from(raw.cast_signed()),
+            1 if raw & 0x80 != 0 => -i128::from(!raw),
+            _ => i128::from(raw),
         };
         // Both exponents are -8 to 7, so 10^13 and 128 bits are enough.
         let exponent = i32::from(self.exponent) + 3 + SHIFT;
@@ -163,14 +158,9 @@ fn letters(place: u8) -> String {
 fn scale(bytes: &[u8]) -> Option<Scale> {
     let &[units, base, _, linearization] = bytes.get(20..)?.first_chunk::<4>()?;
     let &[m, m_high, b, b_high, _, exponents] = bytes.get(24..)?.first_chunk::<6>()?;
-    let complement = match units >> 6 {
-        0 => None,
-        1 => Some(Complement::One),
-        2 => Some(Complement::Two),
-        _ => return None,
-    };
-    // A rate (bits 5:3), a second unit (2:1).
-    if linearization & 0x7f != 0 || units & 0x3e != 0 {
+    let complement = units >> 6;
+    // No number (3 in bits 7:6), a rate (bits 5:3), a second unit (2:1).
+    if complement == 3 || linearization & 0x7f != 0 || units & 0x3e != 0 {
         return None;
     }
     let unit = if units & 0x01 == 0 { names::unit(base)? } else { "%" };

@@ -137,9 +137,9 @@ pub const COLLECTORS: &[Collector] = &[
     collector("module", &["network"], Duration::from_secs(30), |machine| {
         let modules = crate::network::modules(machine);
         Box::new(|inventory| {
-            if !modules.is_empty() {
+            for (name, module) in modules {
                 let network = inventory.network.get_or_insert_default();
-                crate::network::attach_modules(network, modules);
+                network.interface_mut(&name).module = Some(module);
             }
         })
     }),
@@ -147,9 +147,9 @@ pub const COLLECTORS: &[Collector] = &[
     collector("lldp", &["network"], WAITING, |machine| {
         let neighbours = crate::network::neighbours(machine);
         Box::new(|inventory| {
-            if !neighbours.is_empty() {
+            for (name, received) in neighbours {
                 let network = inventory.network.get_or_insert_default();
-                crate::network::attach_neighbours(network, neighbours);
+                network.interface_mut(&name).lldp = Some(received);
             }
         })
     }),

@@ -141,7 +141,10 @@ pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
         match (known.next(), known.next()) {
             (Some(case), None) => case.support(sign),
             _ if sign.finding.severity == Severity::Info => {}
-            _ => cases.push(Case::new(sign)),
+            _ => {
+                let (group, suspects) = (sign.rule.group, sign.suspects.clone());
+                cases.push(Case { group, suspects, signs: vec![sign] });
+            }
         }
     }
     let mut faults: Vec<Fault> = cases.into_iter().filter_map(|case| case.fault(&parts)).collect();
@@ -150,10 +153,6 @@ pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
 }
 
 impl<'a> Case<'a> {
-    fn new(sign: Sign<'a>) -> Case<'a> {
-        Case { group: sign.rule.group, suspects: sign.suspects.clone(), signs: vec![sign] }
-    }
-
     fn shares(&self, sign: &Sign) -> bool {
         self.suspects.iter().any(|(part, _)| sign.certainties.contains_key(part))
     }

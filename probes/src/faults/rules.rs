@@ -95,7 +95,7 @@ mod tests {
         for (at, rule) in RULES.iter().enumerate() {
             assert!(["broken", "heat", "link", "setup"].contains(&rule.group), "{}", rule.code);
             assert!(suspects.contains(&rule.suspects) || rule.suspects.starts_with("= "));
-            assert!(rows().any(|row| row.code() == rule.code), "{}", rule.code);
+            assert!(rows().any(|row| row.code == rule.code), "{}", rule.code);
             assert!(RULES[..at].iter().all(|other| other.code != rule.code), "{}", rule.code);
             assert!((1..100).contains(&rule.certainty), "{}", rule.code);
         }
@@ -115,10 +115,10 @@ mod tests {
             "nic.firmware_lldp",
         ];
         // An expectation says what the owner wants, not what is broken.
-        let of_hardware = rows().filter(|row| !row.code().starts_with("expectation."));
+        let of_hardware = rows().filter(|row| !row.code.starts_with("expectation."));
         for row in of_hardware.filter(|row| row.severities().any(|s| s >= Severity::Warning)) {
-            let is_sign = RULES.iter().any(|rule| rule.code == row.code());
-            assert_ne!(is_sign, no_fault.contains(&row.code()), "{}", row.code());
+            let is_sign = RULES.iter().any(|rule| rule.code == row.code);
+            assert_ne!(is_sign, no_fault.contains(&row.code), "{}", row.code);
         }
     }
 }

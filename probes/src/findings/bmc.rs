@@ -45,37 +45,32 @@ fn decimal(milli: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Memory errors in the log, by sensor and kind of error.
-pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
-    let is_memory = |event: &&BmcEvent| {
-        let what = event.event.as_deref().unwrap_or_default();
-        // The BMC calls a corrected error harmless; many of them announce a failing DIMM.
-        event.kind.as_deref() == Some("memory")
-            && event.is_asserted == Some(true)
-            && (event.calls_for_attention || what == "correctable error")
-    };
-    grouped(inventory, is_memory)
-        .into_iter()
-        .map(|((sensor, what), events)| Finding {
-            advice: format!(
-                "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
-            ),
-            ..raise("memory.event_log", Some(PartId::called(PartKind::Dimm, sensor)), summary(&what, &events))
-        })
-        .collect()
-}
-
-/// Other log entries that needed attention. They may be long past.
+/// Memory errors in the log, by sensor and kind of error, then other entries that needed attention. They may be long past.
 pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
-    let is_other =
-        |event: &&BmcEvent| event.calls_for_attention && event.kind.as_deref() != Some("memory");
-    let groups = grouped(inventory, is_other).into_iter();
-    groups
-        .map(|((sensor, what), events)| {
-            let part = PartId::called(PartKind::Sensor, sensor);
-            raise("bmc.event_log", Some(part), summary(&what, &events))
-        })
-        .collect()
+    let is_memory = |event: &&BmcEvent| event.kind.as_deref() == Some("memory");
+    // The BMC calls a corrected error harmless; many of them announce a failing DIMM.
+    let is_bad = |event: &&BmcEvent| {
+        event.calls_for_attention || event.event.as_deref() == Some("correctable error")
+    };
+    let of_memory = grouped(inventory, |event| {
+        is_memory(event) && event.is_asserted == Some(true) && is_bad(event)
+    });
+    let of_memory = of_memory.into_iter().map(|((sensor, what), events)| Finding {
+        advice: format!(
+            "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
+        ),
+        ..raise(
+            "memory.event_log",
+            Some(PartId::called(PartKind::Dimm, sensor)),
+            summary(&what, &events),
+        )
+    });
+    let others = grouped(inventory, |event| event.calls_for_attention && !is_memory(event));
+    let others = others.into_iter().map(|((sensor, what), events)| {
+        let part = PartId::called(PartKind::Sensor, sensor);
+        raise("bmc.event_log", Some(part), summary(&what, &events))
+    });
+    of_memory.chain(others).collect()
 }
 
 type Groups<'a> = BTreeMap<(String, String), Vec<&'a BmcEvent>>;

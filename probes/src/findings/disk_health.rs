@@ -1,30 +1,71 @@
 //! Disks that fail, wear out or are locked, and disks and arrays that lost a path or a member.
 
 use super::disk::disks;
-use super::{Finding, of_each, raise};
+use super::{Finding, Observation, of_each, raise};
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
 use crate::parts::{self, PartId, PartKind};
 
-/// A finding about each disk whose health `observed` describes.
-fn of_health(
-    inventory: &Inventory,
-    code: &'static str,
-    observed: impl Fn(&Health) -> Option<String>,
-) -> Vec<Finding> {
-    of_each(disks(inventory), code, parts::disk, |disk| observed(disk.health.as_ref()?))
+/// Disks whose own health data show a fault.
+pub(super) fn health(inventory: &Inventory) -> Vec<Finding> {
+    let checks: [Observation<Health>; 5] = [
+        ("disk.health.failing", failing),
+        ("disk.health.worn", worn),
+        ("disk.health.bad_sectors", bad_sectors),
+        ("disk.health.hot", hot),
+        ("disk.late_commands", late),
+    ];
+    let of = |(code, observed): Observation<Health>| {
+        of_each(disks(inventory), code, parts::disk, move |disk| observed(disk.health.as_ref()?))
+    };
+    checks.into_iter().flat_map(of).collect()
 }
 
-/// Disks that predict or report their own failure. A mere temperature warning is another finding.
-pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, "disk.health.failing", |health| {
-        let warnings = &health.critical_warnings;
-        let evidence = match warnings.as_slice() {
-            [] => "the disk predicts its own failure".to_owned(),
-            _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
-        };
-        (health.is_passed == Some(false)).then_some(evidence)
-    })
+/// The disk predicts or reports its own failure. A mere temperature warning is another finding.
+fn failing(health: &Health) -> Option<String> {
+    let warnings = &health.critical_warnings;
+    let evidence = match warnings.as_slice() {
+        [] => "the disk predicts its own failure".to_owned(),
+        _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
+    };
+    (health.is_passed == Some(false)).then_some(evidence)
+}
+
+/// The disk has used up its rated endurance.
+fn worn(health: &Health) -> Option<String> {
+    let used = health.used_percent.filter(|used| *used >= 100)?;
+    Some(format!("{used} % of the rated endurance is used"))
+}
+
+/// The disk has data that cannot be read.
+fn bad_sectors(health: &Health) -> Option<String> {
+    let counts = [
+        ("pending sectors", health.pending_sectors),
+        ("uncorrectable sectors", health.uncorrectable_sectors),
+        ("uncorrected read or write errors", health.media_errors),
+    ];
+    let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
+    let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
+    (!evidence.is_empty()).then(|| evidence.join(", "))
+}
+
+/// The disk is at or above its own warning temperature.
+fn hot(health: &Health) -> Option<String> {
+    let (celsius, limit) = (health.temperature_celsius, health.warning_temperature_celsius);
+    let is_over = celsius.zip(limit).is_some_and(|(celsius, limit)| celsius >= limit);
+    let is_warned = health.critical_warnings.iter().any(|warning| warning == "temperature");
+    let evidence = match (celsius, limit) {
+        (Some(celsius), Some(limit)) => format!("{celsius} °C; the disk warns at {limit} °C"),
+        (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
+        (None, _) => "the disk warns that it is too hot".to_owned(),
+    };
+    (is_over || is_warned).then_some(evidence)
+}
+
+/// Commands of the disk timed out or were aborted since boot.
+fn late(health: &Health) -> Option<String> {
+    let n = health.late_commands.filter(|n| *n > 0)?;
+    Some(format!("{n} commands timed out or were aborted"))
 }
 
 /// Disks whose first bytes, middle or end cannot be read. A passive path to a LUN returns errors too, and a locked disk has its own
@@ -45,51 +86,6 @@ pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
         || disk.is_locked()
         || disk.shared_identities().next().is_some();
     (!is_ignored).then(|| raise("disk.unreadable", Some(parts::disk(disk)), evidence))
-}
-
-/// Disks that have used up their rated endurance.
-pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, "disk.health.worn", |health| {
-        let used = health.used_percent.filter(|used| *used >= 100)?;
-        Some(format!("{used} % of the rated endurance is used"))
-    })
-}
-
-/// Disks with data that cannot be read.
-pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, "disk.health.bad_sectors", |health| {
-        let counts = [
-            ("pending sectors", health.pending_sectors),
-            ("uncorrectable sectors", health.uncorrectable_sectors),
-            ("uncorrected read or write errors", health.media_errors),
-        ];
-        let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
-        let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
-        (!evidence.is_empty()).then(|| evidence.join(", "))
-    })
-}
-
-/// Disks at or above their own warning temperature.
-pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, "disk.health.hot", |health| {
-        let (celsius, limit) = (health.temperature_celsius, health.warning_temperature_celsius);
-        let is_over = celsius.zip(limit).is_some_and(|(celsius, limit)| celsius >= limit);
-        let is_warned = health.critical_warnings.iter().any(|warning| warning == "temperature");
-        let evidence = match (celsius, limit) {
-            (Some(celsius), Some(limit)) => format!("{celsius} °C; the disk warns at {limit} °C"),
-            (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
-            (None, _) => "the disk warns that it is too hot".to_owned(),
-        };
-        (is_over || is_warned).then_some(evidence)
-    })
-}
-
-/// Disks with commands that timed out or were aborted since boot.
-pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
-    of_health(inventory, "disk.late_commands", |health| {
-        let n = health.late_commands.filter(|n| *n > 0)?;
-        Some(format!("{n} commands timed out or were aborted"))
-    })
 }
 
 /// Disks that an ATA password or a TCG lock keeps from being read or written.

@@ -7,7 +7,6 @@ mod cpu;
 mod disk;
 mod disk_health;
 mod earlier_boot;
-mod identity;
 mod kernel;
 mod memory;
 mod nic;
@@ -55,8 +54,7 @@ impl Severity {
 
     /// The severity with this word.
     fn of(word: &str) -> Option<Severity> {
-        let all = [Severity::Info, Severity::Warning, Severity::Critical];
-        all.into_iter().find(|severity| severity.as_str() == word)
+        serde_json::from_value(word.into()).ok()
     }
 }
 
@@ -99,12 +97,15 @@ fn hypervisor(inventory: &Inventory) -> Option<&str> {
     virtualization.filter(|name| *name != "none")
 }
 
+/// A code, and what is observed of a part that has it.
+type Observation<T> = (&'static str, fn(&T) -> Option<String>);
+
 /// A finding about each part that `observed` describes.
-fn of_each<'a, T: 'a>(
-    parts: impl IntoIterator<Item = &'a T>,
+fn of_each<T: Copy>(
+    parts: impl IntoIterator<Item = T>,
     code: &'static str,
-    id: fn(&T) -> PartId,
-    observed: impl Fn(&T) -> Option<String>,
+    id: impl Fn(T) -> PartId,
+    observed: impl Fn(T) -> Option<String>,
 ) -> Vec<Finding> {
     let finding = |part| Some(raise(code, Some(id(part)), observed(part)?));
     parts.into_iter().filter_map(finding).collect()
@@ -133,7 +134,7 @@ pub type Check = fn(&Inventory) -> Vec<Finding>;
 
 /// All checks, in report order.
 pub const CHECKS: &[Check] = &[
-    identity::suspicious,
+    platform::suspicious,
     platform::placeholders,
     platform::container,
     platform::power_supplies,
@@ -143,7 +144,6 @@ pub const CHECKS: &[Check] = &[
     platform::machine_check,
     platform::clock,
     bmc::sensors,
-    bmc::memory_events,
     bmc::events,
     bmc::full_log,
     bmc::silent,
@@ -159,25 +159,17 @@ pub const CHECKS: &[Check] = &[
     disk::zero_size,
     disk_health::unreadable,
     disk::duplicate_identity,
-    disk_health::failing,
-    disk_health::worn,
-    disk_health::bad_sectors,
-    disk_health::hot,
-    disk_health::late,
+    disk_health::health,
     disk_health::locked,
     disk_health::path_lost,
     disk_health::degraded_array,
     raid::failed_drive,
-    raid::failing_drive,
-    raid::drive_errors,
-    raid::foreign_drive,
+    raid::drives_of_controllers,
     raid::volume,
     raid::memory,
     nic::no_carrier,
     nic::duplicate_mac,
-    nic::slow,
-    nic::half_duplex,
-    nic::module_alarm,
+    nic::links,
     nic::firmware_lldp,
     pci::link,
     pci::aer,

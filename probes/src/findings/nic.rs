@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Severity, hypervisor, of_each, pci, raise};
+use super::{Finding, Observation, Severity, hypervisor, of_each, pci, raise};
 use crate::collect::Inventory;
 use crate::identity::suspicion;
 use crate::network::Interface;
@@ -61,31 +61,31 @@ fn is_from_a_vendor(mac: &str) -> bool {
     !is_local && suspicion(mac).is_none()
 }
 
-/// Links that run below the highest speed of the port.
-pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
-    of_each(physical(inventory), "nic.speed", parts::port, |nic| {
-        let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
-        let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
-        (speed > 0 && speed < max).then_some(evidence)
-    })
+/// Links that run below the highest speed of the port or cannot send and receive at the same time, and modules beyond
+/// their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
+pub(super) fn links(inventory: &Inventory) -> Vec<Finding> {
+    let checks: [Observation<Interface>; 3] =
+        [("nic.speed", slow), ("nic.half_duplex", half_duplex), ("nic.module_alarm", module_alarm)];
+    let of = |(code, observed)| of_each(physical(inventory), code, parts::port, observed);
+    checks.into_iter().flat_map(of).collect()
 }
 
-/// Links that cannot send and receive at the same time.
-pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
-    of_each(physical(inventory), "nic.half_duplex", parts::port, |nic| {
-        let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
-        let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
-        is_half.then(|| format!("the link runs at {speed} Mbit/s half duplex"))
-    })
+fn slow(nic: &Interface) -> Option<String> {
+    let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
+    let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
+    (speed > 0 && speed < max).then_some(evidence)
 }
 
-/// Modules beyond their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
-pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
-    of_each(physical(inventory), "nic.module_alarm", parts::port, |nic| {
-        let alarms = &nic.module.as_ref()?.alarms;
-        let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
-        is_alarmed.then(|| format!("the module reports {}", alarms.join(", ")))
-    })
+fn half_duplex(nic: &Interface) -> Option<String> {
+    let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
+    let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
+    is_half.then(|| format!("the link runs at {speed} Mbit/s half duplex"))
+}
+
+fn module_alarm(nic: &Interface) -> Option<String> {
+    let alarms = &nic.module.as_ref()?.alarms;
+    let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
+    is_alarmed.then(|| format!("the module reports {}", alarms.join(", ")))
 }
 
 /// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a

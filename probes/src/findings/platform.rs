@@ -5,8 +5,26 @@ use serde_json::{Value, json};
 use super::{Finding, raise};
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
+use crate::identity::{Identifier, identity};
 use crate::parts::{PartId, PartKind};
 use crate::smbios::PowerSupply;
+
+/// Identifiers that a vendor left unset or shipped on many machines.
+pub(super) fn suspicious(inventory: &Inventory) -> Vec<Finding> {
+    identity(inventory).into_iter().filter_map(suspicion).collect()
+}
+
+fn suspicion(identifier: Identifier) -> Option<Finding> {
+    let (code, reason) = match identifier.suspicious?.as_str() {
+        "placeholder" => ("identity.placeholder", "is a placeholder"),
+        "zero" => ("identity.zero", "is all zeros, so it was never set"),
+        "known duplicate" => ("identity.known_duplicate", "is known to occur on many machines"),
+        // The USB port of a BMC has the same address on every machine: nothing is wrong.
+        _ => return None,
+    };
+    let evidence = format!("\"{}\" {reason}", identifier.value.escape_debug());
+    Some(raise(code, Some(PartId::new(PartKind::Identifier, identifier.kind)), evidence))
+}
 
 /// Power supplies that the firmware found faulty or unplugged at power on.
 pub(super) fn power_supplies(inventory: &Inventory) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! RAID controllers: failed drives that a working volume hides from the kernel, and volumes that have
 //! lost drives.
 
-use super::{Finding, Severity, of_each, raise};
+use super::{Finding, Observation, Severity, of_each, raise};
 use crate::block::{RaidController, RaidDrive, RaidVolume};
 use crate::collect::Inventory;
 use crate::parts;
@@ -54,40 +54,32 @@ fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
     drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))
 }
 
-/// A finding about each drive that `observed` describes.
-fn of_drives(
-    inventory: &Inventory,
-    code: &'static str,
-    observed: impl Fn(&RaidDrive) -> Option<String>,
-) -> Vec<Finding> {
-    let finding = |(controller, drive): (&RaidController, &RaidDrive)| {
-        Some(raise(code, Some(parts::drive(controller, drive)), observed(drive)?))
+/// Drives that predicted their own failure, that have media errors, or that contain the configuration of another
+/// controller.
+pub(super) fn drives_of_controllers(inventory: &Inventory) -> Vec<Finding> {
+    let checks: [Observation<RaidDrive>; 3] = [
+        ("disk.raid_drive_failing", |drive| {
+            let n = drive.predictive_failures.filter(|n| *n > 0)?;
+            Some(format!("the drive predicted its failure {n} times"))
+        }),
+        ("disk.raid_drive_errors", |drive| {
+            let n = drive.media_errors.filter(|n| *n > 0)?;
+            Some(format!("the RAID controller counted {n} media errors"))
+        }),
+        ("disk.raid_drive_foreign", |drive| {
+            let evidence = "the drive contains the configuration of another RAID controller";
+            (drive.is_foreign == Some(true)).then(|| evidence.to_owned())
+        }),
+    ];
+    let of = |(code, observed): Observation<RaidDrive>| {
+        of_each(
+            drives(inventory),
+            code,
+            |(of, drive)| parts::drive(of, drive),
+            move |(_, drive)| observed(drive),
+        )
     };
-    drives(inventory).filter_map(finding).collect()
-}
-
-/// Drives that predicted their own failure.
-pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
-    of_drives(inventory, "disk.raid_drive_failing", |drive| {
-        let n = drive.predictive_failures.filter(|n| *n > 0)?;
-        Some(format!("the drive predicted its failure {n} times"))
-    })
-}
-
-/// Drives with media errors.
-pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
-    of_drives(inventory, "disk.raid_drive_errors", |drive| {
-        let n = drive.media_errors.filter(|n| *n > 0)?;
-        Some(format!("the RAID controller counted {n} media errors"))
-    })
-}
-
-/// Drives that contain the configuration of another controller.
-pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
-    of_drives(inventory, "disk.raid_drive_foreign", |drive| {
-        let evidence = "the drive contains the configuration of another RAID controller";
-        (drive.is_foreign == Some(true)).then(|| evidence.to_owned())
-    })
+    checks.into_iter().flat_map(of).collect()
 }
 
 fn volume_name(volume: &RaidVolume) -> String {

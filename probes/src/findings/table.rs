@@ -25,13 +25,16 @@ fn records() -> impl Iterator<Item = &'static str> {
 /// Description of one code.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
-    code: &'static str,
+    /// The code, e.g. `memory.ecc.uncorrectable`.
+    pub code: &'static str,
     severity: Severity,
     /// The severity in the circumstances that the meaning describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     other_severity: Option<Severity>,
-    component: &'static str,
-    meaning: &'static str,
+    /// The kind of part: see [`Finding::component`].
+    pub component: &'static str,
+    /// Meaning of the finding, in a few sentences.
+    pub meaning: &'static str,
     source: &'static str,
     advice: &'static str,
     false_alarms: &'static str,
@@ -57,24 +60,9 @@ impl Row {
         })
     }
 
-    /// The code, e.g. `memory.ecc.uncorrectable`.
-    pub fn code(&self) -> &'static str {
-        self.code
-    }
-
     /// The usual severity, then the other one that some circumstances call for.
     pub fn severities(&self) -> impl Iterator<Item = Severity> {
         [self.severity].into_iter().chain(self.other_severity)
-    }
-
-    /// The kind of part: see [`Finding::component`].
-    pub fn component(&self) -> &'static str {
-        self.component
-    }
-
-    /// Meaning of the finding, in a few sentences.
-    pub fn meaning(&self) -> &'static str {
-        self.meaning
     }
 
     /// The explanation as headed paragraphs, in the order in which a reader needs them.
@@ -127,7 +115,7 @@ pub fn nearest_code(code: &str) -> &'static str {
     let code = code.trim().to_ascii_lowercase();
     // A part of a code, such as `ecc`, is nearer than any code of the same length.
     let distance = |row: &&Row| (!row.code.contains(&code), strsim::levenshtein(row.code, &code));
-    rows().min_by_key(distance).map_or("", Row::code)
+    rows().min_by_key(distance).map_or("", |row| row.code)
 }
 
 /// The code of a finding: from the table, or from the report of another version of the agent.
@@ -155,7 +143,7 @@ impl JsonSchema for FindingCode {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let known: Vec<&str> = rows().map(Row::code).collect();
+        let known: Vec<&str> = rows().map(|row| row.code).collect();
         json_schema!({
             "description": "Stable code of a finding. Later versions may add codes.",
             "type": "string",
@@ -175,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_code_is_unique_well_formed_and_explained() {
-        let codes: Vec<&str> = rows().map(Row::code).collect();
+        let codes: Vec<&str> = rows().map(|row| row.code).collect();
         assert_eq!(records().find(|record| Row::parse(record).is_none()), None);
         let unique: std::collections::BTreeSet<&str> = codes.iter().copied().collect();
         assert_eq!(unique.len(), codes.len());

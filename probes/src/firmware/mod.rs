@@ -4,13 +4,12 @@
 
 mod boot_error;
 mod esrt;
-mod load_option;
 
 pub use boot_error::BootError;
 pub use esrt::FirmwareResource;
-pub use load_option::BootEntry;
 
-use formats::efi::{self, boot_id};
+use formats::device_path;
+use formats::efi::{self, HIDDEN, LoadOption, boot_id, ucs2};
 use formats::hest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +22,7 @@ const LIMIT_ENTRIES: usize = 1000;
 
 /// How the firmware booted the machine.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Firmware {
@@ -43,17 +43,32 @@ pub struct Firmware {
     /// Seconds for which the firmware's boot menu waits.
     pub boot_timeout_s: Option<u16>,
     /// All entries, by number, whether they are in the order or not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub boot_entries: Vec<BootEntry>,
     /// Parts whose firmware UEFI can update, by GUID.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<FirmwareResource>,
     /// Errors of the hardware that the firmware recorded before this boot; some keep them for several boots.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub boot_errors: Vec<BootError>,
     /// Errors that the firmware handles before the kernel, which may therefore not count them: `machine_check`,
     /// `corrected_machine_check`, `deferred_machine_check`, `pci_express`. `None` without the ACPI table HEST.
     pub firmware_first: Option<Vec<String>>,
+}
+
+/// One boot entry of the firmware.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BootEntry {
+    /// Its number, four hexadecimal digits, as `boot_order` names it.
+    pub id: String,
+    /// The line in the firmware's menu.
+    pub description: Option<String>,
+    /// Whether the firmware tries it.
+    pub is_active: Option<bool>,
+    /// Whether the firmware's menu leaves it out.
+    pub is_hidden: Option<bool>,
+    /// What it boots, in the text form of the UEFI specification, e.g.
+    /// `HD(1,GPT,…,0x800,0x32000)/\EFI\fedora\shimx64.efi`.
+    pub device_path: Option<String>,
 }
 
 /// By which interface the firmware booted the system.
@@ -175,7 +190,7 @@ impl Variables {
             .take(LIMIT_ENTRIES)
             .filter_map(|(number, variable)| {
                 let value = self.value(machine, variable)?;
-                Some(load_option::parse(&boot_id(number), &value))
+                Some(boot_entry(&boot_id(number), &value))
             })
             .collect();
         entries.sort_by(|a, b| a.id.cmp(&b.id));
@@ -193,6 +208,18 @@ fn parse_flag(value: &[u8]) -> Option<bool> {
 
 fn boot_ids(order: &[u8]) -> Vec<String> {
     efi::boot_order(order).into_iter().map(boot_id).collect()
+}
+
+/// Reads the entry `id`; of a damaged one only what comes before the damage.
+fn boot_entry(id: &str, value: &[u8]) -> BootEntry {
+    let option = LoadOption::parse(value);
+    BootEntry {
+        id: id.to_owned(),
+        description: option.description.map(ucs2).filter(|text| !text.is_empty()),
+        is_active: option.attributes.map(|_| option.is_active()),
+        is_hidden: option.attributes.map(|attributes| attributes & HIDDEN != 0),
+        device_path: option.path.and_then(device_path::text),
+    }
 }
 
 #[cfg(test)]
@@ -277,5 +304,36 @@ mod tests {
         let board = tree(&[("sys/firmware/devicetree/base/model", "x")]);
         assert_eq!(firmware(&board).boot_mode, None);
         assert_eq!(firmware(&tree(&[("proc/cpuinfo", "flags : lm\n")])).boot_mode, None);
+    }
+
+    /// `value` as the bytes of UCS-2 text with its NUL.
+    fn wide(value: &str) -> Vec<u8> {
+        value.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+    }
+
+    fn option(description: &str, path: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(path.len()).unwrap().to_le_bytes();
+        [&[1, 0, 0, 0], length.as_slice(), &wide(description), path, b"optional data"].concat()
+    }
+
+    #[test]
+    fn an_entry_has_its_description_and_path() {
+        let file = wide("\\EFI\\fedora\\shimx64.efi");
+        let length = u8::try_from(file.len() + 4).unwrap();
+        let path = [&[4, 4, length, 0], file.as_slice(), &[0x7f, 0xff, 4, 0]].concat();
+        let entry = boot_entry("0001", &option("Fedora ü", &path));
+        assert_eq!(entry.description.as_deref(), Some("Fedora ü"));
+        assert_eq!((entry.is_active, entry.is_hidden), (Some(true), Some(false)));
+        assert_eq!(entry.device_path.as_deref(), Some("\\EFI\\fedora\\shimx64.efi"));
+    }
+
+    #[test]
+    fn an_entry_that_is_cut_anywhere_does_not_panic() {
+        let whole = option("Fedora", &[4, 4, 6, 0, b'a', 0, 0x7f, 0xff, 4, 0]);
+        for length in 0..whole.len() {
+            let entry = boot_entry("0001", &whole[..length]);
+            assert_eq!(entry.id, "0001");
+            assert!(entry.description.is_none_or(|text| text == "Fedora"));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! DHCP leases as the clients store them: systemd-networkd in `/run/systemd/netif/leases`,
 //! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in
-//! folders that depend on the distribution (`dhclient.leases(5)`). The kernel knows nothing of leases.
+//! folders that depend on the distribution (`dhclient.leases(5)`). The kernel knows nothing of leases. And how `DHCPv6`
+//! servers know this machine (RFC 8415, section 11): only systemd-networkd stores that, in `/run/systemd/netif/links`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use crate::machine::Machine;
+use crate::machine::{Machine, quote};
 
 const NETWORKD: &str = "run/systemd/netif/leases";
+const NETWORKD_LINKS: &str = "run/systemd/netif/links";
 const NETWORK_MANAGER: &str = "var/lib/NetworkManager";
 const NETWORK_MANAGER_DEVICES: &str = "run/NetworkManager/devices";
 const DHCLIENT: [&str; 2] = ["var/lib/dhclient", "var/lib/dhcp"];
 /// The largest number of files that are read from one folder.
-pub(super) const LIMIT_FILES: usize = 256;
+const LIMIT_FILES: usize = 256;
 
 /// A lease of an address.
 #[serde_with::skip_serializing_none]
@@ -142,6 +144,41 @@ fn named(lease: Lease, interface: String, client: &str, path: &str) -> DhcpLease
     }
 }
 
+/// How a `DHCPv6` server knows an interface of this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Dhcp6Client {
+    /// Name of the interface.
+    pub interface: String,
+    /// The client's DHCP Unique Identifier in hexadecimal digits (RFC 8415, section 11). A reservation
+    /// on the server refers to it.
+    pub duid: String,
+    /// `systemd-networkd`.
+    pub client: String,
+    /// The file that contains it.
+    pub source: String,
+}
+
+/// The clients of systemd-networkd, by interface (`DHCP6_CLIENT_DUID` in its state file of each link).
+pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp6Client> {
+    let client = |index: String| {
+        let interface = names.get(&index.parse().ok()?)?.clone();
+        let path = format!("{NETWORKD_LINKS}/{index}");
+        let text = machine.text(&path)?;
+        let value = dhcp::client_duid(&text)?;
+        let client = "systemd-networkd".to_owned();
+        let Some(duid) = dhcp::duid(value) else {
+            machine.problem(&path, quote(value), "a kind of DUID, a colon and hexadecimal digits");
+            return None;
+        };
+        Some(Dhcp6Client { interface, duid, client, source: format!("/{path}") })
+    };
+    let indexes = machine.list(NETWORKD_LINKS).into_iter().take(LIMIT_FILES);
+    let mut all: Vec<Dhcp6Client> = indexes.filter_map(client).collect();
+    all.sort_by(|a, b| crate::natural::compare(&a.interface, &b.interface));
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +244,32 @@ mod tests {
         for name in ["", "é", UUID, "9ca56c00-391a-4117-9d80-0aaf6a4ae64é-x"] {
             assert_eq!(after_uuid(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn networkd_state_contains_the_duid() {
+        let machine = tree(&[
+            (
+                "run/systemd/netif/links/2",
+                "OPER_STATE=routable\nDHCP6_CLIENT_IAID=0x1\nDHCP6_CLIENT_DUID=DUID-EN/Vendor:0000ab11D25a\n",
+            ),
+            ("run/systemd/netif/links/3", "DHCP6_CLIENT_DUID=\n"),
+            ("run/systemd/netif/links/9", "DHCP6_CLIENT_DUID=DUID-LL:00030001020000000001\n"),
+        ]);
+        let names = BTreeMap::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())]);
+        let clients = clients(&machine, &names);
+        assert_eq!(clients.len(), 1);
+        assert_eq!(
+            (clients[0].interface.as_str(), clients[0].duid.as_str()),
+            ("eno1", "00020000ab11d25a")
+        );
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn malformed_duid_is_a_problem() {
+        let machine = tree(&[("run/systemd/netif/links/2", "DHCP6_CLIENT_DUID=0500:00ab\n")]);
+        assert!(clients(&machine, &BTreeMap::from([(2, "eno1".to_owned())])).is_empty());
+        assert_eq!(machine.problems().len(), 1);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::interface::Interface;
-use super::settings;
+use super::settings::{self, MASK, VALUE};
 use crate::data;
 use crate::machine::Machine;
 use crate::sys::Question as _;
@@ -22,26 +22,28 @@ pub(super) struct EthtoolPort {
     pub(super) offloads: Vec<u32>,
 }
 
+pub(super) const DUMPS: [EthtoolDump; 12] = [
+    EthtoolDump::LinkInfo,
+    EthtoolDump::LinkModes,
+    EthtoolDump::LinkState,
+    EthtoolDump::Wol,
+    EthtoolDump::Features,
+    EthtoolDump::PrivFlags,
+    EthtoolDump::Rings,
+    EthtoolDump::Channels,
+    EthtoolDump::Eee,
+    EthtoolDump::TsInfo,
+    EthtoolDump::Fec,
+    EthtoolDump::Rss,
+];
+
 /// Queries all ports at once. The key is the interface's name.
 pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
     let mut ports = BTreeMap::new();
-    for (dump, apply) in [
-        (EthtoolDump::LinkInfo, apply_link_info as Apply),
-        (EthtoolDump::LinkModes, apply_link_modes),
-        (EthtoolDump::LinkState, apply_link_state),
-        (EthtoolDump::Wol, settings::apply_wake_on_lan),
-        (EthtoolDump::Features, settings::apply_features),
-        (EthtoolDump::PrivFlags, settings::apply_private_flags),
-        (EthtoolDump::Rings, settings::apply_rings),
-        (EthtoolDump::Channels, settings::apply_channels),
-        (EthtoolDump::Eee, settings::apply_eee),
-        (EthtoolDump::TsInfo, settings::apply_timestamping),
-        (EthtoolDump::Fec, settings::apply_fec),
-        (EthtoolDump::Rss, settings::apply_rss),
-    ] {
+    for dump in DUMPS {
         if let Some(answer) = machine.ask(&dump) {
             note_failures(machine, dump, &answer);
-            parse(&answer, apply, &mut ports);
+            parse(&answer, dump, &mut ports);
         }
     }
     ports
@@ -58,33 +60,67 @@ fn note_failures(machine: &Machine, dump: EthtoolDump, answer: &[u8]) {
     }
 }
 
-type Apply = fn(&mut EthtoolPort, wire::Attribute);
-
-/// Reads a dump: every message consists of a generic header, `ETHTOOL_A_…_HEADER` and the attributes
-/// that `apply` understands.
-fn parse(dump: &[u8], apply: Apply, ports: &mut BTreeMap<String, EthtoolPort>) {
-    for message in wire::messages(dump).filter(|message| message.kind >= 16) {
+/// Reads the answer to `dump`: every message consists of a generic header, `ETHTOOL_A_…_HEADER` and attributes.
+fn parse(answer: &[u8], dump: EthtoolDump, ports: &mut BTreeMap<String, EthtoolPort>) {
+    for message in wire::messages(answer).filter(|message| message.kind >= 16) {
         let Some(name) = netlink::ethtool::port_name(message) else { continue };
         let port = ports.entry(name).or_default();
-        wire::attributes(message.body(4)).for_each(|attribute| apply(port, attribute));
+        wire::attributes(message.body(4)).for_each(|attribute| apply(dump, attribute, port));
     }
 }
 
-/// `ETHTOOL_A_LINKINFO_PORT`.
-fn apply_link_info(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    if attribute.kind == 2 {
-        port.connector = attribute.u8().and_then(|code| data::named("connector", code));
-    }
-}
-
-fn apply_link_modes(port: &mut EthtoolPort, attribute: wire::Attribute) {
+/// Applies one attribute of the answer to `dump`, `ETHTOOL_A_…` (`uapi/linux/ethtool_netlink.h`).
+pub(super) fn apply(dump: EthtoolDump, attribute: wire::Attribute, port: &mut EthtoolPort) {
     let facts = &mut port.facts;
-    match attribute.kind {
-        2 => facts.is_autonegotiating = attribute.u8().map(|autoneg| autoneg != 0),
+    let number = attribute.u32();
+    let flag = attribute.u8().map(|flag| flag != 0);
+    let named = |table| attribute.u8().and_then(|code| data::named(table, code));
+    let bits = |part| settings::bits_of(attribute, part);
+    match (dump, attribute.kind) {
+        (EthtoolDump::LinkInfo, 2) => port.connector = named("connector"),
+        (EthtoolDump::LinkModes, 2) => facts.is_autonegotiating = flag,
         // The mask contains the supported modes, the value the advertised ones.
-        3 => facts.max_speed_mbit_s = fastest_mbit_s(&settings::bits_of(attribute, settings::MASK)),
-        5 => facts.speed_mbit_s = attribute.u32().filter(|speed| is_known_speed(i64::from(*speed))),
-        6 => facts.duplex = attribute.u8().and_then(|code| data::named("duplex", code)),
+        (EthtoolDump::LinkModes, 3) => facts.max_speed_mbit_s = fastest_mbit_s(&bits(MASK)),
+        (EthtoolDump::LinkModes, 5) => {
+            facts.speed_mbit_s = number.filter(|speed| is_known_speed(i64::from(*speed)));
+        }
+        (EthtoolDump::LinkModes, 6) => facts.duplex = named("duplex"),
+        (EthtoolDump::LinkState, 2) => facts.has_carrier = flag,
+        // Since Linux 5.8.
+        (EthtoolDump::LinkState, 5) => facts.link_down_reason = named("link_down_reason"),
+        (EthtoolDump::Wol, 2) => facts.wake_on_lan = settings::wake_on_lan(attribute),
+        // These bits have names only in the answer to `FEATURE_NAMES`.
+        (EthtoolDump::Features, 4) => port.offloads = bits(VALUE),
+        (EthtoolDump::PrivFlags, 2) => {
+            facts.has_firmware_lldp_agent = settings::has_firmware_lldp_agent(attribute);
+        }
+        (EthtoolDump::Rings, 2) => facts.rings.get_or_insert_default().max_rx_descriptors = number,
+        (EthtoolDump::Rings, 5) => facts.rings.get_or_insert_default().max_tx_descriptors = number,
+        (EthtoolDump::Rings, 6) => facts.rings.get_or_insert_default().n_rx_descriptors = number,
+        (EthtoolDump::Rings, 9) => facts.rings.get_or_insert_default().n_tx_descriptors = number,
+        // The kernel omits the kinds of queues that a port does not support.
+        (EthtoolDump::Channels, 2) => facts.queues.get_or_insert_default().max_rx = number,
+        (EthtoolDump::Channels, 3) => facts.queues.get_or_insert_default().max_tx = number,
+        (EthtoolDump::Channels, 5) => facts.queues.get_or_insert_default().max_combined = number,
+        (EthtoolDump::Channels, 6) => facts.queues.get_or_insert_default().n_rx = number,
+        (EthtoolDump::Channels, 7) => facts.queues.get_or_insert_default().n_tx = number,
+        (EthtoolDump::Channels, 9) => facts.queues.get_or_insert_default().n_combined = number,
+        (EthtoolDump::Eee, 4) => facts.eee.get_or_insert_default().is_active = flag,
+        (EthtoolDump::Eee, 5) => facts.eee.get_or_insert_default().is_enabled = flag,
+        // The port's own clock comes first; newer kernels also list the clocks of its PHY. -1 means that there is none.
+        (EthtoolDump::TsInfo, 5) if facts.ptp_clock_index.is_none() => {
+            facts.ptp_clock_index = number.filter(|index| i32::try_from(*index).is_ok());
+        }
+        (EthtoolDump::Fec, 2) => {
+            let configured = data::names("fec", |bit| bits(VALUE).contains(&bit));
+            facts.fec.get_or_insert_default().configured = configured;
+        }
+        (EthtoolDump::Fec, 3) => facts.fec.get_or_insert_default().is_automatic = flag,
+        (EthtoolDump::Fec, 4) => {
+            let name = number.and_then(|bit| data::named("fec", bit));
+            facts.fec.get_or_insert_default().active = name;
+        }
+        (EthtoolDump::Rss, _) => settings::apply_rss(facts.rss.get_or_insert_default(), attribute),
         _ => {}
     }
 }
@@ -93,16 +129,6 @@ fn apply_link_modes(port: &mut EthtoolPort, attribute: wire::Attribute) {
 fn fastest_mbit_s(modes: &[u32]) -> Option<u32> {
     let supported = data::codes("link_mode_mbit_s").filter(|(bit, _)| modes.contains(bit));
     supported.filter_map(|(_, speed)| speed.parse().ok()).max()
-}
-
-/// `ETHTOOL_A_LINKSTATE_LINK` and `…_EXT_STATE`, the latter since Linux 5.8.
-fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let name = |code| data::named("link_down_reason", code);
-    match attribute.kind {
-        2 => port.facts.has_carrier = attribute.u8().map(|link| link != 0),
-        5 => port.facts.link_down_reason = attribute.u8().and_then(name),
-        _ => {}
-    }
 }
 
 /// True if the card's firmware handles DCBX, and therefore LLDP, on the port (`DCB_CAP_DCBX_HOST` and `…_LLD_MANAGED`).
@@ -124,28 +150,19 @@ pub(super) fn is_known_speed(mbit_s: i64) -> bool {
     mbit_s > 0 && mbit_s != i64::from(u16::MAX) && mbit_s < i64::from(i32::MAX)
 }
 
-/// The answer to `ETHTOOL_GDRVINFO`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Driver {
-    pub(super) name: Option<String>,
-    pub(super) version: Option<String>,
-    pub(super) firmware: Option<String>,
+/// Driver, version and firmware version of `interface` (`ETHTOOL_GDRVINFO`).
+pub(super) fn driver(machine: &Machine, interface: &str) -> [Option<String>; 3] {
+    let answer = machine.ask(&PortQuestion { interface, fact: PortFact::Driver });
+    parse_driver(&answer.unwrap_or_default())
 }
 
-/// Reads the driver of `interface`, its version and its firmware version.
-pub(super) fn driver(machine: &Machine, interface: &str) -> Driver {
-    let question = PortQuestion { interface, fact: PortFact::Driver };
-    machine.ask(&question).map(|answer| parse_driver(&answer)).unwrap_or_default()
-}
-
-/// `struct ethtool_drvinfo`: command, then 32 bytes each of driver, version and firmware version.
-fn parse_driver(answer: &[u8]) -> Driver {
-    let field = |index: usize| {
-        let bytes = answer.get(4 + 32 * index..)?;
+/// `struct ethtool_drvinfo`: command, then three fields of 32 bytes each.
+fn parse_driver(answer: &[u8]) -> [Option<String>; 3] {
+    [4, 36, 68].map(|at| {
+        let bytes = answer.get(at..)?;
         let text = formats::text::to_nul(&bytes[..bytes.len().min(32)])?;
         (!["N/A", "n/a", "NA", "None", "-"].contains(&text.as_str())).then_some(text)
-    };
-    Driver { name: field(0), version: field(1), firmware: field(2) }
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +192,7 @@ mod tests {
     #[test]
     fn max_speed_is_the_fastest_mode_and_unknown_speed_is_absent() {
         let mut ports = BTreeMap::new();
-        parse(&modes(), apply_link_modes, &mut ports);
+        parse(&modes(), EthtoolDump::LinkModes, &mut ports);
         let port = ports["eno1"].facts.clone();
         assert_eq!(port.max_speed_mbit_s, Some(10_000));
         assert_eq!((port.speed_mbit_s, port.duplex), (None, None));
@@ -206,9 +223,8 @@ mod tests {
             answer.resize(end, 0);
         }
         let driver = parse_driver(&answer);
-        assert_eq!(driver.name.as_deref(), Some("ixgbe"));
-        assert_eq!((driver.version.as_deref(), driver.firmware), (Some("6.1.0"), None));
-        assert_eq!(parse_driver(&answer[..3]), Driver::default());
+        assert_eq!(driver, [Some("ixgbe".to_owned()), Some("6.1.0".to_owned()), None]);
+        assert_eq!(parse_driver(&answer[..3]), [None, None, None]);
     }
 
     #[test]
@@ -221,8 +237,8 @@ mod tests {
 
     #[test]
     fn no_bytes_make_the_parsers_panic() {
-        for apply in [apply_link_info as Apply, apply_link_modes, apply_link_state] {
-            survives_any_bytes(&modes(), |bytes| parse(bytes, apply, &mut BTreeMap::new()));
+        for dump in DUMPS {
+            survives_any_bytes(&modes(), |bytes| parse(bytes, dump, &mut BTreeMap::new()));
         }
         survives_any_bytes(&[b'x'; 196], |bytes| drop(parse_driver(bytes)));
     }

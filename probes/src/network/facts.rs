@@ -8,6 +8,44 @@ use crate::data;
 use crate::sys::port::{PortFact, PortQuestion};
 use crate::udev::{self, UdevEntry};
 
+/// The kind: `physical` or `wireless` for ports, otherwise the kernel's word (`bond`, `vlan`,
+/// `bridge`, `veth`, `tun`, `dummy`, …), or `virtual` if only that is known. `None` if it is unknown.
+pub(super) fn kind(sources: &Sources) -> Option<String> {
+    let Sources { machine, link, .. } = sources;
+    let uevent = sources.text("uevent").unwrap_or_default();
+    let device_type = parent::value(&uevent, "DEVTYPE");
+    let reported = link.facts.kind.as_deref();
+    if sources.parent.is_some() {
+        let kind = match (device_type, reported) {
+            (Some("wlan"), _) => "wireless",
+            (Some("wwan"), _) => "wwan",
+            // A partition of an InfiniBand port (P_Key) is a link on a link of the same device.
+            (_, Some("ipoib")) if link.lower_index.is_some() => "ipoib",
+            _ if machine.link(&sources.at("phy80211")).is_some() => "wireless",
+            _ => "physical",
+        };
+        return Some(kind.to_owned());
+    }
+    let by_type = device_type.map(|kind| if kind == "wlan" { "wireless" } else { kind });
+    let is_virtual = sources.path.starts_with("sys/devices/virtual/");
+    let known = reported.or(by_type).or_else(|| from_files(sources));
+    known.or(is_virtual.then_some("virtual")).map(str::to_owned)
+}
+
+/// The files that drivers of software links add.
+fn from_files(sources: &Sources) -> Option<&'static str> {
+    let Sources { machine, name, .. } = sources;
+    if machine.is_dir(&sources.at("bonding")) {
+        Some("bond")
+    } else if machine.is_dir(&sources.at("bridge")) {
+        Some("bridge")
+    } else if sources.text("tun_flags").is_some() {
+        Some("tun")
+    } else {
+        machine.text(&format!("proc/net/vlan/{name}")).map(|_| "vlan")
+    }
+}
+
 /// State as ethtool reports it, without settings.
 pub(super) fn state(sources: &Sources) -> Interface {
     let facts = sources.port.facts.clone();
@@ -59,10 +97,10 @@ pub(super) fn fill_state(sources: &Sources, interface: &mut Interface) {
     let Sources { machine, link, .. } = sources;
     let flags = machine.parse(&sources.at("flags"), parse_hex).or(link.flags);
     interface.is_up = flags.map(|flags| flags & link::FLAG_UP != 0);
-    let carrier = machine.flag(&sources.at("carrier")).or(link.has_carrier);
+    let carrier = machine.flag(&sources.at("carrier")).or(link.facts.has_carrier);
     let carrier = carrier.or(interface.has_carrier);
     interface.has_carrier = carrier.filter(|_| interface.is_up != Some(false));
-    let operstate = sources.text("operstate").or(link.operstate.clone());
+    let operstate = sources.text("operstate").or(link.facts.operstate.clone());
     interface.operstate = operstate.filter(|state| state != "unknown");
     if interface.has_carrier == Some(false) || interface.is_up == Some(false) {
         (interface.speed_mbit_s, interface.duplex) = (None, None);
@@ -79,16 +117,16 @@ pub(super) fn fill_state(sources: &Sources, interface: &mut Interface) {
 pub(super) fn fill_relations(sources: &Sources, interface: &mut Interface) {
     let Sources { machine, overview, name, link, .. } = sources;
     let name_of = |index: u32| {
-        overview.links.values().find(|link| link.index == index).map(|link| link.name.clone())
+        overview.links.values().find(|link| link.index == index).map(|link| link.facts.name.clone())
     };
     interface.master = machine
         .link_name(&sources.at("master"))
         .or_else(|| link.master_index.and_then(name_of))
         .or_else(|| overview.bond_members.get(*name).cloned());
     // The lower link of a veth is its other end.
-    let lower = link.lower_index.filter(|_| link.kind.as_deref() != Some("veth"));
+    let lower = link.lower_index.filter(|_| link.facts.kind.as_deref() != Some("veth"));
     interface.lower = lower.and_then(name_of);
-    interface.vlan_id = link.vlan_id;
+    interface.vlan_id = link.facts.vlan_id;
     if interface.kind.as_deref() == Some("bond") {
         let by_link = link.bond_mode.and_then(|mode| data::named("bond_mode", mode));
         interface.bond_mode = by_link.or_else(|| {
@@ -106,12 +144,12 @@ pub(super) fn fill_relations(sources: &Sources, interface: &mut Interface) {
 
 /// Identity of the card's port that the interface uses; software links have none.
 pub(super) fn port(sources: &Sources) -> Option<Port> {
-    let link = &sources.link;
+    let known = sources.link.facts.port.clone().unwrap_or_default();
     let port = Port {
         number: sources.number("dev_port"),
-        name: sources.text("phys_port_name").or(link.phys_port_name.clone()),
-        id: sources.text("phys_port_id").or(link.phys_port_id.clone()),
-        switch_id: sources.text("phys_switch_id").or(link.phys_switch_id.clone()),
+        name: sources.text("phys_port_name").or(known.name),
+        id: sources.text("phys_port_id").or(known.id),
+        switch_id: sources.text("phys_switch_id").or(known.switch_id),
         connector: sources.port.connector.clone(),
     };
     (port != Port::default()).then_some(port)
@@ -120,7 +158,7 @@ pub(super) fn port(sources: &Sources) -> Option<Port> {
 /// Driver, firmware, location and functions of the interface's device.
 pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
     let machine = sources.machine;
-    let answer = ethtool::driver(machine, sources.name);
+    let [driver, version, firmware] = ethtool::driver(machine, sources.name);
     let parent = sources.parent.clone().unwrap_or_default();
     interface.is_bmc_usb = parent.is_bmc_usb();
     if let Some(pci_path) = parent.pci_path() {
@@ -132,12 +170,12 @@ pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
     let udev = udev_entry(sources);
     let property = |name: &str| udev.as_ref().and_then(|entry| entry.property(name));
     interface.driver =
-        parent.driver.or_else(|| property("ID_NET_DRIVER").map(str::to_owned)).or(answer.name);
-    interface.driver_version = answer.version.or_else(|| {
+        parent.driver.or_else(|| property("ID_NET_DRIVER").map(str::to_owned)).or(driver);
+    interface.driver_version = version.or_else(|| {
         let module = interface.driver.as_deref().filter(|module| !module.is_empty())?;
         machine.text(&format!("sys/module/{module}/version"))
     });
-    interface.firmware = answer.firmware.filter(|text| match parent.bus.as_deref() {
+    interface.firmware = firmware.filter(|text| match parent.bus.as_deref() {
         // usbnet puts the description of its driver where others put the version.
         Some("usb") => !["Ethernet", "Device", "USB", "Network"].iter().any(|w| text.contains(w)),
         _ => sources.parent.is_some(),
@@ -166,7 +204,8 @@ pub(super) fn permanent_mac(sources: &Sources, interface: &Interface) -> Option<
     };
     let by_member =
         || machine.parse(&sources.at("bonding_slave/perm_hwaddr"), mac::parse).flatten();
-    let reported = sources.link.permanent_mac.clone().or_else(by_member).or_else(by_bond_file);
+    let reported =
+        sources.link.facts.permanent_mac.clone().or_else(by_member).or_else(by_bond_file);
     if reported.is_some() || !matches!(interface.kind.as_deref(), Some("physical" | "wireless")) {
         return reported;
     }
@@ -218,7 +257,8 @@ fn parse_hex(text: &str) -> Result<u32, &'static str> {
 
 /// True if a port's name denotes the function it represents, not a physical port: `pf0`, `pf0vf3`, `pf0sf1`, `c1pf0vf2`
 /// (`devlink_port_attrs`, `net/devlink/port.c`).
-pub(super) fn is_representor(name: &str) -> bool {
+pub(super) fn is_representor(port: Option<&Port>) -> bool {
+    let name = port.and_then(|port| port.name.as_deref()).unwrap_or_default();
     let name = name
         .strip_prefix('c')
         .map_or(name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -252,12 +292,11 @@ mod tests {
 
     #[test]
     fn representors_differ_from_switch_ports_by_name() {
-        for function in ["pf0", "pf0vf3", "c1pf0sf2"] {
-            assert!(is_representor(function), "{function}");
-        }
-        for port in ["p0", "1", "cp", "pfx", ""] {
-            assert!(!is_representor(port), "{port}");
-        }
+        let is_representor = |name: &str| {
+            is_representor(Some(&Port { name: Some(name.to_owned()), ..Port::default() }))
+        };
+        assert!(["pf0", "pf0vf3", "c1pf0sf2"].into_iter().all(is_representor));
+        assert!(!["p0", "1", "cp", "pfx", ""].into_iter().any(is_representor));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ethtool::{self, EthtoolPort};
 use super::facts;
-use super::kind;
 use super::link::{self, Link};
 use super::lldp::LldpNeighbour;
 use super::module::Module;
@@ -202,7 +201,8 @@ impl<'a> Sources<'a> {
 /// Lists every interface except loopback, by name in natural order.
 pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
-    let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
+    let links =
+        link::parse(&answer).into_iter().map(|link| (link.facts.name.clone(), link)).collect();
     let mut overview = Overview { links, ports: ethtool::ports(machine), ..Overview::default() };
     if overview.ports.values().any(|port| !port.offloads.is_empty()) {
         let answer = machine.ask(&FEATURE_NAMES).unwrap_or_default();
@@ -269,23 +269,22 @@ fn interface(sources: &Sources) -> Interface {
     let known = if is_device { facts::settings(sources) } else { facts::state(sources) };
     let mut interface = Interface {
         name: sources.name.to_owned(),
-        kind: kind::kind(sources),
+        kind: facts::kind(sources),
         current_mac: sources
             .machine
             .parse(&sources.at("address"), mac::parse)
             .flatten()
-            .or(link.mac.clone()),
-        altnames: link.alternative_names.clone(),
-        mtu: sources.number("mtu").or(link.mtu),
-        max_mtu: link.max_mtu,
+            .or(link.facts.current_mac.clone()),
+        altnames: link.facts.altnames.clone(),
+        mtu: sources.number("mtu").or(link.facts.mtu),
+        max_mtu: link.facts.max_mtu,
         ..known
     };
     facts::fill_state(sources, &mut interface);
     facts::fill_relations(sources, &mut interface);
     if is_device {
         interface.port = facts::port(sources);
-        let name = interface.port.as_ref().and_then(|port| port.name.as_deref());
-        interface.is_representor = name.is_some_and(facts::is_representor);
+        interface.is_representor = facts::is_representor(interface.port.as_ref());
         facts::fill_unlisted(sources, &mut interface);
     }
     facts::fill_device(sources, &mut interface);

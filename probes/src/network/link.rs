@@ -1,5 +1,6 @@
 //! Links as rtnetlink lists them: `RTM_NEWLINK` (`rtnetlink(7)`, `uapi/linux/if_link.h`).
 
+use super::interface::Interface;
 use super::mac;
 use crate::data;
 use formats::netlink as wire;
@@ -17,25 +18,13 @@ pub(super) struct Link {
     pub(super) index: u32,
     /// `ARPHRD_…`: 1 for Ethernet.
     pub(super) device_type: u16,
-    pub(super) name: String,
     pub(super) flags: Option<u32>,
-    pub(super) mtu: Option<u32>,
-    pub(super) max_mtu: Option<u32>,
-    pub(super) mac: Option<String>,
-    /// The device's permanent MAC, or the one that a bond remembers for its member.
-    pub(super) permanent_mac: Option<String>,
-    pub(super) alternative_names: Vec<String>,
-    /// `IFLA_INFO_KIND`: `bond`, `vlan`, `bridge`, …; a physical port has none.
-    pub(super) kind: Option<String>,
+    /// Name, kind, addresses and state. The permanent MAC is the device's own or the one that a bond remembers for its
+    /// member; the kind is `IFLA_INFO_KIND`, which a physical port does not have.
+    pub(super) facts: Interface,
     pub(super) master_index: Option<u32>,
     /// The link below it, if that is in the same network namespace.
     pub(super) lower_index: Option<u32>,
-    pub(super) vlan_id: Option<u16>,
-    pub(super) has_carrier: Option<bool>,
-    pub(super) operstate: Option<String>,
-    pub(super) phys_port_name: Option<String>,
-    pub(super) phys_port_id: Option<String>,
-    pub(super) phys_switch_id: Option<String>,
     /// Bus of the underlying device, Linux 5.14.
     pub(super) parent_bus: Option<String>,
     /// Mode of a bond, by number.
@@ -64,47 +53,50 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
     let (mut lower, mut is_foreign) = (None, false);
     for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
         match attribute.kind {
-            1 => link.mac = mac::of_bytes(attribute.value),
-            3 => link.name = attribute.text()?,
-            4 => link.mtu = attribute.u32(),
+            1 => link.facts.current_mac = mac::of_bytes(attribute.value),
+            3 => link.facts.name = attribute.text()?,
+            4 => link.facts.mtu = attribute.u32(),
             5 => lower = attribute.u32(),
             10 => link.master_index = attribute.u32(),
-            16 => link.operstate = attribute.u8().and_then(|code| data::named("operstate", code)),
+            16 => {
+                link.facts.operstate =
+                    attribute.u8().and_then(|code| data::named("operstate", code));
+            }
             18 => parse_info(attribute.value, &mut link),
-            33 => link.has_carrier = attribute.u8().map(|carrier| carrier != 0),
-            34 => link.phys_port_id = hex(attribute.value),
-            36 => link.phys_switch_id = hex(attribute.value),
+            33 => link.facts.has_carrier = attribute.u8().map(|carrier| carrier != 0),
+            34 => link.facts.port.get_or_insert_default().id = hex(attribute.value),
+            36 => link.facts.port.get_or_insert_default().switch_id = hex(attribute.value),
             37 => is_foreign = true,
-            38 => link.phys_port_name = attribute.text(),
-            51 => link.max_mtu = attribute.u32().filter(|mtu| *mtu != 0),
-            52 => link.alternative_names = alternative_names(attribute.value),
+            38 => link.facts.port.get_or_insert_default().name = attribute.text(),
+            51 => link.facts.max_mtu = attribute.u32().filter(|mtu| *mtu != 0),
+            52 => link.facts.altnames = alternative_names(attribute.value),
             54 => {
                 let burnt_in = mac::of_bytes(attribute.value);
-                link.permanent_mac = burnt_in.or(link.permanent_mac.take());
+                link.facts.permanent_mac = burnt_in.or(link.facts.permanent_mac.take());
             }
             57 => link.parent_bus = attribute.text(),
             _ => {}
         }
     }
     link.lower_index = lower.filter(|index| !is_foreign && *index != link.index && *index != 0);
-    (!link.name.is_empty()).then_some(link)
+    (!link.facts.name.is_empty()).then_some(link)
 }
 
 /// `IFLA_LINKINFO`: the kind, a VLAN's number, and the MAC that a bond remembers for a member.
 fn parse_info(info: &[u8], link: &mut Link) {
     let find = |kind| wire::find(info, kind);
     let nested = |kind, inner| wire::find(find(kind)?.value, inner);
-    link.kind = find(1).and_then(|kind| kind.text());
+    link.facts.kind = find(1).and_then(|kind| kind.text());
     // IFLA_VLAN_ID and IFLA_BOND_MODE have the same number.
     let first = nested(2, 1);
-    match link.kind.as_deref() {
-        Some("vlan") => link.vlan_id = first.and_then(|id| id.u16()),
+    match link.facts.kind.as_deref() {
+        Some("vlan") => link.facts.vlan_id = first.and_then(|id| id.u16()),
         Some("bond") => link.bond_mode = first.and_then(|mode| mode.u8()),
         _ => {}
     }
     if find(4).and_then(|kind| kind.text()).as_deref() == Some("bond") {
         let kept = nested(5, 4).and_then(|kept| mac::of_bytes(kept.value));
-        link.permanent_mac = link.permanent_mac.take().or(kept);
+        link.facts.permanent_mac = link.facts.permanent_mac.take().or(kept);
     }
 }
 
@@ -154,11 +146,14 @@ pub(super) mod tests {
         let message = link_message(2, FLAG_UP, &attributes);
         survives_any_bytes(&message, |bytes| drop(parse(bytes)));
         let links = parse(&message);
-        assert_eq!(links[0].mac.as_deref(), Some("02:00:00:00:00:09"));
-        assert_eq!(links[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
-        assert_eq!((links[0].master_index, links[0].mtu), (Some(7), Some(9000)));
-        assert_eq!((links[0].operstate.as_deref(), links[0].has_carrier), (Some("up"), Some(true)));
-        assert_eq!(links[0].alternative_names, ["enp1s0"]);
+        assert_eq!(links[0].facts.current_mac.as_deref(), Some("02:00:00:00:00:09"));
+        assert_eq!(links[0].facts.permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+        assert_eq!((links[0].master_index, links[0].facts.mtu), (Some(7), Some(9000)));
+        assert_eq!(
+            (links[0].facts.operstate.as_deref(), links[0].facts.has_carrier),
+            (Some("up"), Some(true))
+        );
+        assert_eq!(links[0].facts.altnames, ["enp1s0"]);
     }
 
     #[test]
@@ -167,8 +162,8 @@ pub(super) mod tests {
         let own = [attribute(3, b"v100\0"), attribute(5, &2_u32.to_ne_bytes())];
         let mut all = [own.to_vec(), vec![attribute(18, &info.concat())]].concat();
         let link = &parse(&link_message(5, 0, &all))[0];
-        assert_eq!((link.vlan_id, link.lower_index), (Some(100), Some(2)));
-        assert_eq!(link.kind.as_deref(), Some("vlan"));
+        assert_eq!((link.facts.vlan_id, link.lower_index), (Some(100), Some(2)));
+        assert_eq!(link.facts.kind.as_deref(), Some("vlan"));
         all.push(attribute(37, &0_u32.to_ne_bytes()));
         assert_eq!(parse(&link_message(5, 0, &all))[0].lower_index, None);
     }
@@ -176,7 +171,7 @@ pub(super) mod tests {
     #[test]
     fn zero_mac_is_absent_and_unnamed_link_is_skipped() {
         let bytes = link_message(1, 0, &[attribute(3, b"x\0"), attribute(54, &[0; 6])]);
-        assert_eq!(parse(&bytes)[0].permanent_mac, None);
+        assert_eq!(parse(&bytes)[0].facts.permanent_mac, None);
         assert!(parse(&link_message(1, 0, &[])).is_empty());
     }
 }

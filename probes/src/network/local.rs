@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{self, Address};
-use super::dhcp::{self, DhcpLease};
-use super::dhcp6::{self, Dhcp6Client};
+use super::dhcp::{self, Dhcp6Client, DhcpLease};
 use super::dns::{self, NameServer};
 use super::link;
 use super::route::{self, Route};
@@ -42,7 +41,7 @@ pub struct LocalAddresses {
 pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
     let names: BTreeMap<u32, String> =
-        link::parse(&answer).into_iter().map(|link| (link.index, link.name)).collect();
+        link::parse(&answer).into_iter().map(|link| (link.index, link.facts.name)).collect();
     let mut routes = match machine.ask(&RouteDump::Route) {
         Some(answer) => route::parse(&answer, &names),
         None => route::from_proc(machine),
@@ -58,6 +57,6 @@ pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     addresses.dedup();
     let (dns, search_domains) = dns::resolver(machine);
     let dhcp_leases = dhcp::leases(machine, &names, &addresses);
-    let dhcp6_clients = dhcp6::clients(machine, &names);
+    let dhcp6_clients = dhcp::clients(machine, &names);
     LocalAddresses { addresses, routes, dns, dhcp_leases, dhcp6_clients, search_domains }
 }

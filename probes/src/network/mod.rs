@@ -10,7 +10,6 @@ mod ethtool;
 mod facts;
 mod infiniband;
 mod interface;
-mod kind;
 mod link;
 mod lldp;
 pub(crate) mod mac;
@@ -22,24 +21,20 @@ mod sriov;
 
 mod address;
 mod dhcp;
-mod dhcp6;
 mod dns;
 mod local;
 mod route;
 
 pub use address::Address;
-pub use dhcp::DhcpLease;
-pub use dhcp6::Dhcp6Client;
+pub use dhcp::{Dhcp6Client, DhcpLease};
 pub use dns::NameServer;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port};
-pub(crate) use lldp::attach as attach_neighbours;
 pub use lldp::{
     LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
     Neighbours, neighbours,
 };
 pub use local::{LocalAddresses, local_addresses};
-pub(crate) use module::attach as attach_modules;
 pub use module::{Module, Modules, modules};
 pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
@@ -59,6 +54,18 @@ pub struct Network {
     pub interfaces: Vec<Interface>,
     /// Every RDMA device, InfiniBand or not, by name in natural order.
     pub infiniband: Vec<InfinibandDevice>,
+}
+
+impl Network {
+    /// The interface called `name`; it is created if its own collector timed out and did not list it.
+    pub(crate) fn interface_mut(&mut self, name: &str) -> &mut Interface {
+        let by_name = |interface: &Interface| crate::natural::compare(&interface.name, name);
+        let at = self.interfaces.binary_search_by(by_name).unwrap_or_else(|at| {
+            self.interfaces.insert(at, Interface { name: name.to_owned(), ..Interface::default() });
+            at
+        });
+        &mut self.interfaces[at]
+    }
 }
 
 /// Reads all interfaces and RDMA devices.

@@ -84,8 +84,8 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
     };
     if is_usb {
         fill_usb(machine, &mut parent);
-    } else if let Some(ids) = pci_ids(machine, &parent) {
-        (parent.vendor_id, parent.device_id) = ids;
+    } else {
+        fill_pci(machine, &mut parent);
     }
     Some(parent)
 }
@@ -114,19 +114,17 @@ fn bus_by_path(path: &str) -> Option<String> {
     buses.into_iter().find(|(_, is_it)| *is_it).map(|(bus, _)| bus.to_owned())
 }
 
-type Ids = (Option<String>, Option<String>);
-
-fn pci_ids(machine: &Machine, parent: &Parent) -> Option<Ids> {
-    let path = parent.pci_path()?;
+/// Ids of the device itself or of its nearest PCI ancestor.
+fn fill_pci(machine: &Machine, parent: &mut Parent) {
+    let Some(path) = parent.pci_path().map(str::to_owned) else { return };
     let id = |file: &str| machine.parse(&format!("{path}/{file}"), parse_id);
-    let (vendor, device) = (id("vendor"), id("device"));
-    if vendor.is_some() && device.is_some() {
-        return Some((vendor, device));
+    (parent.vendor_id, parent.device_id) = (id("vendor"), id("device"));
+    if parent.vendor_id.is_none() || parent.device_id.is_none() {
+        let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
+        let ids = value(&uevent, "PCI_ID").and_then(|ids| ids.split_once(':')).unwrap_or_default();
+        parent.vendor_id = parent.vendor_id.take().or(parse_id(ids.0).ok());
+        parent.device_id = parent.device_id.take().or(parse_id(ids.1).ok());
     }
-    let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
-    let ids = value(&uevent, "PCI_ID").and_then(|ids| ids.split_once(':'));
-    let (uevent_vendor, uevent_device) = ids.unwrap_or_default();
-    Some((vendor.or(parse_id(uevent_vendor).ok()), device.or(parse_id(uevent_device).ok())))
 }
 
 /// Ids and names of the USB device that the interface belongs to.

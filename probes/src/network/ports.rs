@@ -31,18 +31,18 @@ pub fn physical_ports(machine: &Machine) -> Vec<PhysicalPort> {
             index: link.index,
             is_up: link.has(link::FLAG_UP),
             is_usb: is_usb(machine, &link),
-            name: link.name,
+            name: link.facts.name,
         })
         .collect()
 }
 
 fn is_port(machine: &Machine, link: &Link) -> bool {
     const ARPHRD_ETHER: u16 = 1;
-    let dir = format!("sys/class/net/{}", link.name);
-    link.kind.is_none()
+    let dir = format!("sys/class/net/{}", link.facts.name);
+    link.facts.kind.is_none()
         && link.device_type == ARPHRD_ETHER
         && !link.has(link::FLAG_LOOPBACK)
-        && !link.phys_port_name.as_deref().is_some_and(facts::is_representor)
+        && !facts::is_representor(link.facts.port.as_ref())
         // Linux 5.14 and later name the parent's bus.
         && (link.parent_bus.is_some() || machine.link(&format!("{dir}/device")).is_some())
         && machine.link(&format!("{dir}/device/physfn")).is_none()
@@ -51,7 +51,8 @@ fn is_port(machine: &Machine, link: &Link) -> bool {
 
 /// Linux 5.14 and later name the parent's bus; before that, sysfs does.
 fn is_usb(machine: &Machine, link: &Link) -> bool {
-    let by_device = || machine.link_name(&format!("sys/class/net/{}/device/subsystem", link.name));
+    let by_device =
+        || machine.link_name(&format!("sys/class/net/{}/device/subsystem", link.facts.name));
     link.parent_bus.clone().or_else(by_device).as_deref() == Some("usb")
 }
 
@@ -66,7 +67,7 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     };
     let links = link::parse(&links);
     let names: BTreeMap<u32, String> =
-        links.iter().map(|link| (link.index, link.name.clone())).collect();
+        links.iter().map(|link| (link.index, link.facts.name.clone())).collect();
     let has_address = address::with_origin(&answer, &names).any(|(address, is_of_router)| {
         address.interface == name
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
@@ -75,9 +76,9 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     // The lower link of a veth is only its other end.
     let is_above = |link: &Link| {
         let lower = link.lower_index.and_then(|index| names.get(&index));
-        link.kind.as_deref() != Some("veth") && lower.is_some_and(|lower| lower == name)
+        link.facts.kind.as_deref() != Some("veth") && lower.is_some_and(|lower| lower == name)
     };
-    let is_member = |link: &Link| link.name == name && link.master_index.is_some();
+    let is_member = |link: &Link| link.facts.name == name && link.master_index.is_some();
     has_address || links.iter().any(|link| is_member(link) || is_above(link))
 }
 

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ethtool::EthtoolPort;
 use crate::data;
 use formats::netlink as wire;
 
@@ -93,82 +92,15 @@ pub struct Rss {
     pub n_queues: Option<u32>,
 }
 
-/// `ETHTOOL_A_CHANNELS_…`. The kernel omits those that a port does not support.
-pub(super) fn apply_channels(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let queues = port.facts.queues.get_or_insert_default();
-    match attribute.kind {
-        2 => queues.max_rx = attribute.u32(),
-        3 => queues.max_tx = attribute.u32(),
-        5 => queues.max_combined = attribute.u32(),
-        6 => queues.n_rx = attribute.u32(),
-        7 => queues.n_tx = attribute.u32(),
-        9 => queues.n_combined = attribute.u32(),
-        _ => {}
-    }
-}
-
-/// `ETHTOOL_A_RINGS_…`.
-pub(super) fn apply_rings(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let rings = port.facts.rings.get_or_insert_default();
-    match attribute.kind {
-        2 => rings.max_rx_descriptors = attribute.u32(),
-        5 => rings.max_tx_descriptors = attribute.u32(),
-        6 => rings.n_rx_descriptors = attribute.u32(),
-        9 => rings.n_tx_descriptors = attribute.u32(),
-        _ => {}
-    }
-}
-
 /// `ETHTOOL_A_WOL_MODES`: the mask contains the supported modes, the value the enabled ones.
-pub(super) fn apply_wake_on_lan(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    if attribute.kind == 2 {
-        let names =
-            |part| data::names("wake_on_lan", |bit| bits_of(attribute, part).contains(&bit));
-        port.facts.wake_on_lan = Some(WakeOnLan { supported: names(MASK), enabled: names(VALUE) })
-            .filter(|wake| !wake.supported.is_empty());
-    }
-}
-
-/// `ETHTOOL_A_FEATURES_ACTIVE`; its bits have names only in [`feature_names`].
-pub(super) fn apply_features(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    if attribute.kind == 4 {
-        port.offloads = bits_of(attribute, VALUE);
-    }
-}
-
-/// `ETHTOOL_A_EEE_ACTIVE` and `…_ENABLED`.
-pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let flag = attribute.u8().map(|flag| flag != 0);
-    match attribute.kind {
-        4 => port.facts.eee.get_or_insert_default().is_active = flag,
-        5 => port.facts.eee.get_or_insert_default().is_enabled = flag,
-        _ => {}
-    }
-}
-
-/// `ETHTOOL_A_TSINFO_PHC_INDEX`.
-pub(super) fn apply_timestamping(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    // The port's own clock comes first; newer kernels also list the clocks of its PHY.
-    if attribute.kind == 5 && port.facts.ptp_clock_index.is_none() {
-        // -1 means that there is no clock.
-        port.facts.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
-    }
-}
-
-/// `ETHTOOL_A_FEC_MODES`, `…_AUTO` and `…_ACTIVE`, all as link modes.
-pub(super) fn apply_fec(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let fec = port.facts.fec.get_or_insert_default();
-    match attribute.kind {
-        2 => fec.configured = data::names("fec", |bit| bits_of(attribute, VALUE).contains(&bit)),
-        3 => fec.is_automatic = attribute.u8().map(|auto| auto != 0),
-        4 => fec.active = attribute.u32().and_then(|bit| data::named("fec", bit)),
-        _ => {}
-    }
+pub(super) fn wake_on_lan(modes: wire::Attribute) -> Option<WakeOnLan> {
+    let names = |part| data::names("wake_on_lan", |bit| bits_of(modes, part).contains(&bit));
+    let wake = WakeOnLan { supported: names(MASK), enabled: names(VALUE) };
+    (!wake.supported.is_empty()).then_some(wake)
 }
 
 /// `ETHTOOL_A_RSS_HFUNC` and `…_INDIR`. A port's own table precedes those of its contexts.
-pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    let rss = port.facts.rss.get_or_insert_default();
+pub(super) fn apply_rss(rss: &mut Rss, attribute: wire::Attribute) {
     match attribute.kind {
         3 if rss.hash_function.is_none() => {
             rss.hash_function = attribute.u32().and_then(|bits| data::named("rss_hash", bits));
@@ -192,25 +124,20 @@ pub(super) fn rss_of_head(answer: &[u8]) -> Option<Rss> {
 
 /// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers use one of them for the firmware's
 /// LLDP agent: i40e and older ice `disable-fw-lldp`, newer ice `fw-lldp-agent`.
-pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attribute) {
+pub(super) fn has_firmware_lldp_agent(flags: wire::Attribute) -> Option<bool> {
     const BITS: u16 = 3;
-    if attribute.kind != 2 {
-        return;
-    }
-    let bits = wire::find(attribute.value, BITS);
-    for bit in wire::attributes(bits.map_or(&[][..], |bits| bits.value)) {
-        let name = wire::find(bit.value, 2).and_then(|name| name.text());
+    wire::attributes(wire::find(flags.value, BITS)?.value).find_map(|bit| {
         let is_set = wire::find(bit.value, 3).is_some();
-        match name.as_deref() {
-            Some("disable-fw-lldp") => port.facts.has_firmware_lldp_agent = Some(!is_set),
-            Some("fw-lldp-agent") => port.facts.has_firmware_lldp_agent = Some(is_set),
-            _ => {}
+        match wire::find(bit.value, 2)?.text()?.as_str() {
+            "disable-fw-lldp" => Some(!is_set),
+            "fw-lldp-agent" => Some(is_set),
+            _ => None,
         }
-    }
+    })
 }
 
 /// Parts of a compact bit set: `ETHTOOL_A_BITSET_VALUE` and `…_MASK`.
-const VALUE: u16 = 4;
+pub(super) const VALUE: u16 = 4;
 pub(super) const MASK: u16 = 5;
 
 /// A kernel has about a hundred link modes and fewer than a hundred features.
@@ -242,14 +169,14 @@ pub(super) fn feature_names(answer: &[u8]) -> BTreeMap<u32, String> {
 mod tests {
     use super::*;
     use crate::network::Interface;
+    use crate::network::ethtool::{DUMPS, EthtoolPort, apply};
+    use crate::sys::netlink::EthtoolDump;
     use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
-    type Apply = fn(&mut EthtoolPort, wire::Attribute);
-
-    /// The facts that result from applying these attributes.
-    fn port(apply: Apply, attributes: &[Vec<u8>]) -> Interface {
+    /// The facts in these attributes of the answer to `dump`.
+    fn port(dump: EthtoolDump, attributes: &[Vec<u8>]) -> Interface {
         let mut port = EthtoolPort::default();
-        wire::attributes(&attributes.concat()).for_each(|a| apply(&mut port, a));
+        wire::attributes(&attributes.concat()).for_each(|a| apply(dump, a, &mut port));
         port.facts
     }
 
@@ -259,13 +186,15 @@ mod tests {
 
     #[test]
     fn unsupported_queues_are_absent_and_disabled_ones_are_zero() {
-        let queues =
-            port(apply_channels, &[u32s(2, &[8]), u32s(5, &[63]), u32s(6, &[0]), u32s(9, &[40])])
-                .queues
-                .unwrap();
+        let queues = port(
+            EthtoolDump::Channels,
+            &[u32s(2, &[8]), u32s(5, &[63]), u32s(6, &[0]), u32s(9, &[40])],
+        )
+        .queues
+        .unwrap();
         assert_eq!((queues.n_combined, queues.max_combined), (Some(40), Some(63)));
         assert_eq!((queues.n_rx, queues.n_tx, queues.max_tx), (Some(0), None, None));
-        let rings = port(apply_rings, &[u32s(2, &[4096]), u32s(6, &[512])]).rings.unwrap();
+        let rings = port(EthtoolDump::Rings, &[u32s(2, &[4096]), u32s(6, &[512])]).rings.unwrap();
         assert_eq!((rings.n_rx_descriptors, rings.max_rx_descriptors), (Some(512), Some(4096)));
         assert_eq!(rings.n_tx_descriptors, None);
     }
@@ -274,33 +203,35 @@ mod tests {
     fn enabled_wake_modes_differ_from_supported_ones() {
         let set =
             |value: u32, mask: u32| attribute(2, &[u32s(4, &[value]), u32s(5, &[mask])].concat());
-        let wake = port(apply_wake_on_lan, &[set(0x20, 0x2f)]).wake_on_lan.unwrap();
+        let wake = port(EthtoolDump::Wol, &[set(0x20, 0x2f)]).wake_on_lan.unwrap();
         assert_eq!(wake.enabled, ["magic"]);
         assert_eq!(wake.supported, ["phy", "unicast", "multicast", "broadcast", "magic"]);
-        assert_eq!(port(apply_wake_on_lan, &[set(0, 0)]).wake_on_lan, None);
+        assert_eq!(port(EthtoolDump::Wol, &[set(0, 0)]).wake_on_lan, None);
     }
 
     #[test]
     fn error_correction_is_found_in_any_word() {
         let configured = attribute(2, &u32s(4, &[0, 1 << 18, 1 << 10]));
-        let fec = port(apply_fec, &[configured, attribute(3, &[1]), u32s(4, &[51])]).fec.unwrap();
+        let fec =
+            port(EthtoolDump::Fec, &[configured, attribute(3, &[1]), u32s(4, &[51])]).fec.unwrap();
         assert_eq!(fec.configured, ["rs", "ll_rs"]);
         assert_eq!((fec.active.as_deref(), fec.is_automatic), (Some("base_r"), Some(true)));
-        assert_eq!(port(apply_fec, &[u32s(4, &[0])]).fec.unwrap().active, None);
+        assert_eq!(port(EthtoolDump::Fec, &[u32s(4, &[0])]).fec.unwrap().active, None);
     }
 
     #[test]
     fn clock_of_minus_one_and_unknown_hash_are_absent() {
         let clock = |clocks: &[u32]| {
             let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
-            port(apply_timestamping, &clocks).ptp_clock_index
+            port(EthtoolDump::TsInfo, &clocks).ptp_clock_index
         };
         assert_eq!((clock(&[2]), clock(&[u32::MAX])), (Some(2), None));
         assert_eq!((clock(&[2, 3]), clock(&[u32::MAX, 3])), (Some(2), Some(3)), "its own is first");
-        let rss = port(apply_rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
+        let rss = port(EthtoolDump::Rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
         assert_eq!(rss.hash_function, None);
         assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
-        let rss = port(apply_rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
+        let rss =
+            port(EthtoolDump::Rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
         assert_eq!(rss.n_table_entries, Some(2));
     }
 
@@ -308,7 +239,7 @@ mod tests {
     fn huge_bit_set_is_truncated() {
         let set = attribute(4, &attribute(VALUE, &vec![0xff; 60_000]));
         let mut port = EthtoolPort::default();
-        wire::attributes(&set).for_each(|set| apply_features(&mut port, set));
+        wire::attributes(&set).for_each(|set| apply(EthtoolDump::Features, set, &mut port));
         assert_eq!(u32::try_from(port.offloads.len()), Ok(LIMIT_BITS));
     }
 
@@ -335,7 +266,7 @@ mod tests {
 
     #[test]
     fn private_flags_of_two_drivers_reveal_a_firmware_lldp_agent() {
-        let agent = |named| port(apply_private_flags, &[flags(named)]).has_firmware_lldp_agent;
+        let agent = |named| port(EthtoolDump::PrivFlags, &[flags(named)]).has_firmware_lldp_agent;
         assert_eq!(agent(&[("MFP", true), ("disable-fw-lldp", false)]), Some(true));
         assert_eq!(agent(&[("disable-fw-lldp", true)]), Some(false));
         assert_eq!(agent(&[("fw-lldp-agent", true)]), Some(true));
@@ -358,20 +289,10 @@ mod tests {
     #[test]
     fn no_bytes_make_the_parsers_panic() {
         let good = [flags(&[("a", true)]), u32s(3, &[1]), u32s(4, &[1, 2]), u32s(5, &[3])].concat();
-        for apply in [
-            apply_channels as Apply,
-            apply_rings,
-            apply_wake_on_lan,
-            apply_features,
-            apply_eee,
-            apply_timestamping,
-            apply_fec,
-            apply_rss,
-            apply_private_flags,
-        ] {
+        for dump in DUMPS {
             survives_any_bytes(&good, |bytes| {
                 let mut port = EthtoolPort::default();
-                wire::attributes(bytes).for_each(|a| apply(&mut port, a));
+                wire::attributes(bytes).for_each(|a| apply(dump, a, &mut port));
             });
         }
     }

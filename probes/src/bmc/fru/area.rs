@@ -46,81 +46,64 @@ fn check_sum(bytes: &[u8], faults: &mut Vec<Fault>) {
     }
 }
 
-/// The fields of an area, one after the other.
-struct Fields<'a> {
-    entries: std::vec::IntoIter<Entry<'a>>,
-    is_english: bool,
+/// Texts are in the area's language; numbers of the part and the like are English in any area.
+const TEXT: bool = false;
+const NUMBER: bool = true;
+
+/// The fields of an area of the known format, one after the other: the next one, as a [`TEXT`] or a [`NUMBER`].
+fn fields<'a>(
+    kind: Area,
+    area: &'a [u8],
+    language: u8,
     faults: &'a mut Vec<Fault>,
-}
-
-impl<'a> Fields<'a> {
-    /// The fields of an area of the known format.
-    fn of(
-        kind: Area,
-        area: &'a [u8],
-        language: u8,
-        faults: &'a mut Vec<Fault>,
-    ) -> Option<Fields<'a>> {
-        let length = 8 * usize::from(*area.get(1)?);
-        if !is_format(*area.first()?, faults) {
-            return None;
-        }
-        if length == 0 {
-            faults.push(("a length of 0".to_owned(), "a whole area"));
-            return None;
-        }
-        if area.len() < length {
-            faults.push((format!("{} of {length} bytes", area.len()), "a whole area"));
-        } else {
-            check_sum(area, faults);
-        }
-        let is_english = ENGLISH.contains(&language);
-        let entries: Vec<Entry> = fru::entries(area, kind.first()).collect();
-        Some(Fields { entries: entries.into_iter(), is_english, faults })
+) -> Option<impl FnMut(bool) -> Option<String> + 'a> {
+    let length = 8 * usize::from(*area.get(1)?);
+    if !is_format(*area.first()?, faults) {
+        return None;
     }
-
-    /// The next field in the area's language.
-    fn text(&mut self) -> Option<String> {
-        self.next(self.is_english)
+    if length == 0 {
+        faults.push(("a length of 0".to_owned(), "a whole area"));
+        return None;
     }
-
-    /// The next field of those that are English in any area: numbers of the part and the like.
-    fn english(&mut self) -> Option<String> {
-        self.next(true)
+    if area.len() < length {
+        faults.push((format!("{} of {length} bytes", area.len()), "a whole area"));
+    } else {
+        check_sum(area, faults);
     }
-
-    fn next(&mut self, is_english: bool) -> Option<String> {
-        let Entry { code, bytes, is_cut, .. } = self.entries.next()?;
+    let is_english = ENGLISH.contains(&language);
+    let mut entries = fru::entries(area, kind.first());
+    Some(move |is_number: bool| {
+        let Entry { code, bytes, is_cut, .. } = entries.next()?;
         if is_cut {
-            self.faults.push(("a field beyond the end".to_owned(), "fields within the area"));
+            faults.push(("a field beyond the end".to_owned(), "fields within the area"));
             return None;
         }
-        let text = field::text(code, bytes, is_english);
+        let text = field::text(code, bytes, is_number || is_english);
         if code >> 6 == 3 && text.is_some() && !field::is_text(bytes) {
             let found = crate::machine::quote(text.as_deref().unwrap_or_default());
-            self.faults.push((found, "text in Latin-1 or UTF-8"));
+            faults.push((found, "text in Latin-1 or UTF-8"));
         }
         text
-    }
+    })
 }
 
 /// The chassis (chapter 10): kind, part number, serial number.
 pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
-    let mut fields = Fields::of(Area::Chassis, area, 0, faults)?;
+    let mut next = fields(Area::Chassis, area, 0, faults)?;
     let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code)).map(str::to_owned);
-    let chassis = FruChassis { kind, part_number: fields.english(), serial: fields.english() };
+    let chassis = FruChassis { kind, part_number: next(NUMBER), serial: next(NUMBER) };
     (chassis != FruChassis::default()).then_some(chassis)
 }
 
 /// The board (chapter 11): date, maker, product, serial number, part number.
 pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
-    let mut fields = Fields::of(Area::Board, area, *area.get(2)?, faults)?;
+    let mut next = fields(Area::Board, area, *area.get(2)?, faults)?;
     let board = FruBoard {
         mfg_date: array(area, 3).and_then(mfg_date),
-        manufacturer: fields.text(),
-        product: fields.text(),
-        serial: fields.english(),
-        part_number: fields.english(),
+        manufacturer: next(TEXT),
+        product: next(TEXT),
+        serial: next(NUMBER),
+        part_number: next(NUMBER),
     };
     (board != FruBoard::default()).then_some(board)
 }
@@ -135,14 +118,14 @@ fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
 
 /// The product (chapter 12): maker, name, part number, version, serial number, asset tag.
 pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct> {
-    let mut fields = Fields::of(Area::Product, area, *area.get(2)?, faults)?;
+    let mut next = fields(Area::Product, area, *area.get(2)?, faults)?;
     let product = FruProduct {
-        manufacturer: fields.text(),
-        name: fields.text(),
-        part_number: fields.english(),
-        version: fields.text(),
-        serial: fields.english(),
-        asset_tag: fields.text(),
+        manufacturer: next(TEXT),
+        name: next(TEXT),
+        part_number: next(NUMBER),
+        version: next(TEXT),
+        serial: next(NUMBER),
+        asset_tag: next(TEXT),
     };
     (product != FruProduct::default()).then_some(product)
 }

@@ -79,25 +79,6 @@ fn bond_member_keeps_its_permanent_mac_and_names_its_bond() {
 }
 
 #[test]
-fn virtual_functions_are_listed_under_their_port() {
-    let vf = "sys/devices/pci0000:00/0000:3b:10.0";
-    let mut files = pci_port("eno1", PF, &[]);
-    files.extend(pci_port("eno1v0", vf, &[]));
-    files.extend([
-        file(&format!("{PF}/sriov_totalvfs"), "63\n"),
-        file(&format!("{PF}/sriov_numvfs"), "2\n"),
-        file(&format!("{PF}/virtfn0"), "-> ../0000:3b:10.0"),
-        file(&format!("{PF}/virtfn1"), "-> ../0000:3b:10.2"),
-        file(&format!("{vf}/physfn"), "-> ../0000:3b:00.0"),
-    ]);
-    let (ports, _) = read(&files);
-    assert_eq!((ports[0].n_vfs, ports[0].max_vfs, ports.len()), (Some(2), Some(63), 2));
-    assert_eq!(ports[0].vfs[0].interfaces, ["eno1v0"]);
-    assert_eq!(ports[0].vfs[1].pci_address, "0000:3b:10.2");
-    assert_eq!(ports[1].vf_of.as_deref(), Some("0000:3b:00.0"));
-}
-
-#[test]
 fn usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
     let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
     let dir = format!("{usb}/1-1:1.0");

@@ -5,8 +5,6 @@
 //! frame and every other port has had time to get a link.
 
 mod frame;
-mod id;
-mod organization;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +13,6 @@ use nix::errno::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Network;
-use super::interface::Interface;
 use super::ports::physical_ports;
 use crate::machine::Machine;
 use crate::sys::lldp::{ListenPort, LldpFrames};
@@ -212,11 +208,11 @@ fn failed(machine: &Machine, port: &str, code: i32) {
 /// Adds the neighbour that a frame describes. A later frame from the same port replaces an earlier
 /// one, and a TTL of 0 announces that the neighbour is shutting down (9.1.2).
 fn add(machine: &Machine, path: &str, received: &mut Vec<LldpNeighbour>, bytes: &[u8]) {
-    let parsed = frame::parse(bytes);
-    if let Some(complaint) = parsed.complaint {
+    let (neighbour, complaint) = frame::parse(bytes);
+    if let Some(complaint) = complaint {
         machine.problem(path, complaint, "an LLDP frame as in IEEE 802.1AB-2016, clause 8");
     }
-    let Some(neighbour) = parsed.neighbour else { return };
+    let Some(neighbour) = neighbour else { return };
     let key = |n: &LldpNeighbour| {
         let ids = [&n.chassis_id_kind, &n.chassis_id, &n.port_id_kind, &n.port_id];
         ids.map(String::clone)
@@ -231,30 +227,6 @@ fn add(machine: &Machine, path: &str, received: &mut Vec<LldpNeighbour>, bytes: 
     } else {
         let found = format!("more than {LIMIT_NEIGHBOURS} neighbours");
         machine.problem(path, found, "fewer; only the first are listed");
-    }
-}
-
-/// Adds the neighbours to the interfaces. An interface is created if its own collector timed out and
-/// did not list it.
-pub(crate) fn attach(network: &mut Network, neighbours: Neighbours) {
-    for (name, received) in neighbours {
-        network.interface_mut(&name).lldp = Some(received);
-    }
-}
-
-impl Network {
-    /// The interface called `name`; it is created if it is not listed yet.
-    pub(crate) fn interface_mut(&mut self, name: &str) -> &mut Interface {
-        let by_name = |interface: &Interface| crate::natural::compare(&interface.name, name);
-        let at = match self.interfaces.binary_search_by(by_name) {
-            Ok(at) => at,
-            Err(at) => {
-                let interface = Interface { name: name.to_owned(), ..Interface::default() };
-                self.interfaces.insert(at, interface);
-                at
-            }
-        };
-        &mut self.interfaces[at]
     }
 }
 

@@ -66,7 +66,7 @@ fn switch() -> Vec<u8> {
 }
 
 fn parsed(frame: &[u8]) -> LldpNeighbour {
-    frame::parse(frame).neighbour.unwrap()
+    frame::parse(frame).0.unwrap()
 }
 
 /// The neighbour with these parts after the mandatory ones.
@@ -139,7 +139,7 @@ fn interface_number_of_zero_and_invalid_untagged_vlan_are_absent() {
 
 #[test]
 fn ids_are_formatted_by_their_kind() {
-    let id = |value: &[u8]| id::parse(value, "lldp_port_id");
+    let id = |value: &[u8]| frame::id(value, "lldp_port_id");
     let known = |text: &str, kind: &str| Some((text.to_owned(), kind.to_owned()));
     assert_eq!(id(&[3, 2, 0, 0, 0, 0, 1]), known("02:00:00:00:00:01", "mac"));
     assert_eq!(id(&[3, 2, 0, 0]), known("020000", "mac"));
@@ -158,11 +158,11 @@ fn damaged_frame_keeps_the_parts_before_the_damage() {
     let mut cut = [&mandatory("1").concat()[..], &[10 << 1 | 1, 0xff, b'x']].concat();
     cut.splice(..0, whole[..14].to_vec());
     let found = frame::parse(&cut);
-    assert_eq!(found.neighbour.unwrap().port_id, "1");
-    assert!(found.complaint.unwrap().contains("longer than the frame"));
+    assert_eq!(found.0.unwrap().port_id, "1");
+    assert!(found.1.unwrap().contains("longer than the frame"));
     for bad in [&whole[..16], &[0; 60][..], &[]] {
         let found = frame::parse(bad);
-        assert!(found.neighbour.is_none() && found.complaint.is_some());
+        assert!(found.0.is_none() && found.1.is_some());
     }
 }
 
@@ -205,15 +205,10 @@ fn replay_distinguishes_silence_from_not_listened() {
         Record::Listened("eno2"),
     ]);
     let machine = tree_of_bytes(&[("kernel/lldp/frames", &answer)]);
-    let mut network = Network::default();
-    network.interface_mut("eno3");
-    attach(&mut network, neighbours(&machine));
-    let received: Vec<(&str, Option<usize>)> = network
-        .interfaces
-        .iter()
-        .map(|i| (i.name.as_str(), i.lldp.as_ref().map(Vec::len)))
-        .collect();
-    assert_eq!(received, [("eno1", Some(1)), ("eno2", Some(0)), ("eno3", None)]);
+    let received = neighbours(&machine);
+    let received: Vec<(&str, usize)> =
+        received.iter().map(|(port, all)| (port.as_str(), all.len())).collect();
+    assert_eq!(received, [("eno1", 1), ("eno2", 0)]);
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 

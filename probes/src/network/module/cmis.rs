@@ -1,7 +1,8 @@
 //! QSFP-DD, OSFP and others with CMIS 5.2: state in the lower half, description in page 0 of the upper
 //! one, reach and wavelength of optical modules in page 1, their alarm thresholds in page 2, their lanes in page 11h.
 
-use super::memory::{Memory, byte, date, number, oui, temperature, text};
+use super::alarms::{CMIS_LANES_AT, CMIS_LANES_BYTES};
+use super::memory::{ADDRESS, Memory, byte, date, number, oui, temperature, text};
 use super::{Module, alarms};
 use crate::data;
 
@@ -49,7 +50,7 @@ fn alarmed(memory: &Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
     let Some(thresholds) = memory.upper(2).filter(|thresholds| *thresholds != page) else {
         return Vec::new();
     };
-    let lanes = memory.cmis_lanes().unwrap_or_default();
+    let lanes = memory.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES).unwrap_or_default();
     let mut found = alarms::alarms(&alarms::CMIS, &thresholds, lower);
     found.extend(alarms::alarms(&alarms::CMIS_LANES, &thresholds, &lanes));
     found

@@ -7,50 +7,26 @@ use formats::bytes::array;
 use formats::hex::hex;
 
 use super::Module;
-use super::alarms::{CMIS_LANES_AT, CMIS_LANES_BYTES};
 use crate::data;
 use crate::machine::{Machine, escape_non_utf8};
 use crate::sys::netlink::ModuleEeprom;
 
-const HALF_BYTES: u8 = 128;
-const ADDRESS: u8 = 0x50;
-const ADDRESS_DIAGNOSTICS: u8 = 0x51;
+pub(super) const HALF_BYTES: u8 = 128;
+pub(super) const ADDRESS: u8 = 0x50;
+/// The cable is permanently attached to its plug (SFF-8024, table 4-3).
+pub(super) const NO_SEPARABLE_CONNECTOR: u8 = 0x23;
 
 /// The memory of the module in a port.
 #[derive(Debug)]
 pub(super) struct Memory<'a> {
-    machine: &'a Machine,
-    port: &'a str,
+    pub(super) machine: &'a Machine,
+    pub(super) port: &'a str,
 }
 
-impl<'a> Memory<'a> {
-    pub(super) fn new(machine: &'a Machine, port: &'a str) -> Memory<'a> {
-        Memory { machine, port }
-    }
-
-    /// The lower half.
-    pub(super) fn lower(&self) -> Option<Vec<u8>> {
-        self.read(ADDRESS, 0, 0, HALF_BYTES)
-    }
-
+impl Memory<'_> {
     /// The upper half with `page` selected. Its first byte is byte 128 in the specifications.
     pub(super) fn upper(&self, page: u8) -> Option<Vec<u8>> {
         self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
-    }
-
-    /// Values that the first eight lanes of a module with CMIS send and receive.
-    pub(super) fn cmis_lanes(&self) -> Option<Vec<u8>> {
-        self.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES)
-    }
-
-    /// The diagnostics of an SFP, which have a separate address: thresholds first, values from byte 96.
-    pub(super) fn sfp_diagnostics(&self) -> Option<Vec<u8>> {
-        self.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)
-    }
-
-    /// The temperature of an SFP alone, as in captures by earlier versions.
-    pub(super) fn sfp_temperature(&self) -> Option<i16> {
-        temperature(&self.read(ADDRESS_DIAGNOSTICS, 0, 96, 2)?, 0)
     }
 
     /// Records a problem if the checksum over `bytes` differs from `sum`.
@@ -65,7 +41,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn read(&self, address: u8, page: u8, offset: u8, length: u8) -> Option<Vec<u8>> {
+    /// A piece of the memory at one of its addresses.
+    pub(super) fn read(&self, address: u8, page: u8, offset: u8, length: u8) -> Option<Vec<u8>> {
         let interface = self.port.to_owned();
         let piece = self.machine.ask(&ModuleEeprom { interface, address, page, offset, length })?;
         (piece.len() >= usize::from(length)).then_some(piece)

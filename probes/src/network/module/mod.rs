@@ -7,7 +7,6 @@
 mod alarms;
 mod cmis;
 mod memory;
-mod names;
 mod qsfp;
 mod sfp;
 
@@ -17,12 +16,11 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Network;
 use super::ports::physical_ports;
 use crate::data;
 use crate::guard::{self, Failure};
 use crate::machine::Machine;
-use memory::Memory;
+use memory::{ADDRESS, HALF_BYTES, Memory};
 
 /// Time limit for one port. Reading a page takes a few milliseconds.
 const PORT_LIMIT: Duration = Duration::from_secs(3);
@@ -133,25 +131,19 @@ fn within_limit(machine: &Machine, port: &str, limit: Duration, read: Read) -> O
 }
 
 fn module(machine: &Machine, port: &str) -> Option<Module> {
-    let memory = Memory::new(machine, port);
-    let lower = memory.lower()?;
+    let memory = Memory { machine, port };
+    let lower = memory.read(ADDRESS, 0, 0, HALF_BYTES)?;
     let identifier = *lower.first()?;
-    let mut module = match names::layout(identifier)? {
-        names::Layout::Sfp => sfp::parse(&memory, &lower),
-        names::Layout::Qsfp => qsfp::parse(&memory, &lower),
-        names::Layout::Cmis => cmis::parse(&memory, &lower),
+    let mut module = match identifier {
+        0x02 | 0x03 | 0x0b => sfp::parse(&memory, &lower),
+        0x0c | 0x0d | 0x11 => qsfp::parse(&memory, &lower),
+        0x18..=0x1b | 0x1e..=0x25 => cmis::parse(&memory, &lower),
+        // Another layout, or an empty cage that reads as zeros or ones.
+        _ => return None,
     };
     module.identifier = identifier;
     module.kind = data::named("module", identifier);
     Some(module)
-}
-
-/// Adds the modules to the interfaces. An interface is created if its own collector timed out and did
-/// not list it.
-pub(crate) fn attach(network: &mut Network, modules: Modules) {
-    for (name, module) in modules {
-        network.interface_mut(&name).module = Some(module);
-    }
 }
 
 #[cfg(test)]

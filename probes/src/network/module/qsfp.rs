@@ -1,8 +1,8 @@
 //! QSFP+, QSFP28 (SFF-8636): state in the lower half, description in page 0 of the upper one,
 //! alarm thresholds in page 3.
 
-use super::memory::{Memory, byte, common, number, reach, temperature};
-use super::{Module, alarms, names};
+use super::memory::{Memory, NO_SEPARABLE_CONNECTOR, byte, common, number, reach, temperature};
+use super::{Module, alarms};
 
 /// First transmitter technology, in the upper bits of byte 147, that is copper.
 const FIRST_COPPER: u8 = 0x0a;
@@ -18,7 +18,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(page.get(..63).unwrap_or_default(), byte(&page, 63));
     memory.check(page.get(64..95).unwrap_or_default(), byte(&page, 95));
     let is_copper = byte(&page, 19).is_some_and(|technology| technology >> 4 >= FIRST_COPPER);
-    let is_cable = is_copper || byte(&page, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
+    let is_cable = is_copper || byte(&page, 2) == Some(NO_SEPARABLE_CONNECTOR);
     // The length of a cable, whether copper or active optical, is in units of 1 m.
     let byte_18 = if is_cable { ("cable", 18, 1) } else { ("om4", 18, 2) };
     let rows = [("smf", 14, 1000), ("om3", 15, 2), ("om2", 16, 1), ("om1", 17, 1), byte_18];

@@ -1,8 +1,12 @@
 //! SFP, SFP+, SFP28 (SFF-8472): the description is in the lower half, the diagnostics at another address.
 
-use super::memory::{Memory, byte, common, number, reach, temperature};
-use super::{Module, alarms, names};
+use super::memory::{
+    HALF_BYTES, Memory, NO_SEPARABLE_CONNECTOR, byte, common, number, reach, temperature,
+};
+use super::{Module, alarms};
 
+/// The diagnostics of an SFP have an address of their own.
+const ADDRESS_DIAGNOSTICS: u8 = 0x51;
 /// Byte 8: the cable is copper, passive or active.
 const IS_COPPER_CABLE: u8 = 0x0c;
 /// Byte 2: a plug for twisted pairs.
@@ -19,8 +23,12 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
     let is_base_t = is_base_t(lower);
     let is_measured = has_diagnostics(lower);
-    let diagnostics = is_measured.then(|| memory.sfp_diagnostics()).flatten();
-    let is_cable = is_copper_cable || byte(lower, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
+    // Thresholds first, values from byte 96.
+    let diagnostics =
+        is_measured.then(|| memory.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)).flatten();
+    // Captures by earlier versions have the temperature alone.
+    let alone = || memory.read(ADDRESS_DIAGNOSTICS, 0, 96, 2);
+    let is_cable = is_copper_cable || byte(lower, 2) == Some(NO_SEPARABLE_CONNECTOR);
     // Fibre is in units of 10 m, copper and attached cables in units of 1 m.
     let byte_18 = match (is_cable, is_base_t) {
         (true, _) => ("cable", 18, 1),
@@ -35,12 +43,12 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         wavelength_nm: number(lower, 60).filter(|_| !is_copper_cable && !is_base_t),
         temperature_celsius: match &diagnostics {
             Some(diagnostics) => temperature(diagnostics, 96),
-            None => is_measured.then(|| memory.sfp_temperature()).flatten(),
+            None if is_measured => alone().and_then(|bytes| temperature(&bytes, 0)),
+            None => None,
         },
-        alarms: match &diagnostics {
-            Some(diagnostics) => alarms::alarms(&alarms::SFP, diagnostics, diagnostics),
-            None => Vec::new(),
-        },
+        alarms: diagnostics
+            .map(|diagnostics| alarms::alarms(&alarms::SFP, &diagnostics, &diagnostics))
+            .unwrap_or_default(),
         reach_m: reach(lower, rows),
         ..common(lower, 4, 66)
     }

@@ -325,7 +325,7 @@ fn panicking_or_hanging_port_loses_only_its_own_module() {
 #[test]
 fn no_bytes_make_the_parsers_panic() {
     let machine = machine(&[("eno1", "50-00-00-80", &[])]);
-    let memory = Memory::new(&machine, "eno1");
+    let memory = Memory { machine: &machine, port: "eno1" };
     survives_any_bytes(&sfp(), |bytes| drop(sfp::parse(&memory, bytes)));
     let (_, page, _) = optics();
     survives_any_bytes(&page, |bytes| {
