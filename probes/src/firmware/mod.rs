@@ -3,10 +3,8 @@
 //! efivarfs mounted.
 
 mod boot_error;
-mod esrt;
 
 pub use boot_error::BootError;
-pub use esrt::FirmwareResource;
 
 use formats::device_path;
 use formats::efi::{self, HIDDEN, LoadOption, boot_id, ucs2};
@@ -14,9 +12,15 @@ use formats::hest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::machine::Machine;
 
 const EFI: &str = "sys/firmware/efi";
+/// The EFI System Resource Table: parts whose firmware UEFI can update (`Documentation/ABI/testing/sysfs-firmware-efi-esrt`;
+/// UEFI Specification 2.10, 23.4). Needs root.
+const ESRT: &str = "sys/firmware/efi/esrt/entries";
+/// A machine has a dozen.
+const LIMIT_RESOURCES: usize = 128;
 /// A firmware has at most some hundred entries in practice; 65536 are possible.
 const LIMIT_ENTRIES: usize = 1000;
 
@@ -51,6 +55,23 @@ pub struct Firmware {
     /// Errors that the firmware handles before the kernel, which may therefore not count them: `machine_check`,
     /// `corrected_machine_check`, `deferred_machine_check`, `pci_express`. `None` without the ACPI table HEST.
     pub firmware_first: Option<Vec<String>>,
+}
+
+/// A part whose firmware UEFI can update.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FirmwareResource {
+    /// GUID by which its maker knows it.
+    pub class: String,
+    /// `system firmware`, `device firmware` or `uefi driver`; `None` where not known.
+    pub kind: Option<String>,
+    /// Version of its firmware, as the maker counts.
+    pub version: Option<u32>,
+    /// The oldest version that it accepts.
+    pub lowest_version: Option<u32>,
+    /// How the last update ended; 0 is well, other numbers are those of the specification.
+    pub last_update_status: Option<u32>,
 }
 
 /// One boot entry of the firmware.
@@ -128,7 +149,7 @@ fn boot(machine: &Machine) -> Firmware {
         boot_order: variables.value(machine, "BootOrder").map(|value| boot_ids(&value)),
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
-        resources: esrt::esrt(machine),
+        resources: resources(machine),
         ..Firmware::default()
     }
 }
@@ -220,6 +241,28 @@ fn boot_entry(id: &str, value: &[u8]) -> BootEntry {
         is_hidden: option.attributes.map(|attributes| attributes & HIDDEN != 0),
         device_path: option.path.and_then(device_path::text),
     }
+}
+
+/// Reads the table, by GUID.
+fn resources(machine: &Machine) -> Vec<FirmwareResource> {
+    let names = machine.list(ESRT).into_iter().take(LIMIT_RESOURCES);
+    let mut entries: Vec<FirmwareResource> =
+        names.filter_map(|name| resource(machine, &format!("{ESRT}/{name}"))).collect();
+    entries.sort_by(|a, b| (&a.class, a.version).cmp(&(&b.class, b.version)));
+    entries
+}
+
+fn resource(machine: &Machine, path: &str) -> Option<FirmwareResource> {
+    let number = |name: &str| machine.number::<u32>(&format!("{path}/{name}"));
+    // An update that was never tried has a version of 0 and a status that means nothing.
+    let was_tried = number("last_attempt_version").is_some_and(|version| version != 0);
+    Some(FirmwareResource {
+        class: machine.text(&format!("{path}/fw_class"))?.trim().to_ascii_lowercase(),
+        kind: number("fw_type").and_then(|kind| data::name("resource", kind)).map(str::to_owned),
+        version: number("fw_version"),
+        lowest_version: number("lowest_supported_fw_version"),
+        last_update_status: number("last_attempt_status").filter(|_| was_tried),
+    })
 }
 
 #[cfg(test)]
@@ -335,5 +378,25 @@ mod tests {
             assert_eq!(entry.id, "0001");
             assert!(entry.description.is_none_or(|text| text == "Fedora"));
         }
+    }
+
+    #[test]
+    fn parts_have_their_version_and_an_update_that_was_never_tried_has_no_status() {
+        let at = |name: &str| format!("{ESRT}/entry0/{name}");
+        let guid = "DDC0EE61-E7F0-4E7D-ACC5-C070A398838E\n";
+        let machine = tree(&[
+            (&at("fw_class"), guid),
+            (&at("fw_type"), "1\n"),
+            (&at("fw_version"), "65586\n"),
+            (&at("lowest_supported_fw_version"), "65585\n"),
+            (&at("last_attempt_version"), "0\n"),
+            (&at("last_attempt_status"), "0\n"),
+            (&format!("{ESRT}/entry1/fw_type"), "9\n"),
+        ]);
+        let found = resources(&machine);
+        assert_eq!(found.len(), 1, "a part without GUID is none");
+        assert_eq!(found[0].class, "ddc0ee61-e7f0-4e7d-acc5-c070a398838e");
+        assert_eq!(found[0].kind.as_deref(), Some("system firmware"));
+        assert_eq!((found[0].version, found[0].last_update_status), (Some(65586), None));
     }
 }

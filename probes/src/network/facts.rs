@@ -1,10 +1,12 @@
 //! The facts of one interface: state, relations, port, device and permanent MAC.
 
 use super::ethtool;
-use super::interface::{Interface, Port, Sources};
+use super::interface::{Interface, Port, Sources, VirtualFunction};
 use super::settings::{self, Fec, Queues, Rings};
-use super::{link, mac, parent, sriov};
+use super::{link, mac, parent};
 use crate::data;
+use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 use crate::sys::port::{PortFact, PortQuestion};
 use crate::udev::{self, UdevEntry};
 
@@ -162,8 +164,8 @@ pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
     let parent = sources.parent.clone().unwrap_or_default();
     interface.is_bmc_usb = parent.is_bmc_usb();
     if let Some(pci_path) = parent.pci_path() {
-        interface.vf_of = sriov::physical_function(machine, pci_path);
-        interface.vfs = sriov::functions(machine, pci_path);
+        interface.vf_of = physical_function(machine, pci_path);
+        interface.vfs = virtual_functions(machine, pci_path);
         interface.max_vfs = machine.number(&format!("{pci_path}/sriov_totalvfs"));
         interface.n_vfs = machine.number(&format!("{pci_path}/sriov_numvfs"));
     }
@@ -186,6 +188,22 @@ pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
     interface.bus = parent.bus;
     interface.pci_address = parent.pci_address;
     interface.numa_node = parent.numa_node;
+}
+
+/// Lists the virtual functions of the PCI device at `pci_path`, by their number.
+fn virtual_functions(machine: &Machine, pci_path: &str) -> Vec<VirtualFunction> {
+    let names = machine.list(pci_path);
+    let links = names.iter().filter(|name| name.starts_with("virtfn"));
+    links
+        .filter_map(|name| machine.link_name(&format!("{pci_path}/{name}")))
+        .filter(|name| is_pci_address(name))
+        .map(|pci_address| VirtualFunction { pci_address, interfaces: Vec::new() })
+        .collect()
+}
+
+/// The PCI address of the physical function of the virtual function at `pci_path`.
+fn physical_function(machine: &Machine, pci_path: &str) -> Option<String> {
+    machine.link_name(&format!("{pci_path}/physfn")).filter(|name| is_pci_address(name))
 }
 
 fn udev_entry(sources: &Sources) -> Option<UdevEntry> {

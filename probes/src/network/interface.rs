@@ -12,7 +12,6 @@ use super::lldp::LldpNeighbour;
 use super::module::Module;
 use super::parent::{self, Parent};
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
-use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
 use crate::machine::Machine;
 use crate::natural;
@@ -147,6 +146,17 @@ pub struct Port {
     pub connector: Option<String>,
 }
 
+/// A virtual function of a physical port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VirtualFunction {
+    /// Its PCI address.
+    pub pci_address: String,
+    /// The host's interfaces on it; empty if there are none or a guest uses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<String>,
+}
+
 /// The answers that cover all interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Overview {
@@ -214,7 +224,7 @@ pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     let all = names.iter().filter(|name| !is_loopback(machine, name, &overview));
     let mut interfaces: Vec<Interface> =
         all.map(|name| interface(&Sources::of(machine, &overview, name))).collect();
-    sriov::join(&mut interfaces);
+    join_functions(&mut interfaces);
     boot_interface::mark(machine, &mut interfaces);
     interfaces
 }
@@ -261,6 +271,20 @@ fn bond_members(machine: &Machine, names: &[String]) -> BTreeMap<String, String>
         }
     }
     members
+}
+
+/// Adds to each virtual function the names of its interfaces.
+fn join_functions(interfaces: &mut [Interface]) {
+    let owners: Vec<(String, String)> = interfaces
+        .iter()
+        .filter(|interface| interface.vf_of.is_some())
+        .filter_map(|interface| Some((interface.pci_address.clone()?, interface.name.clone())))
+        .collect();
+    for function in interfaces.iter_mut().flat_map(|interface| &mut interface.vfs) {
+        let names = owners.iter().filter(|(address, _)| *address == function.pci_address);
+        function.interfaces = names.map(|(_, name)| name.clone()).collect();
+        function.interfaces.sort_by(|a, b| natural::compare(a, b));
+    }
 }
 
 fn interface(sources: &Sources) -> Interface {
