@@ -189,6 +189,18 @@ fn no_probe_can_write() {
     });
 }
 
+/// So that a run can be driven in the time of a test.
+#[test]
+fn jobs_take_time_from_the_clock_and_threads_from_the_guard() {
+    let words = ["Instant::now", "SystemTime::now", ".elapsed()", "thread::sleep", "thread::spawn"];
+    for room in ["act", "engines", "http", "job"] {
+        forbid(tested_sources(&format!("agent/src/{room}")), &words, |_, _| true);
+    }
+    for room in ["act", "engines", "job"] {
+        forbid(tested_sources(&format!("agent/src/{room}")), &["ureq"], |_, _| true);
+    }
+}
+
 #[test]
 fn formats_exports_and_comparisons_do_no_io() {
     let of_system = ["std::fs", "std::process", "std::env", "File::", "nix::", "unsafe "];
