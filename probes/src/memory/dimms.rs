@@ -20,9 +20,8 @@ const LIMIT_SLOTS: usize = 4096;
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     let arrays: Vec<SMBiosPhysicalMemoryArray> = table.all().filter(is_system).collect();
     memory.error_correction = same(arrays.iter().map(error_correction));
-    memory.max_capacity_bytes = sum(arrays.iter().map(max_capacity_bytes));
     memory.max_capacity_bytes =
-        memory.max_capacity_bytes.filter(|bytes| *bytes > 0 && table.is_complete);
+        sum(arrays.iter().map(max_capacity_bytes)).filter(|bytes| *bytes > 0 && table.is_complete);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
     let others = Others::of(table);
     let mut slots = table.all().filter(|slot| others.in_system(slot));
@@ -161,11 +160,7 @@ fn mapped_bytes(table: &Smbios) -> Option<u64> {
         let kib = map.starting_address().zip(map.ending_address());
         range(kib, map.extended_starting_address().zip(map.extended_ending_address()))
     });
-    let mut sum = None;
-    for (from, to) in ranges {
-        sum = Some(sum.unwrap_or(0_u64).checked_add(to - from)?.checked_add(1)?);
-    }
-    sum
+    sum(ranges.map(|(from, to)| (to - from).checked_add(1))).filter(|bytes| *bytes > 0)
 }
 
 /// First and last byte of a mapped range: in KiB, or in bytes if the first KiB field has all bits set (SMBIOS 2.7).
