@@ -11,7 +11,6 @@
 mod blocks;
 mod cxl;
 pub(crate) mod dax;
-mod dimm_names;
 mod dimms;
 mod ecc;
 mod nvdimm;

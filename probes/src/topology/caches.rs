@@ -158,7 +158,9 @@ impl Walk<'_> {
         };
         self.at.extend(seen.cpus.iter().map(|cpu| ((index, cpu), number)));
         if number == self.seen.len() {
-            places.into_iter().for_each(|place| _ = self.at_level.entry(place).or_insert(number));
+            for place in places {
+                self.at_level.entry(place).or_insert(number);
+            }
             self.seen.push(seen);
         }
     }
