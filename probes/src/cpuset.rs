@@ -3,15 +3,16 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use fixedbitset::FixedBitSet;
+
 /// Largest number that is accepted; the kernel's `NR_CPUS` is at most 8192 on any architecture.
 pub(crate) const LIMIT: u32 = 16_383;
 
 /// A set of logical CPU or NUMA node numbers: a bit for each number up to the highest in the set, as
 /// in the kernel, since a machine of a thousand CPUs has thousands of sets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct CpuSet {
-    /// The last word is never 0, so that equal sets have equal words.
-    words: Vec<u64>,
+    bits: FixedBitSet,
 }
 
 impl CpuSet {
@@ -29,7 +30,9 @@ impl CpuSet {
             if first > last || last > LIMIT {
                 return Err(EXPECTED);
             }
-            set.insert_range(first, last);
+            let end = last as usize + 1;
+            set.bits.grow(end);
+            set.bits.insert_range(first as usize..end);
         }
         Ok(set)
     }
@@ -41,55 +44,39 @@ impl CpuSet {
     pub fn parse_mask(text: &str) -> Result<CpuSet, &'static str> {
         const EXPECTED: &str =
             "hexadecimal words of 32 bits with commas, such as 00000000,0000000f";
-        let mut words: Vec<u64> = Vec::new();
-        for (index, word) in text.trim().split(',').rev().enumerate() {
-            let bits = u64::from(u32::from_str_radix(word.trim(), 16).map_err(|_| EXPECTED)?);
-            if index > LIMIT as usize / 32 {
-                return Err(EXPECTED);
-            }
-            match words.last_mut() {
-                Some(last) if index % 2 == 1 => *last |= bits << 32,
-                _ => words.push(bits),
-            }
+        let mut set = CpuSet::default();
+        let mut bases = (0..=LIMIT).step_by(32);
+        for word in text.trim().split(',').rev() {
+            let word = u32::from_str_radix(word.trim(), 16).map_err(|_| EXPECTED)?;
+            let base = bases.next().ok_or(EXPECTED)?;
+            (0..32).filter(|bit| word & (1 << bit) != 0).for_each(|bit| set.insert(base + bit));
         }
-        Ok(CpuSet::of_words(words))
-    }
-
-    fn of_words(mut words: Vec<u64>) -> CpuSet {
-        while words.last() == Some(&0) {
-            words.pop();
-        }
-        CpuSet { words }
+        Ok(set)
     }
 
     /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let bases = (0..).step_by(64);
-        self.words.iter().zip(bases).flat_map(|(word, base): (&u64, u32)| {
-            let lowest_off = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|r| *r != 0);
-            let rests = std::iter::successors(Some(*word).filter(|w| *w != 0), lowest_off);
-            rests.map(move |rest| base + rest.trailing_zeros())
-        })
+        self.bits.ones().filter_map(|number| u32::try_from(number).ok())
     }
 
     /// Number of members.
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.bits.count_ones(..)
     }
 
     /// True if the set does not have any members.
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.bits.is_clear()
     }
 
     /// True if `number` is in the set.
     pub fn contains(&self, number: u32) -> bool {
-        self.words.get(number as usize / 64).is_some_and(|word| word & bit(number) != 0)
+        self.bits.contains(number as usize)
     }
 
     /// True if every number of `other` is in the set.
     pub fn contains_all(&self, other: &CpuSet) -> bool {
-        other.difference(self).is_empty()
+        self.bits.is_superset(&other.bits)
     }
 
     /// The lowest number.
@@ -99,56 +86,42 @@ impl CpuSet {
 
     /// The highest number.
     pub fn last(&self) -> Option<u32> {
-        let highest = self.words.last()?.checked_ilog2()?;
-        Some(u32::try_from(self.words.len() - 1).ok()? * 64 + highest)
+        self.bits.maximum()?.try_into().ok()
     }
 
     /// Adds `number`; one above 16383 is not added.
     pub fn insert(&mut self, number: u32) {
         if number <= LIMIT {
-            self.insert_range(number, number);
-        }
-    }
-
-    /// Adds the numbers from `first` to `last`, word by word: a list can name a range many times.
-    fn insert_range(&mut self, first: u32, last: u32) {
-        let (from, to) = (first as usize / 64, last as usize / 64);
-        if to >= self.words.len() {
-            self.words.resize(to + 1, 0);
-        }
-        for (index, word) in self.words.iter_mut().enumerate().take(to + 1).skip(from) {
-            let low = if index == from { u64::MAX << (first % 64) } else { u64::MAX };
-            let high = if index == to { u64::MAX >> (63 - last % 64) } else { u64::MAX };
-            *word |= low & high;
+            self.bits.grow_and_insert(number as usize);
         }
     }
 
     /// Adds every number of `other`.
     pub fn insert_all(&mut self, other: &CpuSet) {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
-        }
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
-            *word |= more;
-        }
+        self.bits.union_with(&other.bits);
     }
 
     /// The numbers in both sets.
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        CpuSet::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
+        CpuSet { bits: &self.bits & &other.bits }
     }
 
     /// The numbers in this set but not in `other`.
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
-        let others = other.words.iter().chain(std::iter::repeat(&0));
-        CpuSet::of_words(self.words.iter().zip(others).map(|(a, b)| a & !b).collect())
+        let mut bits = self.bits.clone();
+        bits.difference_with(&other.bits);
+        CpuSet { bits }
     }
 }
 
-/// The bit of `number` in its word.
-fn bit(number: u32) -> u64 {
-    1 << (number % 64)
+/// Sets are equal if they have the same numbers, however far their bits reach.
+impl PartialEq for CpuSet {
+    fn eq(&self, other: &CpuSet) -> bool {
+        self.contains_all(other) && other.contains_all(self)
+    }
 }
+
+impl Eq for CpuSet {}
 
 /// Sets compare as lists of their numbers.
 impl Ord for CpuSet {

@@ -5,41 +5,24 @@ use std::cmp::Ordering;
 /// Compares two kernel names in natural order: runs of digits by value, runs of lower-case letters after
 /// a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
 pub fn compare(a: &str, b: &str) -> Ordering {
-    let (mut a_rest, mut b_rest) = from_first_difference(a, b);
-    while let (Some(a_first), Some(b_first)) =
-        (a_rest.as_bytes().first(), b_rest.as_bytes().first())
-    {
-        // Names of a directory differ early, and most comparisons end here.
-        if a_first != b_first && !(a_first.is_ascii_digit() && b_first.is_ascii_digit()) {
-            return a_first.cmp(b_first);
-        }
-        let (a_run, a_next) = split_run(a_rest);
-        let (b_run, b_next) = split_run(b_rest);
-        let order = compare_runs(a_run, b_run);
-        if order != Ordering::Equal {
-            return order;
-        }
-        (a_rest, b_rest) = (a_next, b_next);
-    }
-    a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
+    let (a_rest, b_rest) = from_first_difference(a.as_bytes(), b.as_bytes());
+    let mut orders = runs(a_rest).zip(runs(b_rest)).map(|(a, b)| compare_runs(a, b));
+    let by_length = || runs(a_rest).count().cmp(&runs(b_rest).count());
+    orders.find(|order| order.is_ne()).unwrap_or_else(by_length).then_with(|| a.cmp(b))
 }
 
 /// Both names from the start of the first run that differs.
-fn from_first_difference<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
-    let n_equal = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    let equal = a.as_bytes().get(..n_equal).unwrap_or_default();
-    let n_last_run = equal.last().map_or(0, |last| {
-        equal.iter().rev().take_while(|byte| class(**byte) == class(*last)).count()
-    });
-    let start = n_equal - n_last_run;
-    (a.get(start..).unwrap_or(a), b.get(start..).unwrap_or(b))
+fn from_first_difference<'a>(a: &'a [u8], b: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    let n_equal = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (equal, _) = a.split_at(n_equal);
+    let is_other = |byte: &u8| Some(class(*byte)) != equal.last().map(|last| class(*last));
+    let start = equal.iter().rposition(is_other).map_or(0, |end| end + 1);
+    (a.split_at(start).1, b.split_at(start).1)
 }
 
-/// Splits off the first run of characters of one class: digits, lower-case letters, others.
-fn split_run(text: &str) -> (&str, &str) {
-    let first = text.bytes().next().map(class);
-    let end = text.bytes().position(|byte| Some(class(byte)) != first).unwrap_or(text.len());
-    text.split_at_checked(end).unwrap_or((text, ""))
+/// The runs of characters of one class.
+fn runs(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.chunk_by(|one, next| class(*one) == class(*next))
 }
 
 /// Digits, lower-case letters, others.
@@ -48,21 +31,24 @@ fn class(byte: u8) -> (bool, bool) {
 }
 
 /// A total order of runs; that makes the order of names total, which sorting relies on.
-fn compare_runs(a: &str, b: &str) -> Ordering {
-    let is_number = |run: &str| run.starts_with(|c: char| c.is_ascii_digit());
-    if is_number(a) && is_number(b) {
-        let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
-        return a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+fn compare_runs(a: &[u8], b: &[u8]) -> Ordering {
+    let by_length = |a: &[u8], b: &[u8]| a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+    match (value(a), value(b)) {
+        (Some(a), Some(b)) => by_length(a, b),
+        _ if disk_prefix(a).is_some() && disk_prefix(a) == disk_prefix(b) => by_length(a, b),
+        _ => a.cmp(b),
     }
-    if disk_prefix(a).is_some() && disk_prefix(a) == disk_prefix(b) {
-        return a.len().cmp(&b.len()).then_with(|| a.cmp(b));
-    }
-    a.cmp(b)
+}
+
+/// The digits of a number without leading zeros.
+fn value(run: &[u8]) -> Option<&[u8]> {
+    let is_number = run.first().is_some_and(u8::is_ascii_digit);
+    is_number.then(|| run.split_at(run.iter().take_while(|digit| **digit == b'0').count()).1)
 }
 
 /// The disks of these drivers are counted in letters (`sd_format_disk_name`, `drivers/scsi/sd.c`).
-fn disk_prefix(run: &str) -> Option<&'static str> {
-    ["sd", "vd", "hd", "xvd"].into_iter().find(|prefix| run.starts_with(prefix))
+fn disk_prefix(run: &[u8]) -> Option<&'static str> {
+    ["sd", "vd", "hd", "xvd"].into_iter().find(|prefix| run.starts_with(prefix.as_bytes()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, clock};
 use crate::confidential::{ConfidentialComputing, confidential_computing};
+use crate::cpu;
 use crate::iommu::{Iommu, iommu};
 use crate::kernel_log::{KernelMessages, kernel_log};
 use crate::machine::Machine;
@@ -123,7 +124,7 @@ pub fn os(machine: &Machine) -> Os {
         lockdown: machine.text("sys/kernel/security/lockdown").and_then(|t| chosen(&t)),
         is_fips_enabled: machine.flag("proc/sys/crypto/fips_enabled"),
         command_line: shown,
-        architecture: architecture(machine),
+        architecture: cpu::architecture(machine),
         virtualization: virtualization::hypervisor(machine),
         container: virtualization::container(machine),
     }
@@ -132,13 +133,12 @@ pub fn os(machine: &Machine) -> Os {
 fn earlier_crashes(machine: &Machine, is_live: bool) -> Vec<EarlierCrash> {
     let answer = machine.ask(&Crashes { is_live }).unwrap_or_default();
     let records = String::from_utf8_lossy(&answer);
-    let records = records.lines().map(|line| match line.split_once('\t') {
-        Some((record, message)) => {
-            EarlierCrash { record: record.to_owned(), message: Some(message.to_owned()) }
-        }
-        None => EarlierCrash { record: line.to_owned(), message: None },
-    });
-    records.collect()
+    let crash = |line: &str| {
+        let (record, message) = line.split_once('\t').unzip();
+        let record = record.unwrap_or(line).to_owned();
+        EarlierCrash { record, message: message.map(str::to_owned) }
+    };
+    records.lines().map(crash).collect()
 }
 
 /// The word in brackets: `none [integrity] confidentiality`.
@@ -147,7 +147,8 @@ fn chosen(text: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-fn kernel(machine: &Machine) -> Option<String> {
+/// Release of the kernel.
+pub(crate) fn kernel(machine: &Machine) -> Option<String> {
     machine.text("proc/sys/kernel/osrelease").or_else(|| {
         // `Linux version 6.1.0 (builder) …`
         let version = machine.text("proc/version")?;
@@ -175,49 +176,6 @@ fn unescape(text: &str) -> String {
             !is_escaped
         })
         .collect()
-}
-
-/// Machine type as `uname -m` prints it: from the kernel (Linux 6.1 and later), else from its release
-/// or `/proc/cpuinfo`.
-pub fn architecture(machine: &Machine) -> Option<String> {
-    let own = machine.text("proc/sys/kernel/arch");
-    own.or_else(|| architecture_of_release(&kernel(machine)?))
-        .or_else(|| architecture_of_cpuinfo(&machine.text("proc/cpuinfo")?))
-}
-
-/// Releases of Fedora and RHEL end in the architecture: `6.17.4-200.fc42.x86_64`.
-fn architecture_of_release(release: &str) -> Option<String> {
-    let end = release.rsplit('.').next()?.split(['+', '-']).next()?;
-    let known =
-        ["x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "i686", "loongarch64"];
-    known.contains(&end).then(|| end.to_owned())
-}
-
-fn architecture_of_cpuinfo(text: &str) -> Option<String> {
-    let value = |key: &str| {
-        text.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == key).then(|| value.trim())
-        })
-    };
-    let is_listed = |list: &str, word: &str| list.split_whitespace().any(|entry| entry == word);
-    if let Some(flags) = value("flags") {
-        return Some(if is_listed(flags, "lm") { "x86_64" } else { "i686" }.to_owned());
-    }
-    let name = if value("vendor_id").is_some_and(|vendor| vendor == "IBM/S390") {
-        "s390x"
-    } else if let Some(isa) = value("isa") {
-        if isa.starts_with("rv64") { "riscv64" } else { "riscv32" }
-    } else if let Some(level) = value("CPU architecture") {
-        if matches!(level, "8" | "AArch64") { "aarch64" } else { "arm" }
-    } else if value("arch").is_some_and(|arch| arch == "IA-64") {
-        "ia64"
-    } else if value("Model Name").is_some_and(|model| model.starts_with("Loongson")) {
-        "loongarch64"
-    } else {
-        return None;
-    };
-    Some(name.to_owned())
 }
 
 /// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system

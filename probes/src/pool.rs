@@ -222,12 +222,13 @@ impl<T: Send + 'static> Pool<T> {
 
     fn give_up_late(&self, state: &mut State<T>) {
         let now = Instant::now();
-        let is_late = |(_, slot): &(usize, &Slot<T>)| self.limit(slot) <= now;
-        let late: Vec<(usize, bool)> =
-            state.open().filter(is_late).map(|(i, slot)| (i, slot.started.is_some())).collect();
-        for (index, has_started) in late {
-            let failure = if has_started { Failure::Late } else { Failure::NotStarted };
-            state.end(index, Err(failure));
+        for index in 0..state.slots.len() {
+            let slot = &state.slots[index];
+            if self.limit(slot) <= now {
+                let failure =
+                    if slot.started.is_some() { Failure::Late } else { Failure::NotStarted };
+                state.end(index, Err(failure));
+            }
         }
     }
 

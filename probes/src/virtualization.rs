@@ -8,6 +8,7 @@
 //! Clouds write the same strings into their bare metal instances. For those the CPU's flag decides
 //! (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
+use crate::data;
 use crate::machine::Machine;
 use crate::smbios::{self, types::SMBiosInformation};
 
@@ -107,12 +108,9 @@ fn of_dmi(machine: &Machine) -> Option<&'static str> {
 
 /// The name of the first matching rule.
 fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
-    RULES.lines().find_map(|line| {
-        let (name, rest) = next_word(line.split('#').next().unwrap_or_default())?;
-        let (field, rest) = next_word(rest)?;
-        let (how, text) = next_word(rest)?;
+    data::rows(RULES).find_map(|row| {
+        let [name, field, how, text] = data::cells(row)?;
         let found = value(field)?.trim();
-        let text = text.trim();
         let fits = match how {
             "is" => found == text,
             "starts" => found.starts_with(text),
@@ -120,10 +118,6 @@ fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
         };
         fits.then_some(name)
     })
-}
-
-fn next_word(text: &str) -> Option<(&str, &str)> {
-    text.trim_start().split_once(char::is_whitespace)
 }
 
 fn is_cloud(name: &str) -> bool {
@@ -229,10 +223,9 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_name_a_field_an_operator_and_a_text() {
-        let lines = RULES.lines().map(|line| line.split('#').next().unwrap_or_default());
-        for line in lines.filter(|line| !line.trim().is_empty()) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            assert!(words.len() >= 4 && ["is", "starts", "has"].contains(&words[2]), "{line}");
+        for row in data::rows(RULES) {
+            let [_, _, how, text] = data::cells(row).expect(row);
+            assert!(["is", "starts", "has"].contains(&how) && !text.is_empty(), "{row}");
         }
     }
 

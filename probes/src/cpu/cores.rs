@@ -294,11 +294,19 @@ fn cpus_by_node(machine: &Machine) -> Vec<(u32, CpuSet)> {
     const NODE: &str = "sys/devices/system/node";
     let cpus = |name: String| {
         let id = name.strip_prefix("node")?.parse().ok()?;
-        let list = machine.parse_or_empty(&format!("{NODE}/{name}/cpulist"), CpuSet::parse);
-        let mask = || machine.parse(&format!("{NODE}/{name}/cpumap"), CpuSet::parse_mask);
-        Some((id, list.or_else(mask)?))
+        Some((id, cpus_of_node(machine, &format!("{NODE}/{name}"))?.1))
     };
     machine.list(NODE).into_iter().filter_map(cpus).collect()
+}
+
+/// The CPUs of the NUMA node with the directory `dir`, and the file that lists them. A node without CPUs has an empty
+/// list; a missing list means unknown.
+pub(crate) fn cpus_of_node(machine: &Machine, dir: &str) -> Option<(String, CpuSet)> {
+    let (list, mask) = (format!("{dir}/cpulist"), format!("{dir}/cpumap"));
+    match machine.parse_or_empty(&list, CpuSet::parse) {
+        Some(cpus) => Some((list, cpus)),
+        None => machine.parse(&mask, CpuSet::parse_mask).map(|cpus| (mask, cpus)),
+    }
 }
 
 pub(super) fn topology(cpu: u32, name: &str) -> String {

@@ -9,31 +9,27 @@ use super::cores::topology;
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
-/// The files that describe one kind of group, newest name first.
+/// The files that describe one kind of group.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) id: &'static str,
-    pub(super) lists: &'static [&'static str],
-    pub(super) mask: &'static str,
+    /// The sets of its CPUs, newest name first: lists, and as the last a mask.
+    sets: &'static [&'static str],
 }
 
 pub(super) const PACKAGE: Files = Files {
     id: "physical_package_id",
-    lists: &["package_cpus_list", "core_siblings_list"],
-    mask: "core_siblings",
+    sets: &["package_cpus_list", "core_siblings_list", "core_siblings"],
 };
-pub(super) const DIE: Files = Files { id: "die_id", lists: &["die_cpus_list"], mask: "die_cpus" };
+pub(super) const DIE: Files = Files { id: "die_id", sets: &["die_cpus_list", "die_cpus"] };
 pub(super) const CLUSTER: Files =
-    Files { id: "cluster_id", lists: &["cluster_cpus_list"], mask: "cluster_cpus" };
+    Files { id: "cluster_id", sets: &["cluster_cpus_list", "cluster_cpus"] };
 pub(super) const BOOK: Files =
-    Files { id: "book_id", lists: &["book_siblings_list"], mask: "book_siblings" };
+    Files { id: "book_id", sets: &["book_siblings_list", "book_siblings"] };
 pub(super) const DRAWER: Files =
-    Files { id: "drawer_id", lists: &["drawer_siblings_list"], mask: "drawer_siblings" };
-const CORE: Files = Files {
-    id: "core_id",
-    lists: &["core_cpus_list", "thread_siblings_list"],
-    mask: "thread_siblings",
-};
+    Files { id: "drawer_id", sets: &["drawer_siblings_list", "drawer_siblings"] };
+const CORE: Files =
+    Files { id: "core_id", sets: &["core_cpus_list", "thread_siblings_list", "thread_siblings"] };
 
 /// After this many CPUs in a row without a file, it is not read for the others.
 const ENOUGH_MISSES: u8 = 4;
@@ -54,9 +50,7 @@ pub(super) fn groups(
     cores: &[CpuSet],
     online: &CpuSet,
 ) -> Vec<Group> {
-    let mut sets = Sets::new(machine, files);
-    by_sets(machine, files, cores, online, &mut sets)
-        .unwrap_or_else(|| by_ids(machine, files, cores))
+    by_sets(machine, files, cores, online).unwrap_or_else(|| by_ids(machine, files, cores))
 }
 
 /// `None` if the sets do not help: there are none, a group is a single core, or they contradict.
@@ -65,8 +59,8 @@ fn by_sets(
     files: &Files,
     cores: &[CpuSet],
     online: &CpuSet,
-    sets: &mut Sets,
 ) -> Option<Vec<Group>> {
+    let mut sets = Sets::new(machine, files);
     let mut found: Vec<Group> = Vec::new();
     let mut groups = Vec::with_capacity(cores.len());
     let is_optional = files.id != PACKAGE.id;
@@ -112,9 +106,8 @@ fn ends_agree(machine: &Machine, files: &Files, cpus: &CpuSet, first: Option<i64
 
 /// True if no two groups have the same known id.
 fn is_once(groups: &[Group]) -> bool {
-    let ids: Vec<i64> = groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).collect();
-    let distinct: std::collections::BTreeSet<i64> = ids.iter().copied().collect();
-    distinct.len() == ids.len()
+    let mut ids = std::collections::BTreeSet::new();
+    groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).all(|id| ids.insert(id))
 }
 
 /// The id of every core, from the first of its CPUs that has one.
@@ -143,12 +136,12 @@ fn id(machine: &Machine, files: &Files, cpu: u32) -> Option<i64> {
 pub(super) struct Sets<'a> {
     machine: &'a Machine,
     files: &'a Files,
-    name: &'static str,
+    last: Option<&'static str>,
 }
 
 impl<'a> Sets<'a> {
     fn new(machine: &'a Machine, files: &'a Files) -> Sets<'a> {
-        Sets { machine, files, name: files.lists.first().copied().unwrap_or(files.mask) }
+        Sets { machine, files, last: None }
     }
 
     /// Reads the sets of sibling threads.
@@ -163,18 +156,15 @@ impl<'a> Sets<'a> {
 
     /// The set around `cpu`, and the path of the file it comes from.
     pub(super) fn read(&mut self, cpu: u32) -> Option<(String, CpuSet)> {
-        let others = self.files.lists.iter().chain([&self.files.mask]).copied();
-        let last = self.name;
-        let names = [last].into_iter().chain(others.filter(|name| *name != last));
-        for name in names {
+        let last = self.last;
+        let others = self.files.sets.iter().copied().filter(|name| Some(*name) != last);
+        last.into_iter().chain(others).find_map(|name| {
             let path = topology(cpu, name);
-            let is_mask = name == self.files.mask;
-            let parse = if is_mask { CpuSet::parse_mask } else { CpuSet::parse };
-            if let Some(set) = self.machine.parse(&path, parse) {
-                self.name = name;
-                return Some((path, set));
-            }
-        }
-        None
+            let is_list = name.ends_with("_list");
+            let parse = if is_list { CpuSet::parse } else { CpuSet::parse_mask };
+            let set = self.machine.parse(&path, parse)?;
+            self.last = Some(name);
+            Some((path, set))
+        })
     }
 }

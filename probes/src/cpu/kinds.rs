@@ -12,7 +12,7 @@ use crate::machine::Machine;
 pub(crate) struct Kinds {
     named: Vec<(&'static str, CpuSet)>,
     /// CPUs of the same capacity, where capacities differ.
-    capacities: Vec<(u64, CpuSet)>,
+    capacities: Vec<CpuSet>,
 }
 
 impl Kinds {
@@ -37,11 +37,8 @@ impl Kinds {
             return Kinds { named, capacities: Vec::new() };
         }
         let capacities = capacities(machine, firsts, looks);
-        let (low, high) = (capacities.first(), capacities.last());
-        let named = match (low, high) {
-            (Some((_, low)), Some((_, high))) => {
-                vec![("performance", high.clone()), ("efficiency", low.clone())]
-            }
+        let named = match capacities.as_slice() {
+            [low, .., high] => vec![("performance", high.clone()), ("efficiency", low.clone())],
             _ => Vec::new(),
         };
         Kinds { named, capacities }
@@ -65,7 +62,7 @@ impl Kinds {
     /// A number that CPUs of the same kind or capacity share.
     pub(crate) fn class(&self, cpu: u32) -> usize {
         let kind = self.named.iter().position(|(_, cpus)| cpus.contains(cpu));
-        let capacity = self.capacities.iter().position(|(_, cpus)| cpus.contains(cpu));
+        let capacity = self.capacities.iter().position(|cpus| cpus.contains(cpu));
         capacity.or(kind).map_or(0, |class| class + 1)
     }
 }
@@ -82,7 +79,7 @@ fn capacities<L: PartialEq>(
     machine: &Machine,
     firsts: &[u32],
     looks: impl Fn() -> Vec<L>,
-) -> Vec<(u64, CpuSet)> {
+) -> Vec<CpuSet> {
     let capacity = |cpu: u32| machine.number::<u64>(&format!("{CPU}/cpu{cpu}/cpu_capacity"));
     let (Some(first), Some(last)) = (firsts.first(), firsts.last()) else { return Vec::new() };
     let Some(at_first) = capacity(*first) else { return Vec::new() };
@@ -98,10 +95,7 @@ fn capacities<L: PartialEq>(
             of_capacity.entry(capacity).or_default().insert(*cpu);
         }
     }
-    if of_capacity.len() < 2 {
-        return Vec::new();
-    }
-    of_capacity.into_iter().collect()
+    Some(of_capacity).filter(|sets| sets.len() > 1).unwrap_or_default().into_values().collect()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::smbios;
 use cores::Cores;
+pub(crate) use cores::cpus_of_node;
 use cpuinfo::CpuInfo;
 pub(crate) use kinds::Kinds;
 pub(crate) use sets::CpuSets;
@@ -217,14 +218,13 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     let first = first.unwrap_or_default();
     cpu.architecture = kernels_architecture(machine)
         .or_else(|| names::architecture(info, first).map(str::to_owned));
-    cpu.vendor = names::vendor(info, first);
-    cpu.model_name = names::model_name(info, first);
     cpu.flags = names::flags(info, first);
     let number = |key| info.value(first, key).and_then(|text| text.parse().ok());
     let is_x86 = info.value(first, "vendor_id").is_some() && info.value(first, "flags").is_some();
     if is_x86 {
         (cpu.family, cpu.model) = (number("cpu family"), number("model"));
         cpu.stepping = number("stepping");
+        cpu.has_hypervisor_flag = Some(cpu.flags.iter().any(|flag| flag == "hypervisor"));
     }
     cpu.midr = names::midr(info, first).map(|midr| format!("{midr:#010x}"));
     cpu.revision = info.value(first, "revision").filter(|_| cpu.midr.is_none()).map(str::to_owned);
@@ -233,21 +233,18 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
         .value(first, "microcode")
         .map(str::to_owned)
         .or_else(|| machine.text(&format!("{CPU}/cpu{first}/microcode/version")));
-    if is_x86 {
-        cpu.has_hypervisor_flag = Some(cpu.flags.iter().any(|flag| flag == "hypervisor"));
-    }
     let socket = cpu.sockets.iter().find(|socket| socket.is_populated == Some(true));
     let real =
         |text: Option<&String>| text.filter(|text| !crate::dmi::is_placeholder(text)).cloned();
-    cpu.vendor = cpu.vendor.take().or_else(|| real(socket?.manufacturer.as_ref()));
+    cpu.vendor = names::vendor(info, first).or_else(|| real(socket?.manufacturer.as_ref()));
     cpu.model_name =
-        cpu.model_name.take().or_else(|| real(socket?.version.as_ref())).or_else(|| {
+        names::model_name(info, first).or_else(|| real(socket?.version.as_ref())).or_else(|| {
             let tree = format!("sys/firmware/devicetree/base/cpus/cpu@{first}/compatible");
             machine.text(&tree).and_then(|text| text.split('\0').next().map(str::to_owned))
         });
 }
 
-/// The architecture for another collector, which has no parsed `/proc/cpuinfo`.
+/// The architecture as `uname -m` prints it, for another collector, which has no parsed `/proc/cpuinfo`.
 pub(crate) fn architecture(machine: &Machine) -> Option<String> {
     let form = || {
         let (text, _) = machine.text_with_end(cpuinfo::PATH)?;
@@ -264,36 +261,33 @@ fn kernels_architecture(machine: &Machine) -> Option<String> {
         let name = machine.is_live().then(nix::sys::utsname::uname)?.ok()?;
         Some(name.machine().to_str()?.to_owned())
     };
-    let release = || {
-        let text = machine.text("proc/sys/kernel/osrelease").or_else(|| {
-            let version = machine.text("proc/version")?;
-            version.strip_prefix("Linux version ")?.split(' ').next().map(str::to_owned)
-        })?;
-        architecture_of_release(&text).map(str::to_owned)
-    };
+    let release = || architecture_of_release(&crate::os::kernel(machine)?).map(str::to_owned);
     machine.text("proc/sys/kernel/arch").or_else(live).or_else(release)
 }
 
-/// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`.
-fn architecture_of_release(release: &str) -> Option<&'static str> {
-    const NAMES: &[(&str, &str)] = &[
-        ("x86_64", "x86_64"),
-        ("amd64", "x86_64"),
-        ("aarch64", "aarch64"),
-        ("arm64", "aarch64"),
-        ("ppc64le", "ppc64le"),
-        ("powerpc64le", "ppc64le"),
-        ("ppc64", "ppc64"),
-        ("s390x", "s390x"),
-        ("riscv64", "riscv64"),
-        ("loongarch64", "loongarch64"),
-        ("ia64", "ia64"),
-        ("armv7hl", "armv7l"),
-        ("i686", "i686"),
-        ("686", "i686"),
+/// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`; a variant of the kernel
+/// can follow it, as in `6.12.0-55.el10.aarch64+64k`.
+fn architecture_of_release(release: &str) -> Option<&str> {
+    const NAMES: [&str; 9] = [
+        "x86_64",
+        "aarch64",
+        "ppc64le",
+        "ppc64",
+        "s390x",
+        "riscv64",
+        "loongarch64",
+        "ia64",
+        "i686",
     ];
-    let last = release.rsplit(['.', '-']).next()?;
-    NAMES.iter().find(|(end, _)| *end == last).map(|(_, name)| *name)
+    let (_, last) = release.rsplit_once('.')?;
+    last.rsplit(['-', '+']).find_map(|word| match word {
+        "amd64" => Some("x86_64"),
+        "arm64" => Some("aarch64"),
+        "powerpc64le" => Some("ppc64le"),
+        "armv7hl" => Some("armv7l"),
+        "686" => Some("i686"),
+        word => NAMES.contains(&word).then_some(word),
+    })
 }
 
 fn vulnerabilities(machine: &Machine) -> BTreeMap<String, String> {

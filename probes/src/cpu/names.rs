@@ -1,8 +1,9 @@
 //! Vendor, model name and flags of a CPU: each architecture has its own keys in `/proc/cpuinfo`.
 
 use super::cpuinfo::CpuInfo;
+use crate::data;
 
-const ARM_MIDR: &str = include_str!("../../data/arm-midr.tsv");
+const ARM_MIDR: &str = include_str!("../../data/arm-midr.txt");
 
 /// The vendor of `cpu` as the kernel spells it (`GenuineIntel`, `IBM/S390`), or the implementer of an
 /// Arm CPU.
@@ -87,16 +88,11 @@ pub(super) fn architecture(info: &CpuInfo, cpu: u32) -> Option<&'static str> {
 
 /// The name of an implementer, or of one of its parts.
 fn arm_name(implementer: u32, part: Option<u32>) -> Option<&'static str> {
-    let rows = ARM_MIDR.lines().filter(|line| !line.starts_with('#'));
-    rows.filter_map(|line| {
-        let mut cells = line.split('\t');
-        Some((cells.next()?, cells.next()?, cells.next()?))
+    let code = |cell| u32::from_str_radix(cell, 16).ok();
+    data::rows(ARM_MIDR).find_map(|row| {
+        let [row_implementer, row_part, name] = data::cells(row)?;
+        (code(row_implementer) == Some(implementer) && code(row_part) == part).then_some(name)
     })
-    .find(|(row_implementer, row_part, _)| {
-        u32::from_str_radix(row_implementer, 16) == Ok(implementer)
-            && u32::from_str_radix(row_part, 16).ok() == part
-    })
-    .map(|(_, _, name)| name)
 }
 
 fn s390_machine<'a>(info: &CpuInfo<'a>, cpu: u32) -> Option<&'a str> {
@@ -128,11 +124,10 @@ mod tests {
     #[test]
     fn every_row_of_the_table_is_unique_and_has_three_cells() {
         let mut seen = std::collections::BTreeSet::new();
-        for line in ARM_MIDR.lines().filter(|line| !line.starts_with('#')) {
-            let cells: Vec<&str> = line.split('\t').collect();
-            assert_eq!(cells.len(), 3, "{line}");
-            assert!(u32::from_str_radix(cells[0], 16).is_ok(), "{line}");
-            assert!(seen.insert((cells[0], cells[1])), "{line}");
+        for row in data::rows(ARM_MIDR) {
+            let [implementer, part, _] = data::cells(row).expect(row);
+            assert!(u32::from_str_radix(implementer, 16).is_ok(), "{row}");
+            assert!(seen.insert((implementer, part)), "{row}");
         }
     }
 

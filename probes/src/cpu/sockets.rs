@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::smbios::types::{
-    CpuStatus, ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
+    ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
 };
 use crate::smbios::{Smbios, text};
 
@@ -95,14 +96,7 @@ fn count(entry: &SMBiosProcessorInformation, narrow: usize, wide: usize) -> Opti
 
 /// The state of the processor in a socket; `None` for an empty socket.
 fn socket_status(status: &ProcessorStatus) -> Option<&'static str> {
-    match status.cpu_status() {
-        _ if !status.socket_populated() => None,
-        CpuStatus::Enabled => Some("enabled"),
-        CpuStatus::UserDisabled => Some("disabled by the user"),
-        CpuStatus::BiosDisabled => Some("disabled by a self-test error"),
-        CpuStatus::Idle => Some("idle"),
-        CpuStatus::Unknown | CpuStatus::Other | CpuStatus::None => None,
-    }
+    data::name("socket", status.raw & 0b111).filter(|_| status.socket_populated())
 }
 
 /// The firmware's own name for the socket if there is one, else the library's name of its number, for the sockets of

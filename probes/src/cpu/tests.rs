@@ -225,6 +225,7 @@ fn empty_machine_has_no_facts_and_no_problems() {
 fn kernel_release_ends_in_the_architecture() {
     assert_eq!(architecture_of_release("5.14.0-427.el9.x86_64"), Some("x86_64"));
     assert_eq!(architecture_of_release("6.1.0-18-amd64"), Some("x86_64"));
+    assert_eq!(architecture_of_release("6.12.0-55.el10.aarch64+64k"), Some("aarch64"));
     assert_eq!(architecture_of_release("6.1.0"), None);
 }
 

@@ -161,7 +161,7 @@ fn bios(machine: &Machine, folders: &[String]) -> Option<BootMode> {
     let is_pc = has("memmap")
         || has("edd")
         || (has("acpi")
-            && crate::os::architecture(machine)
+            && crate::cpu::architecture(machine)
                 .is_some_and(|a| a.ends_with("86") || a == "x86_64"));
     is_pc.then_some(BootMode::Bios)
 }

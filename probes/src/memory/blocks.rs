@@ -5,51 +5,38 @@
 
 use std::collections::BTreeMap;
 
+use super::Memory;
 use crate::machine::Machine;
 
 const DIR: &str = "sys/devices/system/memory";
 
-/// Sums over the blocks.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Blocks {
-    pub(super) online_bytes: u64,
-    pub(super) offline_bytes: u64,
-    /// Online blocks by the zone that they are in.
-    pub(super) bytes_by_zone: BTreeMap<String, u64>,
-}
-
-/// Reads the blocks; `None` if there are none or their size is unknown.
-pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
+/// Fills the sums over the blocks unless there are none, or their size is unknown.
+pub(super) fn fill(memory: &mut Memory, machine: &Machine) -> Option<()> {
     let block_bytes = machine.parse(&format!("{DIR}/block_size_bytes"), |text| {
         let size = u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         size.filter(|size| *size > 0).ok_or("the size of a block in hexadecimal")
     })?;
-    let (mut n_online, mut n_offline) = (0_u64, 0_u64);
-    let mut n_by_zone = BTreeMap::<String, u64>::new();
+    let (mut online_bytes, mut offline_bytes) = (0_u64, 0_u64);
+    let mut bytes_by_zone = BTreeMap::<String, u64>::new();
     for name in machine.names(DIR) {
         if name.strip_prefix("memory").is_none_or(|number| number.parse::<u64>().is_err()) {
             continue;
         }
-        match machine.parse(&format!("{DIR}/{name}/state"), parse_state) {
-            Some(true) => {
-                n_online += 1;
-                if let Some(zone) = zone(machine, &name) {
-                    let n = n_by_zone.entry(zone).or_default();
-                    *n = n.saturating_add(1);
-                }
+        let add = |sum: &mut u64| sum.checked_add(block_bytes).map(|more| *sum = more);
+        // A block in an unknown state makes both sums unknown.
+        if machine.parse(&format!("{DIR}/{name}/state"), parse_state)? {
+            add(&mut online_bytes)?;
+            if let Some(zone) = zone(machine, &name) {
+                add(bytes_by_zone.entry(zone).or_default())?;
             }
-            Some(false) => n_offline += 1,
-            // A block in an unknown state makes both sums unknown.
-            None => return None,
+        } else {
+            add(&mut offline_bytes)?;
         }
     }
-    let bytes = |n: u64| n.checked_mul(block_bytes);
-    let of_zones = n_by_zone.into_iter().map(|(zone, n)| Some((zone, bytes(n)?)));
-    Some(Blocks {
-        online_bytes: bytes(n_online)?,
-        offline_bytes: bytes(n_offline)?,
-        bytes_by_zone: of_zones.collect::<Option<_>>()?,
-    })
+    memory.online_blocks_bytes = Some(online_bytes);
+    memory.offline_blocks_bytes = Some(offline_bytes);
+    memory.online_blocks_bytes_by_zone = bytes_by_zone;
+    Some(())
 }
 
 /// The zone of an online block, e.g. `Normal`, `Movable` (`valid_zones`, since Linux 3.18); `None` for one
@@ -104,9 +91,13 @@ mod tests {
 
     #[test]
     fn blocks_without_a_size_or_with_an_invalid_state_give_no_sum() {
-        assert_eq!(blocks(&tree(&FILES[1..])), None);
+        let sums = |machine: &Machine| {
+            let mut memory = Memory::default();
+            (fill(&mut memory, machine), memory)
+        };
+        assert_eq!(sums(&tree(&FILES[1..])), (None, Memory::default()));
         let machine = tree(&[FILES[0], ("sys/devices/system/memory/memory0/state", "asleep")]);
-        assert_eq!(blocks(&machine), None);
+        assert_eq!(sums(&machine), (None, Memory::default()));
         assert_eq!(machine.problems().len(), 1);
     }
 }

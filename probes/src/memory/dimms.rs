@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::dimm_names;
 use super::{Dimm, Memory};
+use crate::data;
 use crate::smbios::types::{
     Handle, MaximumMemoryCapacity, MemoryArrayUse, MemoryIndicatedSize, MemorySize,
     MemorySizeExtended, MemorySpeed, MemorySpeedExtended, SMBiosMemoryArrayMappedAddress,
@@ -20,9 +20,8 @@ const LIMIT_SLOTS: usize = 4096;
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     let arrays: Vec<SMBiosPhysicalMemoryArray> = table.all().filter(is_system).collect();
     memory.error_correction = same(arrays.iter().map(error_correction));
-    memory.max_capacity_bytes = sum(arrays.iter().map(max_capacity_bytes));
     memory.max_capacity_bytes =
-        memory.max_capacity_bytes.filter(|bytes| *bytes > 0 && table.is_complete);
+        sum(arrays.iter().map(max_capacity_bytes)).filter(|bytes| *bytes > 0 && table.is_complete);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
     let others = Others::of(table);
     let mut slots = table.all().filter(|slot| others.in_system(slot));
@@ -95,7 +94,7 @@ impl Others<'_> {
         let narrow = self.get::<SMBiosMemoryErrorInformation32>(handle.as_ref());
         let wide = self.get::<SMBiosMemoryErrorInformation64>(handle.as_ref());
         let error = narrow.and_then(|error| error.error_type()).or_else(|| wide?.error_type());
-        dimm.firmware_error = error.and_then(|error| dimm_names::error(&error)).map(str::to_owned);
+        dimm.firmware_error = error.and_then(|error| data::named("dimm.error", error.raw));
         dimm
     }
 }
@@ -104,7 +103,7 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
     let mut dimm = Dimm {
         locator: text(&slot.device_locator()),
         bank_locator: text(&slot.bank_locator()),
-        form_factor: slot.form_factor().and_then(|code| dimm_names::form_factor(&code)),
+        form_factor: slot.form_factor().and_then(|code| data::named("dimm.form", code.raw)),
         ..Dimm::default()
     };
     (dimm.is_populated, dimm.size_bytes) = size(slot);
@@ -116,7 +115,7 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
     let non_volatile_bytes = slot.non_volatile_size().and_then(|size| part_bytes(&size));
     let rank = slot.attributes().map(|attributes| attributes & 0x0f);
     Dimm {
-        kind: slot.memory_type().and_then(|code| dimm_names::kind(&code)),
+        kind: slot.memory_type().and_then(|code| data::named("dimm.type", code.raw)),
         speed_mt_s: slot.speed().and_then(|speed| mt_s(&speed, slot.extended_speed())),
         configured_speed_mt_s: slot
             .configured_memory_speed()
@@ -131,10 +130,7 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
         min_voltage_mv: known(slot.minimum_voltage()),
         max_voltage_mv: known(slot.maximum_voltage()),
         configured_voltage_mv: known(slot.configured_voltage()),
-        technology: slot
-            .memory_technology()
-            .and_then(|code| dimm_names::technology(&code))
-            .map(str::to_owned),
+        technology: slot.memory_technology().and_then(|code| data::named("dimm.tech", code.raw)),
         firmware: text(&slot.firmware_version()),
         manufacturer_id: known(slot.module_manufacturer_id()).map(|id| hex(&id.to_le_bytes())),
         // For plain DRAM this repeats the whole size.
@@ -161,11 +157,7 @@ fn mapped_bytes(table: &Smbios) -> Option<u64> {
         let kib = map.starting_address().zip(map.ending_address());
         range(kib, map.extended_starting_address().zip(map.extended_ending_address()))
     });
-    let mut sum = None;
-    for (from, to) in ranges {
-        sum = Some(sum.unwrap_or(0_u64).checked_add(to - from)?.checked_add(1)?);
-    }
-    sum
+    sum(ranges.map(|(from, to)| (to - from).checked_add(1))).filter(|bytes| *bytes > 0)
 }
 
 /// First and last byte of a mapped range: in KiB, or in bytes if the first KiB field has all bits set (SMBIOS 2.7).
@@ -211,7 +203,7 @@ fn max_capacity_bytes(array: &SMBiosPhysicalMemoryArray) -> Option<u64> {
 
 fn error_correction(array: &SMBiosPhysicalMemoryArray) -> Option<String> {
     let code = array.memory_error_correction()?;
-    dimm_names::error_correction(&code).map(str::to_owned)
+    data::named("dimm.ecc", code.raw)
 }
 
 /// The sum; `None` if a value is unknown or the sum exceeds 64 bits.

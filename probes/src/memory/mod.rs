@@ -11,7 +11,6 @@
 mod blocks;
 mod cxl;
 pub(crate) mod dax;
-mod dimm_names;
 mod dimms;
 mod ecc;
 mod nvdimm;
@@ -203,14 +202,10 @@ pub struct HugePages {
 pub fn memory(machine: &Machine) -> Memory {
     let meminfo = machine.text("proc/meminfo").unwrap_or_default();
     let by_node = totals::kernel_present_bytes_by_node(machine).unwrap_or_default();
-    let blocks = machine.extras().memory_blocks.then(|| blocks::blocks(machine)).flatten();
     let mut memory = Memory {
         firmware_map_bytes: totals::firmware_map_bytes(machine),
         kernel_present_bytes: by_node.values().copied().reduce(u64::saturating_add),
         kernel_present_bytes_by_node: by_node,
-        online_blocks_bytes: blocks.as_ref().map(|blocks| blocks.online_bytes),
-        offline_blocks_bytes: blocks.as_ref().map(|blocks| blocks.offline_bytes),
-        online_blocks_bytes_by_zone: blocks.map(|blocks| blocks.bytes_by_zone).unwrap_or_default(),
         cxl: cxl::memories(machine),
         dax: dax::devices(machine),
         persistent: nvdimm::persistent(machine),
@@ -219,6 +214,9 @@ pub fn memory(machine: &Machine) -> Memory {
         hugepages: totals::hugepages(machine, &meminfo),
         ..Memory::default()
     };
+    if machine.extras().memory_blocks {
+        blocks::fill(&mut memory, machine);
+    }
     if memory.usable_bytes.is_none() && !meminfo.is_empty() {
         let found = crate::machine::quote(meminfo.lines().next().unwrap_or_default());
         machine.problem("proc/meminfo", found, "a line such as MemTotal: 16384 kB");

@@ -3,19 +3,11 @@
 use crate::machine::{Machine, quote};
 use crate::sys::page_size::PAGE_SIZE;
 
-/// Architectures with a single base page size: all releases so far define it as a constant
+/// Architectures with a single base page size, 4 KiB: all releases so far define it as a constant
 /// (`select HAVE_PAGE_SIZE_4KB` alone in `arch/{x86,s390}/Kconfig`, Linux 6.9; `PAGE_SHIFT` in
 /// `arch/*/include/asm/page*.h` before). Arm, POWER, `LoongArch` and Itanium let the kernel's
 /// configuration choose, so nothing but the kernel itself can answer there.
-const FIXED: &[(&str, u64)] = &[
-    ("x86_64", 4096),
-    ("i386", 4096),
-    ("i486", 4096),
-    ("i586", 4096),
-    ("i686", 4096),
-    ("s390", 4096),
-    ("s390x", 4096),
-];
+const FIXED: [&str; 7] = ["x86_64", "i386", "i486", "i586", "i686", "s390", "s390x"];
 
 /// The size of a base page: from the kernel, else from the architecture if it has only one size.
 /// It is never derived from the memory totals, because several sizes can fit them.
@@ -23,7 +15,7 @@ pub(super) fn page_bytes(machine: &Machine) -> Option<u64> {
     let Some(answer) = machine.ask(&PAGE_SIZE) else {
         // Captures of version 0.1 and of other programs do not contain the answer.
         let architecture = crate::cpu::architecture(machine)?;
-        return FIXED.iter().find(|(name, _)| *name == architecture).map(|(_, bytes)| *bytes);
+        return FIXED.contains(&architecture.as_str()).then_some(4096);
     };
     let text = String::from_utf8_lossy(&answer);
     let bytes = text.trim().parse().ok().filter(|bytes: &u64| is_page_size(*bytes));

@@ -22,8 +22,8 @@ const LIMIT_READ: u32 = 3;
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
     let kinds = Kinds::of_cpus(machine, &cpus);
-    let (seen, at, covered, shapes) = Default::default();
-    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
+    let (seen, at, at_level, shapes) = Default::default();
+    let mut walk = Walk { machine, online, kinds, seen, at, at_level, shapes };
     for cpu in cpus {
         walk.visit(cpu);
     }
@@ -56,8 +56,8 @@ struct Walk<'a> {
     seen: Vec<Seen>,
     /// Number of each CPU's cache in `seen`, by index and CPU.
     at: BTreeMap<(u32, u32), usize>,
-    /// CPUs that have a cache of each level and kind.
-    covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
+    /// Number of the first cache in `seen` by level, kind and CPU.
+    at_level: BTreeMap<(Option<u32>, Option<&'static str>, u32), usize>,
     /// The known shape of each kind of cache, and how many caches were read for it.
     shapes: BTreeMap<Kind, (Shape, u32)>,
 }
@@ -142,7 +142,10 @@ impl Walk<'_> {
     /// another of its level and kind is inconsistent.
     fn add(&mut self, seen: Seen) {
         let (cpu, index) = (seen.cpu, seen.index);
-        let number = match self.overlapping(&seen) {
+        let place = |cpu| (seen.shape.level, seen.shape.kind, cpu);
+        let places: Vec<_> = seen.cpus.iter().map(place).collect();
+        let overlapping = places.iter().filter_map(|place| self.at_level.get(place)).min();
+        let number = match overlapping.and_then(|number| Some((*number, self.seen.get(*number)?))) {
             Some((number, other)) if other.cpus == seen.cpus => number,
             other => {
                 if let Some((_, other)) = other {
@@ -155,23 +158,11 @@ impl Walk<'_> {
         };
         self.at.extend(seen.cpus.iter().map(|cpu| ((index, cpu), number)));
         if number == self.seen.len() {
-            let key = (seen.shape.level, seen.shape.kind);
-            self.covered.entry(key).or_default().insert_all(&seen.cpus);
+            for place in places {
+                self.at_level.entry(place).or_insert(number);
+            }
             self.seen.push(seen);
         }
-    }
-
-    /// A cache of the same level and kind with some of the same CPUs.
-    fn overlapping(&self, seen: &Seen) -> Option<(usize, &Seen)> {
-        let key = |seen: &Seen| (seen.shape.level, seen.shape.kind);
-        let covered = self.covered.get(&key(seen))?;
-        if covered.intersection(&seen.cpus).is_empty() {
-            return None;
-        }
-        let mut all = self.seen.iter().enumerate();
-        all.find(|(_, other)| {
-            key(other) == key(seen) && !other.cpus.intersection(&seen.cpus).is_empty()
-        })
     }
 
     /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share. If a file of one CPU is

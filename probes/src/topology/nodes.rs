@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Node, access, kinds};
+use crate::cpu::cpus_of_node;
 use crate::cpuset::{CpuSet, LIMIT};
 use crate::machine::Machine;
 use crate::memory::{hugepages_in, mem_total_bytes};
@@ -81,7 +82,9 @@ impl Reader<'_> {
 
     /// The online CPUs of the node, from the list, else the mask, else the links to the CPUs.
     fn cpus(&mut self, id: u32, dir: &str, n_nodes: usize) -> Option<CpuSet> {
-        let (path, cpus) = self.list(dir).or_else(|| self.mask(dir)).or_else(|| self.links(dir))?;
+        let links = || (dir.to_owned(), self.links(dir));
+        let (path, cpus) = cpus_of_node(self.machine, dir)
+            .or_else(|| Some(links()).filter(|(_, cpus)| !cpus.is_empty()))?;
         let cpus = self.online.map(|online| cpus.intersection(online)).unwrap_or(cpus);
         let other = cpus.iter().find(|cpu| self.taken.contains_key(cpu));
         if let (Some(cpu), true) = (other, n_nodes > 1) {
@@ -95,21 +98,8 @@ impl Reader<'_> {
         Some(cpus)
     }
 
-    fn list(&self, dir: &str) -> Option<(String, CpuSet)> {
-        let path = format!("{dir}/cpulist");
-        // A node without CPUs has an empty list; a missing list means unknown.
-        self.machine.parse_or_empty(&path, CpuSet::parse).map(|set| (path, set))
-    }
-
-    fn mask(&self, dir: &str) -> Option<(String, CpuSet)> {
-        let path = format!("{dir}/cpumap");
-        self.machine.parse(&path, CpuSet::parse_mask).map(|set| (path, set))
-    }
-
-    fn links(&self, dir: &str) -> Option<(String, CpuSet)> {
-        let names = self.machine.names(dir);
-        let cpus: CpuSet = names.iter().filter_map(|name| id(name, "cpu")).collect();
-        (!cpus.is_empty()).then(|| (dir.to_owned(), cpus))
+    fn links(&self, dir: &str) -> CpuSet {
+        self.machine.names(dir).iter().filter_map(|name| id(name, "cpu")).collect()
     }
 
     fn distances(&self, path: &str) -> BTreeMap<u32, u32> {
