@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
 /// The chassis (chapter 10): kind, part number, serial number.
 pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
     let mut fields = Fields::of(Area::Chassis, area, 0, faults)?;
-    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code)).map(str::to_owned);
+    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code));
     let chassis = FruChassis { kind, part_number: fields.english(), serial: fields.english() };
     (chassis != FruChassis::default()).then_some(chassis)
 }
