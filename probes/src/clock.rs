@@ -36,13 +36,9 @@ pub fn clock(machine: &Machine) -> Option<Clock> {
 }
 
 fn parse(text: &str) -> Option<(i64, bool)> {
-    let (seconds, is_synchronized) = text.trim().split_once(' ')?;
-    let is_synchronized = match is_synchronized {
-        "0" => false,
-        "1" => true,
-        _ => return None,
-    };
-    Some((seconds.parse().ok()?, is_synchronized))
+    let (seconds, flag) = text.trim().split_once(' ')?;
+    let flag = ["0", "1"].iter().position(|known| *known == flag)?;
+    Some((seconds.parse().ok()?, flag == 1))
 }
 
 #[cfg(test)]

@@ -41,13 +41,9 @@ pub fn confidential_computing(machine: &Machine) -> Option<ConfidentialComputing
     let devices = machine.names("sys/class/misc");
     let has = |name: &str| devices.iter().any(|device| device == name);
     let uv = |name: &str| machine.flag(&format!("{ULTRAVISOR}/{name}"));
-    let guest = if has("sev-guest") {
-        Some("sev-snp")
-    } else if has("tdx_guest") {
-        Some("tdx")
-    } else {
-        (uv("prot_virt_guest") == Some(true)).then_some("secure-execution")
-    };
+    let guests = [("sev-guest", "sev-snp"), ("tdx_guest", "tdx")];
+    let guest = guests.into_iter().find(|(device, _)| has(device)).map(|(_, guest)| guest);
+    let by_ultravisor = || (uv("prot_virt_guest") == Some(true)).then_some("secure-execution");
     let found = ConfidentialComputing {
         is_sev_host: machine.flag(&format!("{AMD}/sev")),
         is_sev_es_host: machine.flag(&format!("{AMD}/sev_es")),
@@ -55,7 +51,7 @@ pub fn confidential_computing(machine: &Machine) -> Option<ConfidentialComputing
         is_tdx_host: machine.flag(&format!("{INTEL}/tdx")),
         has_sgx: (has("sgx_enclave") || has("sgx_vepc")).then_some(true),
         is_secure_execution_host: uv("prot_virt_host"),
-        guest: guest.map(str::to_owned),
+        guest: guest.or_else(by_ultravisor).map(str::to_owned),
     };
     (found != ConfidentialComputing::default()).then_some(found)
 }

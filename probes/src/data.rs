@@ -1,11 +1,12 @@
-//! The tables in `data/`: a row a line, and comments that begin with `#`.
+//! The tables in `data/`: a row a line, and comments that begin with `#`, on lines of their own or two blanks after a row.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The rows of a file.
 pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
-    file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    let rows = file.lines().map(|line| line.split("  #").next().unwrap_or_default().trim_end());
+    rows.filter(|row| !row.is_empty() && !row.starts_with('#'))
 }
 
 /// The cells of a row, which `|` separates; the last one has the rest. `None` for a row with fewer.

@@ -92,16 +92,13 @@ impl<'a> FirmwareReport<'a> {
     /// The fault that the error shows; `None` if it is not a fault, as an error that a `PCIe` link or a processor
     /// corrected.
     pub(crate) fn message(&self) -> Option<Message<'_>> {
-        let is_corrected = match self.severity {
-            "corrected" => true,
-            "recoverable" | "fatal" => false,
-            _ => return None,
-        };
-        let (code, subject) = match self.kind {
-            "memory error" => ("memory.kernel_errors", self.part.or(self.unit)),
-            "PCIe error" if self.severity == "fatal" => ("pci.aer.fatal", self.part),
-            "PCIe error" if !is_corrected => ("pci.kernel_errors", self.part),
-            kind if kind.ends_with("processor error") && !is_corrected => {
+        let (code, subject) = match (self.kind, self.severity) {
+            ("memory error", "corrected" | "recoverable" | "fatal") => {
+                ("memory.kernel_errors", self.part.or(self.unit))
+            }
+            ("PCIe error", "fatal") => ("pci.aer.fatal", self.part),
+            ("PCIe error", "recoverable") => ("pci.kernel_errors", self.part),
+            (kind, "recoverable" | "fatal") if kind.ends_with("processor error") => {
                 ("cpu.kernel_errors", None)
             }
             _ => return None,

@@ -6,6 +6,7 @@ mod driver;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data;
 use crate::kfd::{self, ComputeNode};
 use crate::machine::Machine;
 use crate::pci::{BarKind, Pci, PciDevice};
@@ -138,14 +139,12 @@ fn card(device: &PciDevice, kind: CardKind) -> Card {
 /// The kind of `device` by the first line that fits; `None` if it is neither card nor accelerator.
 fn kind(device: &PciDevice) -> Option<CardKind> {
     let class = device.class.as_deref()?;
-    let fits = |rule: &str, id: Option<&str>| rule == "*" || Some(rule) == id;
-    RULES.lines().find_map(|line| {
-        let line = line.split('#').next().unwrap_or_default();
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let fits = |rule: &str, id: &Option<String>| rule == "*" || Some(rule) == id.as_deref();
+    data::rows(RULES).find_map(|row| {
+        let fields: Vec<&str> = row.split_ascii_whitespace().collect();
         let &[vendor, id, class_start, kind] = fields.as_slice() else { return None };
-        let is_it = fits(vendor, device.vendor_id.as_deref())
-            && fits(id, device.device_id.as_deref())
-            && (class_start == "*" || class.starts_with(class_start));
+        let has_ids = fits(vendor, &device.vendor_id) && fits(id, &device.device_id);
+        let is_it = has_ids && class.starts_with(class_start.trim_end_matches('*'));
         parse_kind(kind).filter(|_| is_it)
     })
 }

@@ -1,6 +1,7 @@
 //! The IOMMU: `/sys/class/iommu` (`Documentation/ABI/testing/sysfs-class-iommu`) and
 //! `/sys/kernel/iommu_groups` (`Documentation/ABI/testing/sysfs-kernel-iommu_groups`).
 
+use formats::bytes::array;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +10,18 @@ use crate::machine::Machine;
 const CLASS: &str = "sys/class/iommu";
 const GROUPS: &str = "sys/kernel/iommu_groups";
 const TABLES: &str = "sys/firmware/acpi/tables";
+/// Length of the header of every ACPI table.
+const HEADER_BYTES: usize = 36;
 
 /// Whether and how the memory accesses of devices are restricted.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Iommu {
     /// Whether the kernel uses one; `None` if unknown.
     pub is_enabled: Option<bool>,
     /// Its units by kernel name, e.g. `dmar0`, `ivhd0`, `smmu3.0x0000000023400000`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
     /// How many groups of devices it isolates.
     pub n_groups: Option<usize>,
@@ -29,7 +32,6 @@ pub struct Iommu {
     /// and the firmware enabled it, whatever the kernel does. An `IORT` without an SMMU describes none.
     pub acpi_table: Option<String>,
     /// Kernel arguments that configure it, e.g. `intel_iommu=on`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }
 
@@ -59,25 +61,18 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
 /// number of nodes and offset of the first, then type and length of each).
 fn has_smmu(machine: &Machine) -> bool {
     let table = machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
-    node_types(&table).is_some_and(|types| types.iter().any(|node| matches!(node, 3 | 4)))
-}
-
-/// The types of the nodes within the table; `None` if it does not have a node list.
-fn node_types(table: &[u8]) -> Option<Vec<u8>> {
-    const HEADER_BYTES: usize = 36;
-    let number = |at: usize| Some(u32::from_le_bytes(*table.get(at..)?.first_chunk::<4>()?));
-    let n_nodes = number(HEADER_BYTES)?;
-    let mut rest = table.get(usize::try_from(number(HEADER_BYTES + 4)?).ok()?..)?;
-    let mut types = Vec::new();
-    for _ in 0..n_nodes {
-        let Some(&[kind, low, high]) = rest.first_chunk::<3>() else { break };
-        types.push(kind);
-        match rest.get(usize::from(u16::from_le_bytes([low, high])).max(3)..) {
-            Some(after) => rest = after,
-            None => break,
+    let number = |at: usize| array(&table, at).map(u32::from_le_bytes);
+    let mut n_left = number(HEADER_BYTES).unwrap_or_default();
+    let first = number(HEADER_BYTES + 4).and_then(|at| usize::try_from(at).ok());
+    let mut rest = first.and_then(|at| table.get(at..)).unwrap_or_default();
+    while let (1.., Some(&[kind, low, high])) = (n_left, rest.first_chunk::<3>()) {
+        if matches!(kind, 3 | 4) {
+            return true;
         }
+        n_left -= 1;
+        rest = rest.get(usize::from(u16::from_le_bytes([low, high])).max(3)..).unwrap_or_default();
     }
-    Some(types)
+    false
 }
 
 fn arguments(command_line: &str) -> Vec<String> {

@@ -43,44 +43,31 @@ pub struct ComputeNode {
 
 /// Reads the GPU nodes, by id; empty without the driver.
 pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
-    for topology in TOPOLOGIES {
-        let ids = machine.list(topology);
-        if !ids.is_empty() {
-            let ids = ids.iter().filter_map(|name| name.parse().ok());
-            let mut nodes: Vec<ComputeNode> =
-                ids.filter_map(|id| node(machine, &format!("{topology}/{id}"), id)).collect();
-            nodes.sort_by_key(|node| node.id);
-            return nodes;
-        }
-    }
-    Vec::new()
+    let mut lists = TOPOLOGIES.into_iter().map(|topology| (topology, machine.list(topology)));
+    let (topology, ids) = lists.find(|(_, ids)| !ids.is_empty()).unwrap_or_default();
+    let ids = ids.iter().filter_map(|name| name.parse().ok());
+    ids.filter_map(|id| node(machine, &format!("{topology}/{id}"), id)).collect()
 }
 
 /// Reads one node; `None` for one without SIMD units, such as a CPU.
 fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
     let text = machine.whole_text(&format!("{path}/properties"))?;
     let properties = parse(&text);
-    let small = |name: &str| properties.get(name).and_then(|value| u32::try_from(*value).ok());
-    let pci_id = |name: &str| {
-        let id = small(name).filter(|id| *id != 0)?;
-        u16::try_from(id).ok().map(|id| format!("{id:04x}"))
-    };
-    let n_simd = small("simd_count").filter(|n| *n > 0)?;
+    let small = |name: &str| u32::try_from(*properties.get(name)?).ok();
+    let set = |name: &str| small(name).filter(|number| *number != 0);
+    let pci_id = |name: &str| Some(format!("{:04x}", u16::try_from(set(name)?).ok()?));
+    let unique_id = properties.get("unique_id").filter(|id| **id != 0);
+    let n_simd = set("simd_count")?;
     Some(ComputeNode {
         id,
         n_simd,
         vendor_id: pci_id("vendor_id"),
         device_id: pci_id("device_id"),
-        address: small("location_id")
-            .filter(|id| *id != 0)
-            .and_then(|location| Some(address(small("domain")?, location))),
-        render_minor: small("drm_render_minor").filter(|minor| *minor != 0),
-        gfx_target_version: small("gfx_target_version").filter(|version| *version != 0),
+        address: small("domain").zip(set("location_id")).map(|(domain, id)| address(domain, id)),
+        render_minor: set("drm_render_minor"),
+        gfx_target_version: set("gfx_target_version"),
         n_xcc: small("num_xcc"),
-        unique_id: properties
-            .get("unique_id")
-            .filter(|id| **id != 0)
-            .map(|id| format!("{id:016x}")),
+        unique_id: unique_id.map(|id| format!("{id:016x}")),
         memory_bytes: memory_bytes(machine, path),
     })
 }

@@ -105,21 +105,18 @@ pub fn package(index: usize) -> PartId {
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else its package, or the CPU itself.
 pub fn socket_of(inventory: &Inventory, number: &str) -> PartId {
-    let (Some(cpu), Ok(one)) = (inventory.cpu.as_ref(), number.parse::<u32>()) else {
-        return logical_cpu(number);
-    };
+    certain_socket(inventory, number).unwrap_or_else(|| logical_cpu(number))
+}
+
+fn certain_socket(inventory: &Inventory, number: &str) -> Option<PartId> {
+    let (cpu, one) = (inventory.cpu.as_ref()?, number.parse().ok()?);
     let has_it = |cpus: &String| CpuSet::parse(cpus).is_ok_and(|set| set.contains(one));
     let mut packages = cpu.packages.iter();
-    let index = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)));
-    let sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));
-    let sockets: Vec<_> = sockets.collect();
+    let index = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)))?;
+    let mut sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));
     // The order of packages and of sockets need not be the same: only a single one is certain.
-    match (index, sockets.as_slice()) {
-        (Some(_), [only]) => match &only.locator {
-            Some(locator) => PartId::called(PartKind::Socket, locator),
-            None => logical_cpu(number),
-        },
-        (Some(index), _) => package(index),
-        (None, _) => logical_cpu(number),
+    match (sockets.next(), sockets.next()) {
+        (Some(only), None) => Some(PartId::called(PartKind::Socket, only.locator.as_ref()?)),
+        _ => Some(package(index)),
     }
 }

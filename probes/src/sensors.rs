@@ -2,10 +2,14 @@
 //! The sensors of the management controller are in its section. Chips that may be slow to read are
 //! left out (`data/slow_sensors.txt`).
 
+use std::collections::BTreeSet;
+
+use formats::pattern::matches;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
+use crate::data;
 use crate::machine::Machine;
 use crate::natural;
 
@@ -96,12 +100,10 @@ fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     };
     let names = machine.list(path);
     let suffixes = ["_input", "_average", "_fault"];
+    let has = |name: String| names.contains(&name).then(|| format!("{path}/{name}"));
     let inputs =
         names.iter().filter_map(|name| suffixes.iter().find_map(|end| name.strip_suffix(end)));
-    let mut inputs: Vec<&str> = inputs.collect();
-    inputs.sort_unstable();
-    inputs.dedup();
-    let has = |name: String| names.contains(&name).then(|| format!("{path}/{name}"));
+    let inputs: BTreeSet<&str> = inputs.collect();
     inputs.into_iter().filter_map(|name| sensor(machine, name, &common, &has)).collect()
 }
 
@@ -154,11 +156,7 @@ fn sensor(
 const ALARMS: [&str; 7] = ["", "cap_", "crit_", "emergency_", "lcrit_", "max_", "min_"];
 
 fn is_slow(chip: &str) -> bool {
-    let names = SLOW.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    names.filter(|name| !name.is_empty()).any(|name| match name.strip_suffix('*') {
-        Some(start) => chip.starts_with(start),
-        None => chip == name,
-    })
+    data::rows(SLOW).any(|name| matches(name, chip))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
     let is_address = |text: &String| text.trim_start_matches("0x").bytes().any(|b| b != b'0');
     Some(SerialPort {
         name: name.to_owned(),
-        uart: kind.and_then(|kind| data::name("uart", kind)).map(str::to_owned),
+        uart: kind.and_then(|kind| data::named("uart", kind)),
         io_port: text("port").filter(is_address),
         memory_address: text("iomem_base").filter(is_address),
         irq: machine.number(&format!("{path}/irq")).filter(|irq| *irq != 0),

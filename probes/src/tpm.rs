@@ -2,6 +2,7 @@
 //! A firmware table shows a TPM without a driver. Vendor and version of a TPM 2.0 come from the one
 //! command of `sys/tpm.rs`, which needs root.
 
+use formats::bytes::array;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,7 @@ pub struct Tpm {
 /// Reads the first TPM; `None` if neither kernel nor firmware shows one.
 pub fn tpm(machine: &Machine) -> Option<Tpm> {
     let tables = machine.names(TABLES);
-    let acpi_table = ["TPM2", "TCPA"].into_iter().find(|table| tables.iter().any(|t| t == table));
-    let acpi_table = acpi_table.map(str::to_owned);
+    let acpi_table = ["TPM2", "TCPA"].map(str::to_owned).into_iter().find(|t| tables.contains(t));
     let Some(name) = machine.list(CLASS).into_iter().find(|name| name.starts_with("tpm")) else {
         return acpi_table.map(|table| Tpm { acpi_table: Some(table), ..Tpm::default() });
     };
@@ -54,7 +54,11 @@ pub fn tpm(machine: &Machine) -> Option<Tpm> {
     // Up to Linux 4.0 only the parent had the attributes of a TPM 1.2.
     let caps = text("caps").or_else(|| text("device/caps"));
     let caps = caps.map(|caps| parse_caps(&caps)).unwrap_or_default();
-    let version = version(text("tpm_version_major").as_deref()).or(caps.version);
+    let version = match text("tpm_version_major").as_deref() {
+        Some("2") => Some("2.0".to_owned()),
+        Some("1") => Some("1.2".to_owned()),
+        _ => caps.version,
+    };
     let fixed = if version.as_deref() == Some("2.0") { properties(machine) } else { None };
     let fixed = fixed.unwrap_or_default();
     let banks = machine.list(&path);
@@ -88,10 +92,7 @@ fn properties(machine: &Machine) -> Option<Tpm> {
 /// all big-endian (TPM 2.0 Library part 2, sections 6.13 and 10.8). `None` if the TPM refused the
 /// command.
 fn parse_properties(answer: &[u8]) -> Option<Tpm> {
-    let number = |offset: usize| {
-        let bytes = answer.get(offset..)?.first_chunk::<4>()?;
-        Some(u32::from_be_bytes(*bytes))
-    };
+    let number = |offset: usize| array(answer, offset).map(u32::from_be_bytes);
     let (code, kind, n_pairs) = (number(6)?, number(11)?, number(15)?);
     if code != 0 || kind != 6 {
         return None;
@@ -118,33 +119,22 @@ fn parse_properties(answer: &[u8]) -> Option<Tpm> {
     Some(tpm)
 }
 
-fn version(major: Option<&str>) -> Option<String> {
-    match major? {
-        "2" => Some("2.0".to_owned()),
-        "1" => Some("1.2".to_owned()),
-        _ => None,
-    }
-}
-
 /// `Manufacturer: 0x49465800`, `TCG version: 1.2`, `Firmware version: 3.19`.
 fn parse_caps(text: &str) -> Tpm {
     let value = |key: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(key))?.trim();
         (!value.is_empty()).then(|| value.to_owned())
     };
+    let number = |id: &String| u32::from_str_radix(id.strip_prefix("0x")?, 16).ok();
     Tpm {
-        manufacturer: value("Manufacturer:").map(|id| manufacturer(&id).unwrap_or(id)),
+        manufacturer: value("Manufacturer:").map(|id| number(&id).and_then(letters).unwrap_or(id)),
         version: value("TCG version:"),
         firmware: value("Firmware version:"),
         ..Tpm::default()
     }
 }
 
-/// The number consists of up to four letters, padded with NUL or blanks.
-fn manufacturer(id: &str) -> Option<String> {
-    letters(u32::from_str_radix(id.strip_prefix("0x")?, 16).ok()?)
-}
-
+/// A number that consists of up to four letters, padded with NUL or blanks.
 fn letters(number: u32) -> Option<String> {
     let text = String::from_utf8(number.to_be_bytes().to_vec()).ok()?;
     let text = text.trim_end_matches(['\0', ' ']);

@@ -40,6 +40,20 @@ fn parse(text: &str) -> UdevEntry {
     entry
 }
 
+/// The variables of a device that the kernel lists in `uevent`, without reading them from the device; a truncated last
+/// line is dropped.
+pub(crate) fn variables(machine: &Machine, path: &str) -> BTreeMap<String, String> {
+    let bytes = machine.bytes(path).unwrap_or_default();
+    parse_variables(&String::from_utf8_lossy(&bytes))
+}
+
+/// Lines such as `DRIVER=ixgbe`.
+pub(crate) fn parse_variables(text: &str) -> BTreeMap<String, String> {
+    let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let pairs = lines.filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// Decodes escapes such as `\x20`, which udev and kernel arguments use for blanks.
 pub(crate) fn unescape_hex(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
 use crate::machine::Machine;
+use crate::udev;
 
 const BUS: &str = "sys/bus/usb/devices";
 
@@ -83,30 +84,41 @@ fn is_device_name(name: &str) -> bool {
     is_root || name.split_once('-').is_some_and(|(bus, _)| bus.parse::<u32>().is_ok())
 }
 
+/// The kernel's `PRODUCT=1d6b/2/404`, `TYPE=9/0/1`, `BUSNUM=001`, `DEVNUM=002` (`usb_dev_uevent`,
+/// `drivers/usb/core/usb.c`), and the attributes for what they lack.
 fn device(machine: &Machine, name: &str) -> UsbDevice {
     let path = format!("{BUS}/{name}");
-    let uevent = machine.bytes(&format!("{path}/uevent")).unwrap_or_default();
-    let mut device = parse_uevent(&String::from_utf8_lossy(&uevent));
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
-    let id = |attribute: &str| machine.parse(&format!("{path}/{attribute}"), parse_id);
-    let number = |attribute: &str| machine.number(&format!("{path}/{attribute}"));
-    name.clone_into(&mut device.name);
-    device.vendor_id = device.vendor_id.take().or_else(|| id("idVendor"));
-    device.product_id = device.product_id.take().or_else(|| id("idProduct"));
-    device.revision = device.revision.take().or_else(|| id("bcdDevice"));
-    device.bus = device.bus.or_else(|| number("busnum"));
-    device.device_number = device.device_number.or_else(|| number("devnum"));
+    let uevent = udev::variables(machine, &format!("{path}/uevent"));
+    let ids = uevent.get("PRODUCT").map_or("", String::as_str).split('/');
+    let mut ids = ids.map(|id| u16::from_str_radix(id, 16).ok().map(|id| format!("{id:04x}")));
+    let mut id = |attribute: &str| {
+        let attribute = || machine.parse(&format!("{path}/{attribute}"), parse_id);
+        ids.next().flatten().or_else(attribute)
+    };
+    let number = |variable: &str, attribute: &str| {
+        let number = uevent.get(variable).and_then(|text| text.parse().ok());
+        number.or_else(|| machine.number(&format!("{path}/{attribute}")))
+    };
     let class = || text("bDeviceClass").filter(|class| class.len() == 2);
-    device.class = device.class.take().or_else(class);
-    device.manufacturer = text("manufacturer");
-    device.product = text("product");
-    device.serial = text("serial");
-    device.speed_kbit_s = machine.parse(&format!("{path}/speed"), parse_speed).flatten();
-    device.is_root_hub = name.starts_with("usb");
-    device.port_path = name.split_once('-').map(|(_, ports)| ports.to_owned());
-    device.parent = parent(name);
-    device.pci_address = ancestors::pci_address(&machine.device_path(&path));
-    device
+    UsbDevice {
+        name: name.to_owned(),
+        vendor_id: id("idVendor"),
+        product_id: id("idProduct"),
+        revision: id("bcdDevice"),
+        bus: number("BUSNUM", "busnum"),
+        device_number: number("DEVNUM", "devnum"),
+        class: uevent.get("TYPE").and_then(|triple| class_of(triple)).or_else(class),
+        manufacturer: text("manufacturer"),
+        product: text("product"),
+        serial: text("serial"),
+        speed_kbit_s: machine.parse(&format!("{path}/speed"), parse_speed).flatten(),
+        is_root_hub: name.starts_with("usb"),
+        port_path: name.split_once('-').map(|(_, ports)| ports.to_owned()),
+        parent: parent(name),
+        pci_address: ancestors::pci_address(&machine.device_path(&path)),
+        ..UsbDevice::default()
+    }
 }
 
 /// The parent of `1-1.4` is `1-1`, and that of `1-1` is `usb1`.
@@ -120,48 +132,18 @@ fn parent(name: &str) -> Option<String> {
 
 fn add_interface(machine: &Machine, name: &str, device: &mut UsbDevice) {
     let path = format!("{BUS}/{name}");
-    let uevent = machine.bytes(&format!("{path}/uevent")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&uevent);
-    let value = |key: &str| complete_lines(&text).find_map(|line| line.strip_prefix(key));
-    let class = value("INTERFACE=").and_then(class_of).or_else(|| {
+    let uevent = udev::variables(machine, &format!("{path}/uevent"));
+    let class = uevent.get("INTERFACE").and_then(|triple| class_of(triple)).or_else(|| {
         machine.text(&format!("{path}/bInterfaceClass")).filter(|class| class.len() == 2)
     });
     device.interface_classes.extend(class);
-    let driver = value("DRIVER=").map(str::to_owned);
+    let driver = uevent.get("DRIVER").cloned();
     device.drivers.extend(driver.or_else(|| machine.link_name(&format!("{path}/driver"))));
 }
 
 /// The class in a triple of class, subclass and protocol, in decimal digits.
 fn class_of(triple: &str) -> Option<String> {
     triple.split('/').next()?.parse::<u8>().ok().map(|class| format!("{class:02x}"))
-}
-
-/// The lines that end in a newline; a truncated last line is dropped.
-fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
-}
-
-/// `PRODUCT=1d6b/2/404`, `TYPE=9/0/1`, `BUSNUM=001`, `DEVNUM=002`
-/// (`usb_dev_uevent`, `drivers/usb/core/usb.c`).
-fn parse_uevent(text: &str) -> UsbDevice {
-    let mut device = UsbDevice::default();
-    for (key, value) in complete_lines(text).filter_map(|line| line.split_once('=')) {
-        let number = |text: &str| text.parse::<u32>().ok();
-        match key {
-            "PRODUCT" => {
-                let mut ids = value
-                    .split('/')
-                    .map(|id| u16::from_str_radix(id, 16).ok().map(|id| format!("{id:04x}")));
-                let mut next = || ids.next().flatten();
-                (device.vendor_id, device.product_id, device.revision) = (next(), next(), next());
-            }
-            "TYPE" => device.class = class_of(value),
-            "BUSNUM" => device.bus = number(value),
-            "DEVNUM" => device.device_number = number(value),
-            _ => {}
-        }
-    }
-    device
 }
 
 fn parse_id(text: &str) -> Result<String, &'static str> {

@@ -64,6 +64,19 @@ fn section<T: Send + 'static>(facts: T, place: fn(&mut Inventory) -> &mut Option
     Box::new(move |inventory| *place(inventory) = Some(facts))
 }
 
+/// Adds what was found to a section that another collector fills.
+fn attached<T: Default + PartialEq + Send + 'static, S: Default + 'static>(
+    found: T,
+    place: fn(&mut Inventory) -> &mut Option<S>,
+    attach: fn(&mut S, T),
+) -> Fill {
+    Box::new(move |inventory| {
+        if found != T::default() {
+            attach(place(inventory).get_or_insert_default(), found);
+        }
+    })
+}
+
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
     collector("cpu", &["cpu"], QUICK, |machine| {
@@ -127,31 +140,33 @@ pub const COLLECTORS: &[Collector] = &[
     // After `block`, whose section it completes: a controller that hangs costs no disk.
     collector("raid", &["block"], Duration::from_secs(20), |machine| {
         let controllers = crate::block::raid_controllers(machine);
-        Box::new(|inventory| {
-            if !controllers.is_empty() {
-                crate::block::attach_raid(inventory.block.get_or_insert_default(), controllers);
-            }
-        })
+        attached(controllers, |all| &mut all.block, crate::block::attach_raid)
     }),
     // After `network`, whose section it completes.
     collector("module", &["network"], Duration::from_secs(30), |machine| {
         let modules = crate::network::modules(machine);
-        Box::new(|inventory| {
-            for (name, module) in modules {
-                let network = inventory.network.get_or_insert_default();
-                network.interface_mut(&name).module = Some(module);
-            }
-        })
+        attached(
+            modules,
+            |all| &mut all.network,
+            |network, modules| {
+                for (name, module) in modules {
+                    network.interface_mut(&name).module = Some(module);
+                }
+            },
+        )
     }),
     // Last, and after `network`, whose section it completes.
     collector("lldp", &["network"], WAITING, |machine| {
         let neighbours = crate::network::neighbours(machine);
-        Box::new(|inventory| {
-            for (name, received) in neighbours {
-                let network = inventory.network.get_or_insert_default();
-                network.interface_mut(&name).lldp = Some(received);
-            }
-        })
+        attached(
+            neighbours,
+            |all| &mut all.network,
+            |network, neighbours| {
+                for (name, received) in neighbours {
+                    network.interface_mut(&name).lldp = Some(received);
+                }
+            },
+        )
     }),
 ];
 

@@ -186,7 +186,7 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
         |offset: usize| entry?.parts().get_field_byte(offset).filter(|n| !matches!(n, 0 | 0xff));
     Chassis {
         vendor: files.text("chassis_vendor", entry, Case::manufacturer),
-        kind: code.and_then(chassis_kind).map(str::to_owned),
+        kind: code.and_then(chassis_kind),
         kind_code: code,
         version: files.text("chassis_version", entry, Case::version),
         serial: files.text("chassis_serial", entry, Case::serial_number),
@@ -197,8 +197,8 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
 }
 
 /// The name of a chassis type (DSP0134, section 7.4.1).
-pub(crate) fn chassis_kind(code: u8) -> Option<&'static str> {
-    data::name("chassis", code)
+pub(crate) fn chassis_kind(code: u8) -> Option<String> {
+    data::named("chassis", code)
 }
 
 fn baseboard(files: &Files, entry: Option<&Board>) -> Baseboard {

@@ -1,6 +1,7 @@
 //! Placeholders that firmware leaves where a value was not filled in, and values that it writes into many machines.
 
 use crate::data;
+use formats::pattern::matches;
 
 const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
 const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
@@ -14,11 +15,7 @@ pub fn is_placeholder(text: &str) -> bool {
         None => true,
         Some(first) => text.len() > 1 && b"0xf*?".contains(&first) && letters.all(|b| b == first),
     };
-    is_repeated
-        || data::rows(PLACEHOLDERS).any(|line| match line.strip_suffix('*') {
-            Some(start) => text.starts_with(start),
-            None => text == line,
-        })
+    is_repeated || data::rows(PLACEHOLDERS).any(|row| matches(row, &text))
 }
 
 /// True if `text` is a UUID or serial number that many machines are known to share.

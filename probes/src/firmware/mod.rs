@@ -258,7 +258,7 @@ fn resource(machine: &Machine, path: &str) -> Option<FirmwareResource> {
     let was_tried = number("last_attempt_version").is_some_and(|version| version != 0);
     Some(FirmwareResource {
         class: machine.text(&format!("{path}/fw_class"))?.trim().to_ascii_lowercase(),
-        kind: number("fw_type").and_then(|kind| data::name("resource", kind)).map(str::to_owned),
+        kind: number("fw_type").and_then(|kind| data::named("resource", kind)),
         version: number("fw_version"),
         lowest_version: number("lowest_supported_fw_version"),
         last_update_status: number("last_attempt_status").filter(|_| was_tried),

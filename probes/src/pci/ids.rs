@@ -1,10 +1,13 @@
 //! Class and ids of one device, from the cheapest source that has them.
 
+use std::collections::BTreeMap;
+
 use formats::bytes::array;
 
 use super::find::Place;
 use super::{Attributes, PciDevice};
 use crate::machine::Machine;
+use crate::udev;
 
 /// The identity of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,9 +68,8 @@ pub(super) fn read(
         return (config(machine, path), None);
     }
     let at = |name: &str| attributes.at(name);
-    let uevent = at("uevent").and_then(|path| machine.bytes(&path)).unwrap_or_default();
-    let (mut ids, driver) = parse_uevent(&String::from_utf8_lossy(&uevent));
-    ids = from_attributes(machine, &ids, &at);
+    let uevent = at("uevent").map(|path| udev::variables(machine, &path)).unwrap_or_default();
+    let mut ids = from_attributes(machine, &from_uevent(&uevent), &at);
     if !ids.is_known() || ids.subvendor.is_none() {
         let modalias = at("modalias").and_then(|path| machine.text(&path));
         ids = ids.or(modalias.map(|text| parse_modalias(&text)).unwrap_or_default());
@@ -77,7 +79,7 @@ pub(super) fn read(
     {
         ids = ids.or(config(machine, &path));
     }
-    (ids, driver)
+    (ids, uevent.get("DRIVER").filter(|name| !name.is_empty()).cloned())
 }
 
 /// The ids that are `known`, and those that are not from the attribute files.
@@ -106,28 +108,18 @@ fn parse_hex(text: &str, digits: usize) -> Result<u32, &'static str> {
     u32::from_str_radix(text, 16).map_err(|_| expected)
 }
 
-/// `PCI_CLASS=20000`, `PCI_ID=8086:10FB`, … (`pci_uevent`, `drivers/pci/pci-driver.c`). A line
-/// without its newline is truncated and ignored.
-fn parse_uevent(text: &str) -> (Ids, Option<String>) {
-    let (mut ids, mut driver) = (Ids::default(), None);
-    for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-        match line.split_once('=') {
-            Some(("DRIVER", name)) if !name.is_empty() => driver = Some(name.to_owned()),
-            Some(("PCI_CLASS", class)) => {
-                ids.class = u32::from_str_radix(class, 16).ok().filter(|class| *class < 1 << 24);
-            }
-            Some(("PCI_ID", pair)) => (ids.vendor, ids.device) = parse_pair(pair),
-            Some(("PCI_SUBSYS_ID", pair)) => (ids.subvendor, ids.subdevice) = parse_pair(pair),
-            _ => {}
-        }
-    }
-    (ids, driver)
-}
-
-fn parse_pair(pair: &str) -> (Option<u32>, Option<u32>) {
+/// `PCI_CLASS=20000`, `PCI_ID=8086:10FB`, … (`pci_uevent`, `drivers/pci/pci-driver.c`).
+fn from_uevent(uevent: &BTreeMap<String, String>) -> Ids {
+    let class = uevent.get("PCI_CLASS").and_then(|class| u32::from_str_radix(class, 16).ok());
     let id = |text: &str| u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 4);
-    let ids = pair.split_once(':').and_then(|(vendor, device)| id(vendor).zip(id(device)));
-    ids.unzip()
+    let pair = |name: &str| {
+        let (vendor, device) = uevent.get(name)?.split_once(':')?;
+        id(vendor).zip(id(device))
+    };
+    let (vendor, device) = pair("PCI_ID").unzip();
+    let (subvendor, subdevice) = pair("PCI_SUBSYS_ID").unzip();
+    let class = class.filter(|class| *class < 1 << 24);
+    Ids { class, vendor, device, subvendor, subdevice, revision: None }
 }
 
 /// `pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00` (`pci_match_device` aliases,
@@ -197,10 +189,14 @@ pub(super) mod tests {
         revision: None,
     };
 
+    fn parse_uevent(text: &str) -> Ids {
+        from_uevent(&udev::parse_variables(text))
+    }
+
     #[test]
     fn every_source_gives_the_same_ids() {
         let uevent = "DRIVER=ixgbe\nPCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:000C\n";
-        assert_eq!(parse_uevent(uevent), (X520, Some("ixgbe".to_owned())));
+        assert_eq!(parse_uevent(uevent), X520);
         assert_eq!(parse_modalias("pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00"), X520);
         let mut config = [0_u8; 64];
         config[..4].copy_from_slice(&[0x86, 0x80, 0xfb, 0x10]);
@@ -212,8 +208,8 @@ pub(super) mod tests {
     #[test]
     fn truncated_source_gives_no_wrong_ids() {
         let cut = "PCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:0";
-        assert_eq!(parse_uevent(cut).0.subvendor, None);
-        assert_eq!(parse_uevent("PCI_CLASS=200").0, Ids::default());
+        assert_eq!(parse_uevent(cut).subvendor, None);
+        assert_eq!(parse_uevent("PCI_CLASS=200"), Ids::default());
         assert!(parse_hex("0x80", 4).is_err());
         assert_eq!(parse_modalias("pci:v00008086d0000").device, None);
         assert_eq!(parse_modalias("usb:v1D6Bp0002"), Ids::default());

@@ -34,6 +34,7 @@ const LIMIT_BYTES: usize = 1 << 20;
 
 /// The facts of the table that no other section reports, and the raw table.
 #[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SmbiosTable {
@@ -42,21 +43,16 @@ pub struct SmbiosTable {
     /// How many structures the table holds, the end of the table included; `None` if it is cut.
     pub n_structures: Option<usize>,
     /// Slots for cards (type 9), in table order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
     /// Power supplies (type 39), in table order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub power_supplies: Vec<PowerSupply>,
     /// Devices on the board (type 41, otherwise 10), in table order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub onboard_devices: Vec<OnboardDevice>,
     /// Firmware of the machine's parts (type 45), in table order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub firmware_components: Vec<FirmwareComponent>,
     /// The TPM (type 43).
     pub tpm: Option<SmbiosTpm>,
     /// Vendor-defined strings (type 11).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
     /// How the last start went, e.g. `no errors detected` (type 32).
     pub boot_status: Option<String>,
@@ -82,7 +78,7 @@ pub(crate) fn named<'a>(
     offset: usize,
     table: &'static str,
 ) -> Option<String> {
-    data::name(table, structure.parts().get_field_byte(offset)?).map(str::to_owned)
+    data::named(table, structure.parts().get_field_byte(offset)?)
 }
 
 /// Reads the raw table. `None` if the machine has none or it cannot be read.

@@ -58,7 +58,7 @@ fn device(designation: &SMBiosString, kind: Option<OnBoardDeviceType>) -> Onboar
     let kind = kind.map(|kind| kind.raw);
     OnboardDevice {
         designation: text(designation),
-        kind: kind.and_then(|kind| data::name("onboard", kind & 0x7f)).map(str::to_owned),
+        kind: kind.and_then(|kind| data::named("onboard", kind & 0x7f)),
         is_enabled: kind.map(|kind| kind & 0x80 != 0),
         ..OnboardDevice::default()
     }

@@ -9,6 +9,7 @@ use super::types::{
     SMBiosFirmwareInventoryInformation, SMBiosTpmDevice,
 };
 use super::{Smbios, named, text};
+use formats::text::padded;
 
 /// A board has some dozens of chips with firmware.
 const LIMIT: usize = 256;
@@ -84,16 +85,13 @@ fn component(entry: &SMBiosFirmwareInventoryInformation) -> FirmwareComponent {
 pub(super) fn tpm(table: &Smbios) -> Option<SmbiosTpm> {
     let entry: SMBiosTpmDevice = table.first()?;
     let vendor = entry.vendor_id().map(|id| *id.array).unwrap_or_default();
-    let is_text = vendor.iter().all(|byte| *byte == 0 || byte.is_ascii_graphic() || *byte == b' ');
-    let vendor: String =
-        vendor.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
-    let vendor = vendor.trim();
+    let vendor: String = vendor.into_iter().filter(|byte| *byte != 0).map(char::from).collect();
+    let is_text = |text: &String| text.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
     let version = entry.major_spec_version().zip(entry.minor_spec_version());
+    let known = version.filter(|version| *version != (0, 0));
     let tpm = SmbiosTpm {
-        vendor: (is_text && !vendor.is_empty()).then(|| vendor.to_owned()),
-        spec_version: version
-            .filter(|version| *version != (0, 0))
-            .map(|(major, minor)| format!("{major}.{minor}")),
+        vendor: Some(vendor).filter(is_text).and_then(|text| padded(text.as_bytes())),
+        spec_version: known.map(|(major, minor)| format!("{major}.{minor}")),
         firmware: version.and_then(|(major, _)| firmware(&entry, major)),
         description: text(&entry.description()),
     };

@@ -55,7 +55,7 @@ fn power_supply(entry: &SMBiosSystemPowerSupply) -> PowerSupply {
     let flags = entry.power_supply_characteristics();
     let flags = flags.as_ref();
     let name = |flags: Option<&Flags>, table, shift: u32, mask: u16| {
-        data::name(table, (flags?.raw >> shift) & mask).map(str::to_owned)
+        data::named(table, (flags?.raw >> shift) & mask)
     };
     // Of an empty bay some bits say nothing.
     let of_present = flags.filter(|flags| flags.is_present());

@@ -55,10 +55,7 @@ fn slot(entry: &SMBiosSystemSlot) -> Slot {
         n_lanes: entry.slot_data_bus_width().and_then(|width| n_lanes(width.raw)),
         n_physical_lanes: entry.slot_physical_width().and_then(|width| n_lanes(width.raw)),
         length: named(entry, 0x08, "slot.length"),
-        height: entry
-            .slot_height()
-            .and_then(|code| data::name("slot.height", code.raw))
-            .map(str::to_owned),
+        height: entry.slot_height().and_then(|code| data::named("slot.height", code.raw)),
         pitch_mm_x100: entry.slot_pitch().filter(|pitch| !matches!(pitch, 0 | 0xffff)),
         usage: named(entry, 0x07, "slot.usage"),
         id: entry.slot_id().map(|id| u16::from_le_bytes(*id)),
@@ -83,7 +80,7 @@ fn n_lanes(width: u8) -> Option<u8> {
 fn kind(code: u8, information: Option<u8>) -> Option<String> {
     match code {
         0xc4 => information.filter(|n| *n >= 6).map(|n| format!("PCI Express {n}")),
-        _ => data::name("slot", code).map(str::to_owned),
+        _ => data::named("slot", code),
     }
 }
 

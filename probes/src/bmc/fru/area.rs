@@ -90,7 +90,7 @@ fn fields<'a>(
 /// The chassis (chapter 10): kind, part number, serial number.
 pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
     let mut next = fields(Area::Chassis, area, 0, faults)?;
-    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code)).map(str::to_owned);
+    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code));
     let chassis = FruChassis { kind, part_number: next(NUMBER), serial: next(NUMBER) };
     (chassis != FruChassis::default()).then_some(chassis)
 }
