@@ -108,7 +108,7 @@ pub fn os(machine: &Machine) -> Os {
         machine.text("proc/sys/kernel/hostname").or_else(|| machine.text("etc/hostname"));
     Os {
         hostname: hostname.filter(|name| name != "(none)"),
-        kernel: kernel(machine),
+        kernel: cpu::kernel_release(machine),
         distribution: field("PRETTY_NAME").or_else(|| field("NAME")),
         distribution_id: field("ID"),
         distribution_version: field("VERSION_ID"),
@@ -145,15 +145,6 @@ fn earlier_crashes(machine: &Machine, is_live: bool) -> Vec<EarlierCrash> {
 fn chosen(text: &str) -> Option<String> {
     let (word, _) = text.split_once('[')?.1.split_once(']')?;
     Some(word.to_owned())
-}
-
-/// Release of the kernel.
-pub(crate) fn kernel(machine: &Machine) -> Option<String> {
-    machine.text("proc/sys/kernel/osrelease").or_else(|| {
-        // `Linux version 6.1.0 (builder) …`
-        let version = machine.text("proc/version")?;
-        version.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
-    })
 }
 
 /// A value of os-release, without the quotes and escapes of the shell.

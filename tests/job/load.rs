@@ -103,7 +103,8 @@ fn crash_one(agent: u32) -> String {
     let cpu_of = |id: &str| {
         let environment = std::fs::read_to_string(format!("/proc/{id}/environ")).ok()?;
         let task = environment.split("RUN_COREOS_INSTALLER_LOAD=").nth(1)?;
-        Some((id.to_owned(), task.split(' ').next()?.to_owned()))
+        let task: Value = serde_json::from_str(task.split('\0').next()?).ok()?;
+        Some((id.to_owned(), task["cpu"].to_string()))
     };
     until("a load", || {
         let all = children(agent);

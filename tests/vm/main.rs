@@ -24,6 +24,7 @@ mod smbios;
 mod template;
 
 mod faults;
+mod harness;
 mod inspect;
 mod ironic;
 mod iso;
@@ -33,6 +34,7 @@ mod netboot;
 mod packet;
 mod pointer;
 mod rack;
+mod refusal;
 mod reinstall;
 mod report;
 mod sectors;

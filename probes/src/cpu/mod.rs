@@ -261,8 +261,17 @@ fn kernels_architecture(machine: &Machine) -> Option<String> {
         let name = machine.is_live().then(nix::sys::utsname::uname)?.ok()?;
         Some(name.machine().to_str()?.to_owned())
     };
-    let release = || architecture_of_release(&crate::os::kernel(machine)?).map(str::to_owned);
+    let release = || architecture_of_release(&kernel_release(machine)?).map(str::to_owned);
     machine.text("proc/sys/kernel/arch").or_else(live).or_else(release)
+}
+
+/// Release of the kernel.
+pub(crate) fn kernel_release(machine: &Machine) -> Option<String> {
+    machine.text("proc/sys/kernel/osrelease").or_else(|| {
+        // `Linux version 6.1.0 (builder) …`
+        let version = machine.text("proc/version")?;
+        version.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
+    })
 }
 
 /// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`; a variant of the kernel
