@@ -130,11 +130,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Code and message.
-    pub fn said(&self, words: say::Words) -> String {
-        format!("{}: {}", self.code, self.message.in_words(words))
-    }
-
     /// A failure without advice.
     pub fn new(code: Code, message: impl Into<Say>) -> Self {
         Self { code, message: message.into(), advice: None }
@@ -155,7 +150,12 @@ impl Failure {
     pub fn in_words(&self, words: Words) -> String {
         let advice = self.advice.as_ref().map(|advice| advice.in_words(words));
         let advice = advice.map(|advice| format!("; what to do: {advice}")).unwrap_or_default();
-        format!("{}: {}{advice}", self.code, self.message.in_words(words))
+        format!("{}{advice}", self.said(words))
+    }
+
+    /// Code and message, in the words of an engine.
+    pub fn said(&self, words: Words) -> String {
+        format!("{}: {}", self.code, self.message.in_words(words))
     }
 }
 

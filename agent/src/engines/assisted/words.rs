@@ -25,6 +25,11 @@ pub fn words(term: Term) -> &'static str {
         Term::CopyNetwork => "--copy-network",
         Term::SavePartlabel => "--save-partlabel",
         Term::SavePartindex => "--save-partindex",
-        _ => plain(term),
+        Term::ImageHashKey
+        | Term::ExistingData
+        | Term::Console
+        | Term::Platform
+        | Term::FirstbootArgs
+        | Term::Verify => plain(term),
     }
 }

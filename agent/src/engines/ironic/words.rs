@@ -25,6 +25,15 @@ pub fn words(term: Term) -> &'static str {
         Term::KernelArguments => "coreos_append_karg, delete_kargs, platform and console",
         Term::AppendKargs => "coreos_append_karg",
         Term::CopyNetwork => "coreos_copy_network",
-        _ => plain(term),
+        Term::ExistingData
+        | Term::BlockAlso
+        | Term::BlockExcept
+        | Term::DeleteKargs
+        | Term::Console
+        | Term::Platform
+        | Term::FirstbootArgs
+        | Term::SavePartlabel
+        | Term::SavePartindex
+        | Term::Verify => plain(term),
     }
 }

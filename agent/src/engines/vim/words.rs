@@ -18,6 +18,19 @@ pub fn words(term: Term) -> &'static str {
         Term::Device => "install.disk.device",
         Term::Hints => "install.disk.hints",
         Term::Verify => "install.verify",
-        _ => plain(term),
+        Term::ImageHashKey
+        | Term::Insecure
+        | Term::ExistingData
+        | Term::BlockAlso
+        | Term::BlockExcept
+        | Term::KernelArguments
+        | Term::AppendKargs
+        | Term::DeleteKargs
+        | Term::Console
+        | Term::Platform
+        | Term::FirstbootArgs
+        | Term::CopyNetwork
+        | Term::SavePartlabel
+        | Term::SavePartindex => plain(term),
     }
 }

@@ -80,18 +80,13 @@ pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
 
 /// The error chain in lower case: the text after the first `Error:`, or the last lines.
 fn error_text(lines: &[String]) -> String {
-    let first = lines
-        .iter()
-        .position(|line| line.trim_start().to_ascii_lowercase().starts_with("error"))
+    let is_error = |line: &String| line.trim_start().to_ascii_lowercase().starts_with("error");
+    let first = match lines.iter().position(is_error) {
         // coreos-installer lists the uses of a busy disk before the error.
-        .map_or_else(
-            || lines.len().saturating_sub(5),
-            |at| {
-                at.saturating_sub(usize::from(
-                    at > 0 && lines[at - 1].contains("Partitions in use on"),
-                ))
-            },
-        );
+        Some(at @ 1..) if lines[at - 1].contains("Partitions in use on") => at - 1,
+        Some(at) => at,
+        None => lines.len().saturating_sub(5),
+    };
     lines[first..].join("\n").to_lowercase()
 }
 
