@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if ! why=$(timeout 60 cargo-deny --log-level error fetch db 2>&1 >/dev/null); then
-  why=$(printf '%s' "$why" | grep -v '^ *$' | tail -n 1 | sed 's/^ *//')
+  why=$(printf '%s' "$why" | sed '/^ *$/d; s/^ *//' | tail -n 1)
   echo "skipped: advisories: the RustSec database could not be fetched (${why:-no answer within 60 s})" >&2
   exit
 fi

@@ -85,7 +85,11 @@ mod tests {
         let late = ask_within("late", limit, &Stop::default(), endless);
         assert_eq!(late, Err(Unanswered::Late(limit)));
         let stop = Stop::default();
-        stop.stop();
+        let during = stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            during.stop();
+        });
         let started = Instant::now();
         assert_eq!(ask_within("stopped", LONG, &stop, endless), Err(Unanswered::Stopped));
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());

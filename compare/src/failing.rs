@@ -113,7 +113,9 @@ impl<'a> Names<'a> {
         for (at, part) in machine.parts.iter().enumerate() {
             let serial = part.value("serial").as_str().filter(|serial| is_identity(serial));
             for (is_place, text) in [(false, serial), (true, Some(part.id.key.as_str()))] {
-                let words = text.map(words_of_name).filter(|words| !words.is_empty());
+                // With letters and digits at both ends, a name is a phrase of any text that contains it.
+                let words = text.map(|name| name.trim_matches(|c: char| !c.is_alphanumeric()));
+                let words = words.filter(|words| !words.is_empty());
                 if let (Some(words), Some(text)) = (words, text) {
                     by_words.entry(words).or_default().push(Name { is_place, text, at });
                 }
@@ -135,11 +137,6 @@ impl<'a> Names<'a> {
         let first = found.first().map(group);
         found.iter().filter(|one| Some(group(one)) == first).map(|(_, at)| *at).collect()
     }
-}
-
-/// Trims a name to letters and digits at both ends, so it is a phrase of any text that contains it.
-fn words_of_name(name: &str) -> &str {
-    name.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
 /// Returns the first words of a text, each alone and with several that follow it.

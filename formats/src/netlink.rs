@@ -182,7 +182,7 @@ fn addresses(list: List, bytes: &[u8]) -> Vec<&[u8]> {
         RTA_MULTIPATH if is_route => {
             next_hops(value).flat_map(|hop| addresses(list, hop.attributes)).collect()
         }
-        RTA_VIA if is_route => value.get(2..).into_iter().collect(),
+        RTA_VIA if is_route => value.get(2..).filter(|one| !one.is_empty()).into_iter().collect(),
         kind if list.addresses().contains(&kind) => vec![value],
         _ => Vec::new(),
     };

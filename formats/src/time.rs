@@ -56,6 +56,11 @@ mod tests {
         assert_eq!(rfc3339_ms(time), "2026-11-20T10:00:00.005Z");
         assert_eq!(date_time(1_767_225_599), "2025-12-31T23:59:59");
         assert_eq!(date_time(u64::from(u32::MAX - 1)), "2106-02-07T06:28:14");
+        // The middle of each month of 1970.
+        for n in 1..=12 {
+            let date = date_time(1_209_600 + (n - 1) * 2_629_746);
+            assert_eq!(date[..8], format!("1970-{n:02}-"), "{date}");
+        }
     }
 
     #[test]

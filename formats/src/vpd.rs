@@ -139,7 +139,7 @@ pub fn designator_fields(page: &[u8]) -> Vec<Field> {
 fn last_word(bytes: &[u8]) -> &[u8] {
     let text = bytes.get(T10_VENDOR_BYTES..).unwrap_or_default();
     let mut words = text.rsplit(|byte| *byte == 0 || byte.is_ascii_whitespace());
-    words.find(|word| !word.is_empty()).unwrap_or_default()
+    words.find(|word| !word.is_empty()).unwrap_or(&bytes[..0])
 }
 
 /// The bytes after the header of the page `code`, cut to the length that the header gives.

@@ -175,8 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn label_that_is_cut_or_damaged_never_panics() {
+    fn label_that_is_cut_gives_no_cut_name_and_a_damaged_one_never_panics() {
         let whole = bytes_of(2, &[string("type", "mirror")]);
+        for cut in 0..whole.len() {
+            let pool = label(&whole[..cut]).and_then(|label| label.pool);
+            assert!(pool.is_none_or(|pool| pool == "tank"), "{cut}");
+        }
         crate::testing::survives_any_bytes(&whole, |bytes| {
             let _ = label(bytes).and_then(|label| label.least_devices());
         });

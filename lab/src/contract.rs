@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use hyper::Method;
 use hyper::header::HeaderMap;
 use jsonschema::Validator;
@@ -329,9 +329,13 @@ fn read_operation(
 
 fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Parameter> {
     let text = |key: &str| parameter[key].as_str().unwrap_or_default().to_owned();
+    let place = text("in");
+    if !["path", "header", "query"].contains(&place.as_str()) {
+        bail!("a parameter in {place:?}, expected path, header or query");
+    }
     Ok(Parameter {
         name: text("name"),
-        place: text("in"),
+        place,
         is_required: parameter["required"] == json!(true),
         schema: read_schema(document, &parameter["schema"])?,
     })

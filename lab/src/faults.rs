@@ -164,7 +164,7 @@ impl Faults {
         Self(Mutex::new(faults))
     }
 
-    /// Returns the remaining plan.
+    /// Locks the remaining plan; every request waits for it.
     pub(crate) fn left(&self) -> MutexGuard<'_, Vec<Fault>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

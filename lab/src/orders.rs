@@ -200,12 +200,14 @@ pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusa
 
 /// Returns the reason to reboot for a node that has installed its instruction already.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Refusal> {
+    if lab.options.after_install != AfterInstall::Reboot {
+        return Ok(None);
+    }
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
     let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
     let is_done = result.body["outcome"] == "installed" && is_install && !is_changed;
-    let is_asked_for = lab.options.after_install == AfterInstall::Reboot;
-    Ok((is_done && is_asked_for).then(|| {
+    Ok(is_done.then(|| {
         format!(
             "installed at {}; to install again, set a new instruction or start the lab VIM with \
              --after-install install",

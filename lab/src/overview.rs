@@ -1,4 +1,4 @@
-//! The part of a report that pages about many nodes show. Kept in memory, because parsing all reports takes seconds.
+//! The part of a report that pages about many nodes show. Stored with it, because parsing all reports takes seconds.
 
 use serde_json::{Value, json};
 

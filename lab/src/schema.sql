@@ -6,13 +6,10 @@ CREATE TABLE IF NOT EXISTS nodes (
 CREATE TABLE IF NOT EXISTS reports (
     n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS reports_of ON reports (node, n);
--- The parts of reports that pages about many nodes show; for reports of an older lab VIM all of them.
+-- The parts of reports that pages about many nodes show.
 CREATE TABLE IF NOT EXISTS overviews (
     n INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS overviews_of ON overviews (node, n);
-INSERT INTO overviews (node, received_at, body)
-    SELECT node, received_at, body FROM reports
-    WHERE n IN (SELECT max(n) FROM reports GROUP BY node) AND node NOT IN (SELECT node FROM overviews);
 CREATE TABLE IF NOT EXISTS events (
     n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, sequence INTEGER NOT NULL,
     time TEXT NOT NULL, body TEXT NOT NULL, UNIQUE (node, sequence, time)) STRICT;

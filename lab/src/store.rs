@@ -1,4 +1,4 @@
-//! The lab VIM's database, in `SQLite`: nodes, reports, events, results, answers by key, settings.
+//! The lab VIM's database, in `SQLite`: nodes, reports and their overviews, events, results, answers by key, settings.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,7 +77,7 @@ impl Store {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of changes, which notifies pages and waiting tests of each one but mere contacts.
+    /// The number of changes. Its receivers are notified of each change except mere contacts.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -86,7 +86,7 @@ impl Store {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// Returns a number that another report, or none any more, changes.
+    /// Returns a number that differs after each new report, and after the reports are forgotten.
     pub(crate) fn last_overview(&self) -> Stored<i64> {
         let sql = "SELECT coalesce(max(n), 0) FROM overviews";
         self.lock().query_row(sql, [], |row| row.get(0))
@@ -107,8 +107,11 @@ impl Store {
     /// Stores a report, and its [`overview`]: pages of many nodes would take seconds to parse all reports.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
-        self.add("reports", node, body)?;
-        self.add("overviews", node, &overview(body))?;
+        let (mut connection, received_at) = (self.lock(), now());
+        let transaction = connection.transaction()?;
+        add(&transaction, "reports", node, &received_at, body)?;
+        add(&transaction, "overviews", node, &received_at, &overview(body))?;
+        transaction.commit()?;
         self.changed();
         Ok(())
     }
@@ -116,14 +119,9 @@ impl Store {
     /// Stores a result.
     pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
-        self.add("results", node, body)?;
+        add(&self.lock(), "results", node, &now(), body)?;
         self.changed();
         Ok(())
-    }
-
-    fn add(&self, table: &str, node: &str, body: &Value) -> Stored<()> {
-        let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
-        self.lock().execute(&sql, params![node, now(), body]).map(drop)
     }
 
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
@@ -168,12 +166,10 @@ impl Store {
 
     /// Returns every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
-        let connection = self.lock();
         let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
-        let mut statement = connection.prepare(sql)?;
-        let ids = statement.query_map([], |row| row.get::<_, String>(0))?;
-        ids.filter_map(|id| id.and_then(|id| node(&connection, &id, "overviews")).transpose())
-            .collect()
+        let ids = strings(&self.lock(), sql)?;
+        // Each takes the lock anew, so that requests need not wait for the whole list.
+        ids.iter().filter_map(|id| node(&self.lock(), id, "overviews").transpose()).collect()
     }
 
     /// A node's last report.
@@ -300,13 +296,30 @@ fn node(connection: &Connection, id: &str, reports: &str) -> Stored<Option<Node>
     let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
     let seen = connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)));
     let Some((first_seen, last_seen)) = seen.optional()? else { return Ok(None) };
-    let report = last(connection, reports, id)?;
+    let report = match last(connection, reports, id)? {
+        // The database of an older lab VIM has no overviews.
+        None if reports == "overviews" => {
+            let whole = last(connection, "reports", id)?;
+            whole.map(|found| Document { body: overview(&found.body), ..found })
+        }
+        found => found,
+    };
     let is_over = |result: &Document| {
         report.as_ref().is_none_or(|report| report.received_at <= result.received_at)
     };
     let result = last(connection, "results", id)?.filter(is_over);
     let event = last(connection, "events", id)?;
     Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
+}
+
+/// The first column of each row.
+fn strings(connection: &Connection, sql: &str) -> Stored<Vec<String>> {
+    connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+}
+
+fn add(on: &Connection, table: &str, node: &str, received_at: &str, body: &Value) -> Stored<()> {
+    let sql = format!("INSERT INTO {table} (node, received_at, body) VALUES (?1, ?2, ?3)");
+    on.execute(&sql, params![node, received_at, body]).map(drop)
 }
 
 fn last(connection: &Connection, table: &str, node: &str) -> Stored<Option<Document>> {

@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 /// Largest number that is accepted; the kernel's `NR_CPUS` is at most 8192 on any architecture.
 pub(crate) const LIMIT: u32 = 16_383;
 
-/// A set of logical CPU or NUMA node numbers: a bit for each number up to the highest in the set, as
+/// A set of logical CPU or NUMA node numbers: a bit for each number at least up to the highest in the set, as
 /// in the kernel, since a machine of a thousand CPUs has thousands of sets.
 #[derive(Debug, Clone, Default)]
 pub struct CpuSet {

@@ -186,8 +186,7 @@ mod tests {
 
     #[test]
     fn every_rule_has_four_fields_and_a_known_kind() {
-        let lines = RULES.lines().map(|line| line.split('#').next().unwrap_or_default());
-        for line in lines.filter(|line| !line.trim().is_empty()) {
+        for line in data::rows(RULES) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(fields.len(), 4, "{line}");
             assert!(fields[2] == "*" || fields[2].len() <= 4, "class and subclass: {line}");

@@ -105,10 +105,10 @@ pub fn package(index: usize) -> PartId {
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else its package, or the CPU itself.
 pub fn socket_of(inventory: &Inventory, number: &str) -> PartId {
-    certain_socket(inventory, number).unwrap_or_else(|| logical_cpu(number))
+    socket_or_package(inventory, number).unwrap_or_else(|| logical_cpu(number))
 }
 
-fn certain_socket(inventory: &Inventory, number: &str) -> Option<PartId> {
+fn socket_or_package(inventory: &Inventory, number: &str) -> Option<PartId> {
     let (cpu, one) = (inventory.cpu.as_ref()?, number.parse().ok()?);
     let has_it = |cpus: &String| CpuSet::parse(cpus).is_ok_and(|set| set.contains(one));
     let mut packages = cpu.packages.iter();

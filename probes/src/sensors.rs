@@ -167,6 +167,7 @@ mod tests {
 
     #[test]
     fn values_have_the_unit_of_their_key_and_slow_chips_are_left_out() {
+        assert!(data::rows(SLOW).all(|name| !name.contains(['#', ' '])));
         let machine = tree(&[
             ("sys/class/hwmon/hwmon3/name", "coretemp\n"),
             ("sys/class/hwmon/hwmon3/temp10_input", "45000\n"),

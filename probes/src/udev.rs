@@ -1,5 +1,6 @@
 //! udev's database: `/run/udev/data/<id>`, lines such as `E:ID_MODEL=…` and `S:disk/by-id/…`
-//! (systemd `src/libsystemd/sd-device`, format version 1). It may be absent or outdated.
+//! (systemd `src/libsystemd/sd-device`, format version 1). It may be absent or outdated. And the variables that the kernel
+//! itself lists in a device's `uevent`.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +41,8 @@ fn parse(text: &str) -> UdevEntry {
     entry
 }
 
-/// The variables of a device that the kernel lists in `uevent`, without reading them from the device; a truncated last
-/// line is dropped.
+/// The variables in the `uevent` file at `path`, which the kernel answers without the device; a truncated last line is
+/// dropped.
 pub(crate) fn variables(machine: &Machine, path: &str) -> BTreeMap<String, String> {
     let bytes = machine.bytes(path).unwrap_or_default();
     parse_variables(&String::from_utf8_lossy(&bytes))

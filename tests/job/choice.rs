@@ -68,6 +68,7 @@ fn disk_too_small_for_the_image_is_no_candidate() {
     let mut job = Job::new(json!({ "image": image }));
     job.machine.add_disk("sdb", 128 << 20);
     job.is_refused(&json!({"disk": {"serial": "SERIAL-sdb"}, "code": "IMAGE_FETCH"}));
+    assert!(job.machine.read("args").is_empty(), "the installer was run");
 }
 
 #[test]

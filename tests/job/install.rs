@@ -275,9 +275,29 @@ fn disk_that_fails_the_proof_loses_its_table_unless_the_instruction_says_keep() 
         let disk = fs::read(job.machine.disk("sda")).unwrap();
         let has_header = |sector: &[u8]| sector.starts_with(b"EFI PART");
         assert_eq!(disk.chunks(512).any(has_header), has_table, "{on_unproved}");
-        // Apart from the tables it is as it was.
-        assert!(disk[1 << 20..31 << 20] == image[1 << 20..31 << 20]);
+        // Apart from the tables, if they are gone, it is as it was.
+        let same = if has_table { 0..image.len() } else { 1 << 20..31 << 20 };
+        assert!(disk[same.clone()] == image[same], "{on_unproved}");
     }
+}
+
+#[test]
+fn disk_that_fails_the_proof_keeps_the_partitions_that_were_to_be_kept() {
+    let mut image =
+        image::coreos(r#"{"ignition":{"version":"3.2.0"}}"#, "ignition.platform.id=metal");
+    image.resize(64 << 20, 0);
+    image::with_saved(&mut image, &[("data", 40, 10)]);
+    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+    let keys = json!({"disk": disk, "existing_data": "wipe", "save_partlabel": ["data"]});
+    let mut job = Job::new(keys).writes(&image);
+    fs::write(job.machine.disk("sda"), &image).unwrap();
+    job.machine.collected.disks[0].partitions = vec![probes::block::Partition {
+        number: Some(4),
+        label: Some("data".into()),
+        ..probes::block::Partition::default()
+    }];
+    let result = job.ends(ExitStatus::Unproven, &json!({"disk_state": "erased"}));
+    assert_says(&result["message"], &["its partition table lists only the partition to keep"]);
 }
 
 #[test]

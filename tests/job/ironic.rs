@@ -1,4 +1,5 @@
-//! Inspection data for Ironic, against a server that answers as Ironic does in its worst moments.
+//! Inspection data for Ironic, against a server that answers as Ironic does in its worst moments; and which engines refuse a
+//! dry run.
 
 use std::sync::Arc;
 

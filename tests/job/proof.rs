@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use formats::digest;
-use run_coreos_installer::act::proof::before::Before;
+use run_coreos_installer::act::proof::before::{Before, Unread};
 use run_coreos_installer::act::proof::{Expected, Proved, prove};
 use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
 use run_coreos_installer::act::{Order, System};
@@ -106,6 +106,8 @@ fn each_difference_from_the_instruction_is_detected() {
     let image = image::coreos(IGNITION, OPTIONS);
     for (asked, name) in [
         (json!({"append_kargs": ["a=2"]}), CheckName::KernelArguments),
+        // Part of an argument is none.
+        (json!({"append_kargs": ["quie"]}), CheckName::KernelArguments),
         (json!({"append_kargs": ["a=1", "a=1"]}), CheckName::KernelArguments),
         (json!({"delete_kargs": ["quiet"]}), CheckName::KernelArguments),
         (json!({"console": ["ttyS1"]}), CheckName::KernelArguments),
@@ -173,7 +175,7 @@ fn each_damage_fails_the_check_that_is_responsible_for_it() {
 }
 
 #[test]
-fn metadata_of_an_array_or_pool_at_an_end_are_not_proved() {
+fn metadata_of_an_array_or_pool_at_an_end_is_not_proved() {
     let image = image::coreos(IGNITION, OPTIONS);
     for (at, magic) in [
         // Version 1.0, 8 KiB before the end of the partition.
@@ -343,6 +345,9 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
         fs::write(dir.path().join(name), text).unwrap();
     }
     let asked = json!({"copy_network": true});
+    let empty = Arc::new(disk(&[0; 4096]).into_file());
+    let unread = Before::read(&empty, 512, &order(&asked), Path::new("/nonexistent"));
+    assert!(matches!(unread, Err(Unread::Network(_))), "{unread:?}");
     let before = before(&[0; 4096], &asked, dir.path());
     let entry = format!("title x\nlinux /v\ninitrd /i/initramfs.img\noptions {OPTIONS}\n");
     let failed_with = |more: &[(String, Vec<u8>)]| {

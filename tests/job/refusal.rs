@@ -42,6 +42,14 @@ fn ignition_configs_that_the_installed_system_would_refuse_are_refused() {
 }
 
 #[test]
+fn misspelt_key_or_code_is_refused() {
+    each_is_refused(vec![
+        (json!({"block_also": ["memory.ecc.corectable"]}), &|_| {}, "INSTRUCTION_INVALID"),
+        (json!({"disc": {"device": "/dev/sdb"}}), &|_| {}, "INSTRUCTION_INVALID"),
+    ]);
+}
+
+#[test]
 fn an_ambiguous_or_unexpected_disk_is_refused() {
     let plain = || json!({});
     let write = |machine: &mut Machine, path: &str, text: &str| {
@@ -62,8 +70,6 @@ fn an_ambiguous_or_unexpected_disk_is_refused() {
             "PROTECTED",
         ),
         (json!({"save_partlabel": ["data*"]}), &|_| {}, "SAVED_PARTITION"),
-        (json!({"block_also": ["memory.ecc.corectable"]}), &|_| {}, "INSTRUCTION_INVALID"),
-        (json!({"disc": {"device": "/dev/sdb"}}), &|_| {}, "INSTRUCTION_INVALID"),
         (plain(), &|machine| write(machine, "sys/devices/sda/size", "8\n"), "DISK_CHANGED"),
         (plain(), &|machine| write(machine, "sys/devices/sda/serial", "OTHER\n"), "DISK_CHANGED"),
         (

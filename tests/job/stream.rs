@@ -345,7 +345,7 @@ fn stream_metadata_names_image_signature_and_the_digest_that_is_enforced() {
                     "sha256": sha256});
                 Reply::json(
                     200,
-                    &json!({"architectures": {"x86_64": {"artifacts": {"metal": {"formats": {
+                    &json!({"architectures": {std::env::consts::ARCH: {"artifacts": {"metal": {"formats": {
                     "raw.xz": {"disk": file}}}}}}}),
                 )
             }
@@ -353,7 +353,7 @@ fn stream_metadata_names_image_signature_and_the_digest_that_is_enforced() {
             "/other.sig" => Reply::bytes(b"its signature"),
             _ => Reply::status(404),
         });
-        let stream = json!({"url": format!("{}/stable.json", files.url), "architecture": "x86_64"});
+        let stream = json!({"url": format!("{}/stable.json", files.url)});
         let mut job = run(&json!({"stream": stream}));
         job.machine.run();
         assert_eq!(job.machine.read("sig"), "its signature");

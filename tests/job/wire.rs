@@ -125,7 +125,7 @@ fn answer_that_is_no_instruction_is_asked_for_again() {
     let typed = |text: &str, kind: &str| Reply::bytes(text.as_bytes()).and("Content-Type", kind);
     let nested = "[".repeat(900_000);
     let bad: [(&str, Make); 3] = [
-        ("wrong type", Box::new(move || typed(&action("reboot").to_string(), "text/plain"))),
+        ("wrong type", Box::new(move || typed(&action("reboot").to_string(), "text/html"))),
         ("array", Box::new(|| Reply::json(200, &json!([])))),
         ("nested", Box::new(move || typed(&nested, "application/json"))),
     ];
@@ -318,7 +318,9 @@ fn signal_ends_the_job_within_five_seconds_whatever_the_server_does() {
             _ => Reply::accepted("mac-02"),
         });
         let mut machine = Machine::new(&mock.url);
-        let signalled = machine.stops_when(|| true);
+        let (seen, end) =
+            (mock.clone(), if n_hanging == 0 { "/v1/reports" } else { "/instruction" });
+        let signalled = machine.stops_when(move || !seen.requests(end).is_empty());
         run_patiently(&mut machine);
         let elapsed = signalled.join().unwrap().elapsed();
         assert!(elapsed < Duration::from_secs(5), "{what}: {elapsed:?}");

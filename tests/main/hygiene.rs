@@ -196,6 +196,10 @@ fn jobs_take_time_from_the_clock_and_threads_from_the_guard() {
     for room in ["act", "engines", "http", "job"] {
         forbid(tested_sources(&format!("agent/src/{room}")), &words, |_, _| true);
     }
+}
+
+#[test]
+fn only_http_names_its_client() {
     for room in ["act", "engines", "job"] {
         forbid(tested_sources(&format!("agent/src/{room}")), &["ureq"], |_, _| true);
     }

@@ -187,7 +187,7 @@ fn layers(graph: &Graph) -> Result<Vec<BTreeSet<String>>, Graph> {
 fn modules_form_layers() {
     // Each engine of the agent is a module of its own: they only share a folder.
     let crates: [(&str, &[&str], &str, &[Use]); 5] = [
-        ("probes/src/block", &["block"], "", &[]),
+        ("probes/src/block", &["block"], "", &[("bay", "target")]),
         ("agent/src/capture/anonymize", &["capture", "anonymize"], "", &[("replace", "spelling")]),
         ("probes/src", &[], "", &[("collect", "block"), ("machine", "sys")]),
         (

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use formats::text::is_number;
 use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
 
 use super::choose::Description;
@@ -183,7 +184,7 @@ fn is_mirrored(part: &Partition) -> bool {
 /// True if a label is one of these prefixes with a number after it.
 fn has_number(label: &str, prefixes: &[&str]) -> bool {
     let number = prefixes.iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or_default();
-    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    is_number(number)
 }
 
 fn named(found: &[ExistingData]) -> String {

@@ -70,8 +70,8 @@ pub enum Verify {
     /// A sample of its blocks.
     #[default]
     Sample,
-    /// The whole image, except for the blocks of the boot file system that the writer changes after the copy; of
-    /// that file system the result says how many blocks are equal.
+    /// The whole image, except for the blocks of the boot file system that are changed after the copy; of that file
+    /// system the result says how many blocks are equal.
     Full,
 }
 

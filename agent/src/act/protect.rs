@@ -1,5 +1,6 @@
 //! Disks that are never written, whatever an order says: by serial number, WWN, path, or a label on them.
 
+use formats::text::is_number;
 use formats::wwn;
 use probes::block::Disk;
 
@@ -73,10 +74,9 @@ fn never_protects(entry: &str) -> Option<&'static str> {
 /// True if a text is a disk name that the kernel assigns anew at each boot.
 pub fn is_kernel_name(text: &str) -> bool {
     let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
-    let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {
-        rest.contains('n')
-            && rest.split('n').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    });
+    let is_nvme = text
+        .strip_prefix("nvme")
+        .is_some_and(|rest| rest.contains('n') && rest.split('n').all(is_number));
     let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
     is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }

@@ -16,8 +16,7 @@ use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
 
-use super::anonymize::replace::{Place, is_at};
-use super::anonymize::spelling::{self, MIN_DISTINCTIVE_BYTES, Scope, Spelling};
+use super::anonymize::spelling::{self, Edge, MIN_DISTINCTIVE_BYTES, Scope, Spelling};
 use super::each_text;
 
 /// A serial number with fewer characters occurs by chance.
@@ -188,8 +187,10 @@ impl<'a> Search<'a> {
 
     /// Adds the identifiers that remain in `content`, which is the content or name of the file at `path`.
     fn add_to(&self, leaks: &mut BTreeSet<Leak>, path: &str, content: &[u8]) {
+        let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         for (span, spelling, key) in self.find(content) {
-            if is_at(spelling, Place::MESSAGE, content, span.start) {
+            let before = span.start.checked_sub(1).and_then(|at| content.get(at));
+            if spelling.edge == Edge::Any || !is_word(before) && !is_word(content.get(span.end)) {
                 leaks.insert(Leak { key: key.to_owned(), path: self.without_identifiers(path) });
             }
         }

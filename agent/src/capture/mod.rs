@@ -96,8 +96,8 @@ fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
 }
 
-/// Visits every text in a report with the key that says what it is: its own, that of the list that contains it, or in
-/// the list of identifiers their kind. The label of a RAID member is called `md_name`.
+/// Visits every text in a report with the key that says what it is: its own key, that of the list that contains it, or,
+/// in the list of identifiers, the kind of the identifier. The label of a RAID member is called `md_name`.
 fn each_text<'r>(key: &'r str, value: &'r Value, visit: &mut dyn FnMut(&'r str, &'r str)) {
     match value {
         Value::String(text) => visit(key, text),

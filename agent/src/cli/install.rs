@@ -1,5 +1,5 @@
-//! Options of `install`: which findings prevent it, the back ends with Ironic's and assisted-service's options, and what a
-//! VIM's instruction says otherwise. Options of `report` and `network`.
+//! Groups of options of `install`: the findings that prevent it, the back ends of Ironic and assisted-service, and what an
+//! instruction would say if there were a VIM. Also the options of `report` and `network`; `InstallOptions` is in `cli.rs`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Options of the commands that only read: `inspect`, `check` and `explain`; `diff`, `expect` and `cohort`; `disks`, which
-//! shows the choice of a disk; `locate`; `capture`.
+//! Options of the commands that install and post nothing: `inspect`, `check` and `explain`; `diff`, `expect` and `cohort`;
+//! `disks`, which shows the choice of a disk; `locate`; `capture`.
 
 use std::path::PathBuf;
 

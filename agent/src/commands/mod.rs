@@ -203,7 +203,7 @@ fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {
     open(options.root.as_deref()).map(Arc::new)
 }
 
-/// Opens the machine that `--root` names.
+/// Opens the machine that `--root` names; without it, this one.
 fn open(root: Option<&Path>) -> anyhow::Result<Source> {
     root.map_or_else(|| Ok(Source::live()), |root| captured(root, "--root "))
 }

@@ -32,7 +32,7 @@ impl Sources {
         let of_kernel = self.kernel.iter().map(|(written, _)| {
             let found =
                 format!("rci.{} on the kernel command line is not an option", quoted(written));
-            (option_name(written), found, argument_of_option as Written)
+            (option_name(written), found, (|name| format!("rci.{name}")) as Written)
         });
         let variables = self.environment.keys().filter(|variable| *variable != CONFIG_VARIABLE);
         let of_environment = variables.map(|variable| {
@@ -69,11 +69,6 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
         option_name(written.trim_matches(['"', '\''])) == key
     };
     text.lines().zip(1..).find(|(line, _)| is_set_by(line)).map(|(_, number)| number)
-}
-
-/// `dry-run` is set by `rci.dry-run`.
-fn argument_of_option(name: &str) -> String {
-    format!("rci.{name}")
 }
 
 /// `dry-run` is set by `RCI_DRY_RUN`.

@@ -104,11 +104,6 @@ impl Client {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the flag that ends its waits.
-    pub fn stop(&self) -> &Stop {
-        &self.stop
-    }
-
     /// Returns the time for which an image may send nothing until that is reported.
     pub fn stall_notice(&self) -> Duration {
         self.timeouts.stall_notice

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use formats::text::is_number;
 use formats::time::parse_http_date;
 
 use crate::clock::Clock;
@@ -128,7 +129,7 @@ impl RetryAfter {
     /// Parses the header `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
     pub fn parse(text: &str, now: SystemTime) -> Option<Self> {
         let text = text.trim();
-        if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        if is_number(text) {
             // A number that overflows is longer than any wait that is granted.
             return Some(Self::seconds(text.parse().unwrap_or(u64::MAX)));
         }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use formats::text::is_number;
+
 use anyhow::{anyhow, bail, ensure};
 use ureq::http::Uri;
 use ureq::http::uri::{Authority, Scheme};
@@ -164,8 +166,7 @@ pub fn has_possible_port(address: &str) -> bool {
     let host_port = authority.rsplit('@').next().unwrap_or_default();
     let Some((_, port)) = host_port.rsplit_once(':') else { return true };
     // The last part of an IPv6 address ends with its bracket.
-    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    !is_number || port.parse::<u16>().is_ok_and(|port| port > 0)
+    !is_number(port) || port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Removes the zone from an IPv6 literal; other hosts are unchanged.

@@ -168,13 +168,8 @@ fn wait(
                 kill(pid, Signal::SIGTERM).ok();
             }
         }
-        pause(clock);
+        clock.pause(POLL);
     }
-}
-
-/// Waits until the child is looked at again, also after a signal.
-fn pause(clock: &dyn Clock) {
-    clock.sleep(POLL, &Stop::default());
 }
 
 /// Kills the processes that the child left, above all coreos-installer, which would write on.
@@ -193,7 +188,7 @@ fn end_orphans(clock: &dyn Clock) {
             kill(pid, Signal::SIGKILL).ok();
             nix::sys::wait::waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG)).ok();
         }
-        pause(clock);
+        clock.pause(POLL);
     }
     warn!("a process of the job does not end");
 }

@@ -5,7 +5,7 @@ use ignition::live::LiveError;
 use crate::config::Setting;
 use crate::engines::offline;
 
-/// Settings whose options are not their names in the singular.
+/// Settings whose option is not their own name in the singular, without `boot.` and with hyphens.
 const OPTIONS: [(&str, &[&str]); 12] = [
     ("vim_addresses", &["vim-address"]),
     ("ca", &["ca-file"]),

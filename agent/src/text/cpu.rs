@@ -1,6 +1,6 @@
 //! `cpu (…)`: packages, cores with their logical processors, capabilities.
 
-use probes::cpu::{Core, Cpu, Package, Socket};
+use probes::cpu::{Core, Cpu, Package};
 use probes::cpuset::CpuSet;
 
 use super::page::{Page, Tone, counted, heading, pair, pairs, with};
@@ -19,9 +19,10 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     }
     figures(page, cpu);
     page.each(&cpu.packages, package);
-    for socket in cpu.sockets.iter().filter(|socket| is_disabled(socket)) {
+    for socket in &cpu.sockets {
         let locator = socket.locator.as_deref().unwrap_or("socket");
-        let status = socket.status.as_deref().unwrap_or_default();
+        let status = socket.status.as_deref().filter(|status| status.starts_with("disabled"));
+        let Some(status) = status else { continue };
         page.toned(Tone::Warning, 1, &format!("{locator}: processor {status}"));
     }
     if let Some(offline) = cpu.offline.as_ref().filter(|offline| !offline.is_empty()) {
@@ -55,10 +56,6 @@ fn figures(page: &mut Page, cpu: &Cpu) {
     if !line.is_empty() {
         page.toned(Tone::Quiet, 1, line.trim_start());
     }
-}
-
-fn is_disabled(socket: &Socket) -> bool {
-    socket.status.as_deref().is_some_and(|status| status.starts_with("disabled"))
 }
 
 fn package(page: &mut Page, package: &Package) {

@@ -53,6 +53,14 @@ fn no_cut_and_no_flipped_byte_of_a_table_makes_a_panic() {
             let _ = format!("{structure:?}");
         }
     };
+    // The edges of lengths and of the numbers of strings.
+    for index in 0..table.len() {
+        for value in [0, 1, 3, 4, 5, 127, 128, 254, 255] {
+            let mut damaged = table.clone();
+            damaged[index] = value;
+            touch(&damaged);
+        }
+    }
     survives_any_bytes(&table, touch);
 }
 

@@ -192,7 +192,8 @@ fn fill_member(node: &Value, values: &Values) -> Vec<Value> {
     all.filter_map(|each| fill(node, each.as_object()?)).collect()
 }
 
-/// Replaces every `{{name}}` in the template's text once; the inserted text is not scanned again.
+/// Replaces every `{{name}}` in the template's text once; the inserted text is not scanned again. `None`, so that the entry is
+/// left out, if a name has no value.
 fn fill_text(text: &str, values: &Values) -> Option<Value> {
     let whole = text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     if let Some(name) = whole {
@@ -200,8 +201,9 @@ fn fill_text(text: &str, values: &Values) -> Option<Value> {
     }
     let mut pieces = text.split("{{");
     let mut filled = pieces.next().unwrap_or_default().to_owned();
-    for (name, after) in pieces.filter_map(|piece| piece.split_once("}}")) {
-        filled.push_str(values.get(name).and_then(Value::as_str).unwrap_or_default());
+    for piece in pieces {
+        let (name, after) = piece.split_once("}}")?;
+        filled.push_str(values.get(name)?.as_str()?);
         filled.push_str(after);
     }
     Some(filled.into())

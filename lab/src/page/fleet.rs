@@ -55,9 +55,11 @@ pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
 fn content(lab: &Lab, base: &str, files: Vec<(String, u64)>) -> Result<String, Refusal> {
     let nodes = lab.store.nodes()?;
     let sized = |(path, n_bytes)| (path, words::bytes(n_bytes, true));
+    // Every request waits for the lock.
+    let faults = lab.faults.left().clone();
     html(&Page {
         base,
-        faults: lab.faults.left().clone(),
+        faults,
         n_nodes: nodes.len(),
         groups: grouped(&nodes),
         instruction: lab.store.setting("default", "instruction")?,

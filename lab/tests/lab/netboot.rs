@@ -63,7 +63,11 @@ fn script_of_a_mac_or_serial_number_comes_before_the_one_for_all() {
         assert_eq!(vim.get(&format!("/boot/ipxe?{query}")).text(), expected);
     }
     assert_eq!(vim.get("/boot/vmlinuz").text(), "kernel");
-    assert_eq!(vim.get("/boot/..%2f..%2fetc%2fhostname").status, 404);
+    let outside = vim.dir.with_extension("outside");
+    fs::write(&outside, "secret").unwrap();
+    let name = outside.file_name().unwrap().to_str().unwrap();
+    assert_eq!(vim.get(&format!("/boot/..%2f{name}")).status, 404);
+    fs::remove_file(outside).unwrap();
     fs::remove_file(vim.dir.join("live.ipxe")).unwrap();
     let missing = vim.get("/boot/ipxe?mac=52:54:00:aa:00:02&serial=X");
     assert_eq!(missing.code(), "FILE_UNKNOWN");

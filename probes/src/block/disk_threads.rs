@@ -234,6 +234,7 @@ fn fail(
     contents: &mut BTreeMap<String, Content>,
 ) {
     machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
+    // No kernel error: `is_fault` goes by the number, and a silent disk counts as ETIMEDOUT.
     let errno = is_fault.then_some(Errno::ETIMEDOUT as i32);
     let failure = Some(Unanswered { why: failure, is_denied: false, errno });
     let content = Content { failure, ..Content::default() };

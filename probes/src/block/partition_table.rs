@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn backup_with_wrong_checksum_or_location_is_ignored() {
+    fn gpt_without_a_sound_backup_or_its_entries_is_lost() {
         for at in [16, 20, 24, 40, 72] {
             let mut disk = backed_up_disk(512);
             let at_backup = 199 * 512 + at;

@@ -97,7 +97,7 @@ fn by_host(machine: &Machine, path: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{SAS, USB, tree};
 
     fn of(name: &str, path: &str, files: &[(&str, &str)]) -> Option<String> {
         let device = BlockDevice { name: name.into(), path: path.into(), ..BlockDevice::default() };
@@ -128,20 +128,20 @@ mod tests {
 
     #[test]
     fn devices_above_a_disk_say_how_it_is_attached() {
-        let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
-        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
+        let [sas, usb] = [SAS, USB].map(|path| format!("sys/devices/{path}"));
         let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
         let raid = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
         let ahci = ("sys/class/scsi_host/host4/proc_name", "ahci");
         let ide = ("sys/class/scsi_host/host4/proc_name", "ata_piix");
         let fc = ("sys/class/fc_host/host0/port_name", "0x1");
         for (name, path, file, expected) in [
-            ("sda", sas, ahci, Some("sas")),
-            ("sda", usb, ahci, Some("usb")),
+            ("sda", &*sas, ahci, Some("sas")),
+            ("sda", &usb, ahci, Some("usb")),
             ("sdb", sata, ahci, Some("sata")),
             ("sdb", sata, ide, Some("ata")),
             ("sda", raid, ahci, Some("scsi")),
             ("sda", raid, fc, Some("fc")),
+            ("xvda", "sys/devices/vbd-768/block/xvda", ahci, Some("xen")),
             ("foo", "sys/block/foo", ahci, None),
         ] {
             assert_eq!(of(name, path, &[file]).as_deref(), expected, "{path}");

@@ -1,4 +1,4 @@
-//! Power supplies, the last boot, the kernel and the firmware's strings.
+//! Identifiers that do not distinguish machines, power supplies, the last boot, the kernel and the firmware's strings.
 
 use serde_json::{Value, json};
 

@@ -274,15 +274,15 @@ impl Machine {
     /// # Errors
     /// The kernel's error.
     pub fn ask_or_why(&self, question: &dyn Question) -> Result<Vec<u8>, Option<Unanswered>> {
-        let name = question.name();
-        self.note(&name);
-        let result = self.source.ask(question);
-        let why = result.as_ref().err().and_then(|error| {
-            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-            let errno = error.raw_os_error();
-            problem::why(error).map(|why| Unanswered { why, is_denied, errno })
+        let mut why = None;
+        let answer = self.settle(&question.name(), |source| {
+            source.ask(question).inspect_err(|error| {
+                let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+                let errno = error.raw_os_error();
+                why = problem::why(error).map(|why| Unanswered { why, is_denied, errno });
+            })
         });
-        self.settle(&name, |_| result).ok_or(why)
+        answer.ok_or(why)
     }
 
     /// True if the file at `path` exists but cannot be read.

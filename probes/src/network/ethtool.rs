@@ -1,4 +1,4 @@
-//! Drivers' reports about their ports: connector, modes, speed and firmware
+//! Drivers' reports about their ports: connector, modes, speed, settings and firmware
 //! (`Documentation/networking/ethtool-netlink.rst`, `uapi/linux/ethtool.h`).
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The facts of one interface: state, relations, port, device and permanent MAC.
+//! The facts of one interface: kind, state, relations, port, device, virtual functions and permanent MAC.
 
 use super::ethtool;
 use super::interface::{Interface, Port, Sources, VirtualFunction};

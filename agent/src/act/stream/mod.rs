@@ -197,7 +197,7 @@ impl Stream {
             (state.whole.clone(), state.tee.take())
         };
         let (digest, n_bytes) = whole?;
-        let stop = self.shared.client.stop();
+        let stop = &self.shared.client.stop;
         let record = tee.map(|mut tee| tee.record(RECORD_LIMIT, stop)).unwrap_or_default();
         Some(StreamFacts {
             digest,

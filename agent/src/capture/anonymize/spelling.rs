@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use formats::guid;
 use formats::hex::{bytes_lossy, grouped, hex};
 use formats::lvm::Volume;
+use formats::text::is_number;
 use formats::{lvm, utf16};
 
 use super::secret::Secret;
@@ -257,7 +258,6 @@ fn is_kernel_name(name: &str) -> bool {
         let letters = rest.trim_end_matches(|c: char| c.is_ascii_digit());
         (1..3).contains(&letters.len()) && letters.bytes().all(|b| b.is_ascii_lowercase())
     });
-    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
     // Of NVMe: nvme0n1, nvme0c1n1p2.
     let is_nvme = after("nvme").is_some_and(|rest| is_number(&rest.replace(['c', 'n', 'p'], "")));
     is_disk || is_nvme || KINDS.split(' ').filter_map(after).any(is_number)

@@ -13,7 +13,7 @@ use super::{Assisted, logs, words};
 use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
 use crate::engines::vim::ResultFile;
 use crate::exit_status::ExitStatus;
-use crate::http::retry::{Failed, is_transient};
+use crate::http::retry::is_transient;
 use crate::http::{Client, ServerSettings};
 use crate::job::node::refused;
 use crate::job::{Collected, Next, Prepare, Task};
@@ -105,7 +105,8 @@ impl Assisted<'_> {
         };
         match session.api.progress(report.stage, &report.info) {
             Ok(()) => install.progress.sent(&report),
-            Err(failed) if is_refused(&failed) => {
+            // The service will refuse the same again.
+            Err(failed) if failed.status.is_some_and(|status| !is_transient(status)) => {
                 warn!("the service refuses the stage {}: {}", report.stage, failed.message);
                 install.progress.sent(&report);
             }
@@ -184,9 +185,4 @@ impl Assisted<'_> {
             Err(error) => warn!("uploading the logs: {error}"),
         }
     }
-}
-
-/// True if the service will refuse the same again.
-fn is_refused(failed: &Failed) -> bool {
-    failed.status.is_some_and(|status| !is_transient(status))
 }

@@ -205,10 +205,14 @@ fn replay_distinguishes_silence_from_not_listened() {
         Record::Listened("eno2"),
     ]);
     let machine = tree_of_bytes(&[("kernel/lldp/frames", &answer)]);
-    let received = neighbours(&machine);
-    let received: Vec<(&str, usize)> =
-        received.iter().map(|(port, all)| (port.as_str(), all.len())).collect();
-    assert_eq!(received, [("eno1", 1), ("eno2", 0)]);
+    let mut inventory = crate::collect::Inventory::default();
+    inventory.network.get_or_insert_default().interface_mut("eno3");
+    let mut all = crate::collect::COLLECTORS.iter();
+    (all.find(|collector| collector.name == "lldp").unwrap().run)(&machine)(&mut inventory);
+    let interfaces = inventory.network.unwrap().interfaces;
+    let received: Vec<(&str, Option<usize>)> =
+        interfaces.iter().map(|i| (i.name.as_str(), i.lldp.as_ref().map(Vec::len))).collect();
+    assert_eq!(received, [("eno1", Some(1)), ("eno2", Some(0)), ("eno3", None)]);
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 

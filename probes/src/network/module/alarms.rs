@@ -85,3 +85,46 @@ fn monitored(monitor: &Monitor, thresholds: &[u8], values: &[u8]) -> Vec<String>
     };
     (0..n_lanes).filter_map(alarm).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::bytes::survives_any_bytes;
+
+    fn at(length: usize, numbers: &[(usize, u16)]) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        for (at, number) in numbers {
+            bytes[*at..*at + 2].copy_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn lane_beyond_a_threshold_is_named_and_a_dark_one_is_not() {
+        let thresholds = at(128, &[(48, 20_000), (50, 400), (56, 6_000), (58, 1_000)]);
+        let values = [(34, 5_000), (36, 399), (38, 9), (40, 0), (42, 6_001), (44, 999)];
+        let found = alarms(&QSFP, &thresholds, &at(128, &values));
+        assert_eq!(found, ["laser current of lane 1 too high", "receive power of lane 2 too low"]);
+    }
+
+    #[test]
+    fn laser_that_is_on_but_weak_is_found_and_one_that_is_off_is_not() {
+        let thresholds = at(128, &[(48, 30_000), (50, 2_000)]);
+        let found = |power: u16| alarms(&CMIS_LANES, &thresholds, &at(48, &[(14, power)]));
+        assert_eq!(found(1_999), ["transmit power of lane 8 too low"]);
+        assert_eq!(found(100).len(), 1);
+        assert!(found(99).is_empty() && found(2_000).is_empty());
+    }
+
+    #[test]
+    fn missing_or_reversed_thresholds_raise_nothing() {
+        let values = at(128, &[(22, 0x6000), (26, 60_000), (34, 60_000)]);
+        assert!(alarms(&QSFP, &[], &values).is_empty());
+        assert!(alarms(&QSFP, &at(128, &[]), &values).is_empty());
+        let reversed = at(128, &[(0, 0xfb00), (2, 0x4b00), (16, 100), (18, 100)]);
+        assert!(alarms(&QSFP, &reversed, &values).is_empty());
+        let zero_degrees = at(128, &[(0, 0x4b00)]);
+        assert_eq!(alarms(&QSFP, &zero_degrees, &values), ["temperature too high"]);
+        survives_any_bytes(&values, |bytes| drop(alarms(&QSFP, bytes, bytes)));
+    }
+}
