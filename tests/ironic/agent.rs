@@ -5,8 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -15,11 +14,14 @@ use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
 use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{self, Survey, supervise};
 use run_coreos_installer::signals::Stop;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::image;
-use super::machine::Machine;
-use super::server::{LIMIT, Node, port};
+use super::machine::{Machine, children};
+use super::server::{Node, port};
+use super::until::until;
 
 /// The variable that makes this program the agent.
 const VARIABLE: &str = "RCI_IRONIC_AGENT";
@@ -31,96 +33,62 @@ pub(crate) const WRITE: &str = "dd if=$ROOT/image of=$DEVICE conv=notrunc status
 /// An agent that runs; killed when dropped.
 pub(crate) struct Agent {
     child: Child,
+    /// With everything that its processes leave if they are killed.
+    _temporary: Option<Arc<TempDir>>,
     pub(crate) folder: PathBuf,
     pub(crate) port: u16,
 }
 
 /// What an agent is to do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Task {
-    ironic: String,
-    mac: String,
-    folder: PathBuf,
-    port: u16,
-    installer: String,
-    clean_disks: Vec<String>,
-    has_second_disk: bool,
-    is_dirty: bool,
-    is_supervised: bool,
-    callback_host: Option<&'static str>,
+    pub(crate) ironic: String,
+    pub(crate) mac: String,
+    #[serde(skip)]
+    pub(crate) temporary: Option<Arc<TempDir>>,
+    pub(crate) folder: PathBuf,
+    pub(crate) port: u16,
+    /// What the installer does.
+    pub(crate) installer: String,
+    pub(crate) clean_disks: Vec<String>,
+    pub(crate) has_second_disk: bool,
+    /// The first disk contains an earlier system.
+    pub(crate) is_dirty: bool,
+    /// The agent is the child of a process that starts it again after a crash, as in a live image.
+    pub(crate) is_supervised: bool,
+    /// Ironic reaches the agent at this address.
+    pub(crate) callback_host: Option<String>,
 }
 
 impl Task {
     pub(crate) fn new(node: &Node<'_>) -> Self {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("rci-agent-{}-{n}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         Self {
             ironic: node.ironic.url.clone(),
             mac: node.mac.clone(),
-            folder,
+            folder: temporary.path().to_owned(),
+            temporary: Some(Arc::new(temporary)),
             port: port(),
             installer: WRITE.into(),
-            clean_disks: Vec::new(),
-            has_second_disk: false,
-            is_dirty: false,
-            is_supervised: false,
-            callback_host: None,
+            ..Self::default()
         }
     }
 
-    pub(crate) fn installer(mut self, body: &str) -> Self {
-        self.installer = body.into();
-        self
-    }
-
-    pub(crate) fn clean_disk(mut self, disk: &str) -> Self {
-        self.clean_disks.push(disk.into());
-        self
-    }
-
-    pub(crate) fn two_disks(mut self) -> Self {
-        self.has_second_disk = true;
-        self
-    }
-
-    /// The first disk contains an earlier system.
-    pub(crate) fn dirty(mut self) -> Self {
-        self.is_dirty = true;
-        self
-    }
-
-    /// The agent is the child of a process that starts it again after a crash, as in a live image.
-    pub(crate) fn supervised(mut self) -> Self {
-        self.is_supervised = true;
-        self
-    }
-
-    /// Ironic reaches the agent at this address.
-    pub(crate) fn at(mut self, host: &'static str) -> Self {
-        self.callback_host = Some(host);
-        self
-    }
-
     pub(crate) fn start(&self) -> Agent {
-        let task = json!({
-            "is_supervised": self.is_supervised, "callback_host": self.callback_host,
-            "ironic": self.ironic, "mac": self.mac, "folder": self.folder, "port": self.port,
-            "installer": self.installer, "clean_disks": self.clean_disks,
-            "has_second_disk": self.has_second_disk, "is_dirty": self.is_dirty,
-        });
+        let task = serde_json::to_string(self).unwrap();
         let log = File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "agent::agent_process", "--nocapture", "--test-threads=1"])
-            .env(VARIABLE, task.to_string())
+            .env(VARIABLE, task)
+            .env("TMPDIR", &self.folder)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .process_group(0)
             .spawn()
             .unwrap();
-        Agent { child, folder: self.folder.clone(), port: self.port }
+        let (temporary, folder) = (self.temporary.clone(), self.folder.clone());
+        Agent { child, _temporary: temporary, folder, port: self.port }
     }
 }
 
@@ -131,21 +99,12 @@ impl Agent {
 
     /// Waits for a text in the agent's log.
     pub(crate) fn until_logged(&self, text: &str) {
-        let started = Instant::now();
-        while !self.log().contains(text) {
-            assert!(started.elapsed() < LIMIT, "no {text:?} in:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(text, || self.log().contains(text).then_some(()));
     }
 
     /// Kills the supervised process, but not its parent.
     pub(crate) fn crash(&self) {
-        let parent = self.child.id();
-        let tasks = fs::read_dir(format!("/proc/{parent}/task")).unwrap();
-        let children = tasks
-            .flatten()
-            .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-        let children: String = children.collect();
+        let children = children(self.child.id());
         let child = children.split_whitespace().next().unwrap().parse().unwrap();
         kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
     }
@@ -162,7 +121,7 @@ impl Agent {
         self.child.wait().ok();
     }
 
-    /// The folder with its disks. A process that is killed leaves it.
+    /// The folder with its disks.
     pub(crate) fn root(&self) -> PathBuf {
         fs::read_to_string(self.folder.join("root")).unwrap_or_default().into()
     }
@@ -198,10 +157,6 @@ impl Drop for Agent {
         if std::thread::panicking() {
             eprintln!("the agent's log:\n{}", self.log());
         }
-        let root = self.root();
-        if root.starts_with(std::env::temp_dir()) {
-            fs::remove_dir_all(root).ok();
-        }
     }
 }
 
@@ -225,22 +180,20 @@ pub(crate) fn document(mac: &str) -> Value {
 fn agent_process() {
     let Ok(task) = std::env::var(VARIABLE) else { return };
     run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Debug);
-    let task: Value = serde_json::from_str(&task).unwrap();
-    let text = |key: &str| task[key].as_str().unwrap().to_owned();
-    let mut ironic = ServerSettings::new(text("ironic"));
+    let task: Task = serde_json::from_str(&task).unwrap();
+    let path = |name: &str| task.folder.join(name).to_str().unwrap().to_owned();
+    let mut ironic = ServerSettings::new(task.ironic);
     ironic.allow_plain_http = true;
-    let is_parent = task["is_supervised"] == true && !supervise::is_child();
-    let ca = PathBuf::from(text("folder")).join("ca.pem");
+    let is_parent = task.is_supervised && !supervise::is_child();
+    let ca = task.folder.join("ca.pem");
     ironic.ca_file = ca.exists().then_some(ca);
     let mut settings = Settings::new(ironic);
-    settings.port = u16::try_from(task["port"].as_u64().unwrap()).unwrap();
+    settings.port = task.port;
     settings.least_interval = Duration::from_secs(1);
-    settings.lockdown = vec!["touch".into(), text("folder") + "/locked"];
-    let host = task["callback_host"].as_str();
-    settings.callback_url = host.map(|host| format!("https://{host}:{}", settings.port));
+    settings.lockdown = vec!["touch".into(), path("locked")];
+    settings.callback_url = task.callback_host.map(|host| format!("https://{host}:{}", task.port));
     settings.journalctl = vec!["echo".into(), "a line of the journal".into()];
-    let disks = task["clean_disks"].as_array().unwrap();
-    settings.clean_disks = disks.iter().map(|disk| disk.as_str().unwrap().to_owned()).collect();
+    settings.clean_disks = task.clean_disks;
     let mut machine = Machine::new("");
     machine.stop = Stop::on_signals().unwrap();
     if is_parent {
@@ -251,26 +204,25 @@ fn agent_process() {
         println!("the parent ends with {status:?}");
         return;
     }
-    if task["has_second_disk"] == true {
+    if task.has_second_disk {
         machine.add_disk("sdb", 64 << 20);
     }
     let image = image::coreos(IGNITION, "ignition.platform.id=metal a=b");
-    if task["is_dirty"] == true {
+    if task.is_dirty {
         let file = File::options().write(true).open(machine.disk("sda")).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &image, 0).unwrap();
     }
     fs::write(machine.root.join("image"), image).unwrap();
-    machine.installer("0.27.0", &text("installer"));
-    let folder = PathBuf::from(text("folder"));
-    fs::write(folder.join("root"), machine.root.to_str().unwrap()).unwrap();
+    machine.script(&task.installer);
+    fs::write(path("root"), machine.root.to_str().unwrap()).unwrap();
     let settings_of_job = &mut machine.settings;
     // What outlives the process.
-    fs::create_dir_all(folder.join("run")).unwrap();
-    std::os::unix::fs::symlink(folder.join("run"), &settings_of_job.site.run_dir).unwrap();
-    settings_of_job.poweroff = vec!["touch".into(), folder.join("off").to_str().unwrap().into()];
+    fs::create_dir_all(path("run")).unwrap();
+    std::os::unix::fs::symlink(path("run"), &settings_of_job.site.run_dir).unwrap();
+    settings_of_job.poweroff = vec!["touch".into(), path("off")];
     let collected = machine.collected.clone();
     let mut survey =
-        || Ok(Surveyed { collected: collected.clone(), document: document(&text("mac")) });
+        || Ok(Surveyed { collected: collected.clone(), document: document(&task.mac) });
     let node = machine.node(Arc::new(RealClock));
     let stop = machine.stop.clone();
     let mut engine = Ironic::new(settings, node, Survey(&mut survey)).unwrap();

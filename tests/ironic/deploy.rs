@@ -70,22 +70,14 @@ fn deployments() {
 #[test]
 fn conductor_that_restarts_in_the_middle_of_a_step_ends_active() {
     let mut ironic = Ironic::start(Options::default());
-    let uuid = {
-        let node = available(&ironic, &by_serial());
-        node.deploy(IGNITION, &json!({}));
-        node.until("wait call-back");
-        let uuid = node.uuid.clone();
-        let mac = node.mac.clone();
-        (uuid, mac)
-    };
-    let task = Task::new(&Node { ironic: &ironic, uuid: uuid.0.clone(), mac: uuid.1.clone() });
-    let agent = task.installer(&format!("sleep 12; {WRITE}")).start();
+    let node = waiting(&ironic, &by_serial());
+    let (uuid, mac) = (node.uuid.clone(), node.mac.clone());
+    let agent = with_installer(&node, format!("sleep 12; {WRITE}")).start();
     agent.until_logged("Ironic orders deploy.execute_deploy_step");
     ironic.down();
     ironic.up();
-    let node = Node { ironic: &ironic, uuid: uuid.0, mac: uuid.1 };
-    node.until("active");
-    assert!(agent.disk().windows(8).any(|bytes| bytes == b"EFI PART"));
+    Node { ironic: &ironic, uuid, mac }.until("active");
+    assert!(is_written(&agent));
 }
 
 /// Root device hints that name the first disk.
@@ -106,6 +98,10 @@ fn waiting<'a>(ironic: &'a Ironic, more: &Value) -> Node<'a> {
     node.deploy(IGNITION, &json!({"coreos_append_karg": ["a=b"]}));
     node.until("wait call-back");
     node
+}
+
+fn with_installer(node: &Node<'_>, installer: String) -> Task {
+    Task { installer, ..Task::new(node) }
 }
 
 fn is_written(agent: &Agent) -> bool {
@@ -158,7 +154,7 @@ fn metal3(ironic: &Ironic) {
 /// A deployment whose installer runs for a while.
 fn in_mid_step(ironic: &Ironic) -> (Node<'_>, Task, Agent) {
     let node = waiting(ironic, &by_serial());
-    let task = Task::new(&node).installer(&format!("write_some; sleep 60; {WRITE}"));
+    let task = with_installer(&node, format!("write_some; sleep 60; {WRITE}"));
     let agent = task.start();
     agent.until_logged("writing ");
     (node, task, agent)
@@ -168,21 +164,17 @@ fn killed(ironic: &Ironic) {
     let (node, task, mut agent) = in_mid_step(ironic);
     agent.kill();
     let again = task.start();
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("AGENT_BUG") && text.contains("what to do:"), "{text}");
+    node.fails("deploy failed", &["AGENT_BUG", "what to do:"]);
     again.until_logged("continuing as the agent of node");
 }
 
 fn crashed(ironic: &Ironic) {
     let node = waiting(ironic, &by_serial());
-    let installer = format!("write_some; sleep 60; {WRITE}");
-    let mut agent = Task::new(&node).installer(&installer).supervised().start();
+    let task = with_installer(&node, format!("write_some; sleep 60; {WRITE}"));
+    let mut agent = Task { is_supervised: true, ..task }.start();
     agent.until_logged("writing ");
     agent.crash();
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("AGENT_BUG") && text.contains("what to do:"), "{text}");
+    node.fails("deploy failed", &["AGENT_BUG", "what to do:"]);
     agent.until_logged("continuing as the agent of node");
     assert!(agent.log().contains("starting it again"), "{}", agent.log());
     // The node stays failed while the agent that was started again sends heartbeats.
@@ -197,7 +189,8 @@ fn locked_down(ironic: &Ironic) {
     more["disable_power_off"] = json!(true);
     let node = waiting(ironic, &more);
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
-    let agent = Task::new(&node).at(if has_ipv6 { "[::1]" } else { "127.0.0.1" }).start();
+    let callback_host = Some(if has_ipv6 { "[::1]" } else { "127.0.0.1" }.to_owned());
+    let agent = Task { callback_host, ..Task::new(&node) }.start();
     node.until("active");
     assert!(is_written(&agent));
     agent.until_logged("switching the networks off as Ironic asks");
@@ -213,25 +206,20 @@ fn forgotten(ironic: &Ironic) {
     fs::remove_file(agent.folder.join("run/ironic-agent.json")).unwrap();
     let again = task.start();
     again.until_logged("power-cycle the node through Ironic");
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("Timeout reached"), "{text}");
+    node.fails("deploy failed", &["Timeout reached"]);
 }
 
 fn gone(ironic: &Ironic) {
     let (node, _, mut agent) = in_mid_step(ironic);
     agent.kill();
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("Timeout reached"), "{text}");
+    node.fails("deploy failed", &["Timeout reached"]);
 }
 
 fn ended(ironic: &Ironic) {
     let (node, task, mut agent) = in_mid_step(ironic);
     agent.end();
     let again = task.start();
-    node.until("deploy failed");
-    let text = node.last_error();
+    let text = node.fails("deploy failed", &[]);
     assert!(
         text.contains("INTERRUPTED") || text.contains("HALF") || text.contains("signal"),
         "{text}"
@@ -242,11 +230,8 @@ fn ended(ironic: &Ironic) {
 fn failing(ironic: &Ironic) {
     let node = waiting(ironic, &by_serial());
     let body = "write_some; echo 'Error: No space left on device (os error 28)' >&2; exit 1";
-    let agent = Task::new(&node).installer(body).start();
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("install_coreos failed on node"), "{text}");
-    assert!(text.contains("NO_SPACE: ") && text.contains("what to do:"), "{text}");
+    let agent = with_installer(&node, body.into()).start();
+    node.fails("deploy failed", &["install_coreos failed on node", "NO_SPACE: ", "what to do:"]);
     // Another version of the steps is a failure too, never the status that Ironic treats as success.
     let order = json!({"name": "deploy.execute_deploy_step", "params": {
         "step": {"step": "install_coreos", "interface": "deploy"}, "node": {}, "ports": [],
@@ -259,17 +244,15 @@ fn failing(ironic: &Ironic) {
 
 fn ambiguous(ironic: &Ironic) {
     let node = waiting(ironic, &json!({}));
-    let agent = Task::new(&node).two_disks().start();
-    node.until("deploy failed");
-    let text = node.last_error();
-    assert!(text.contains("DISK_AMBIGUOUS: ") && text.contains("root_device"), "{text}");
+    let agent = Task { has_second_disk: true, ..Task::new(&node) }.start();
+    let text = node.fails("deploy failed", &["DISK_AMBIGUOUS: ", "root_device"]);
     assert!(!text.contains("VIM") && !text.contains("instruction"), "{text}");
     assert!(!is_written(&agent));
 }
 
 fn busy(ironic: &Ironic) {
     let node = waiting(ironic, &by_serial());
-    let agent = Task::new(&node).installer(&format!("sleep 12; {WRITE}")).start();
+    let agent = with_installer(&node, format!("sleep 12; {WRITE}")).start();
     agent.until_logged("Ironic orders deploy.execute_deploy_step");
     // Clients that send nothing keep nobody out.
     let silent: Vec<TcpStream> =
@@ -353,28 +336,24 @@ fn cleaning<'a>(ironic: &'a Ironic, more: &Value) -> Node<'a> {
 
 fn clean(ironic: &Ironic) {
     let node = cleaning(ironic, &by_serial());
-    let agent = Task::new(&node).two_disks().dirty().start();
+    let agent = Task { has_second_disk: true, is_dirty: true, ..Task::new(&node) }.start();
     node.until("available");
-    let bytes = agent.disk();
-    assert!(!bytes.windows(8).any(|bytes| bytes == b"EFI PART"), "the table is still there");
-    assert!(bytes[..1 << 20].iter().all(|byte| *byte == 0));
+    assert!(!is_written(&agent), "the table is still there");
+    assert!(agent.disk()[..1 << 20].iter().all(|byte| *byte == 0));
 }
 
 fn clean_nothing(ironic: &Ironic) {
     let node = cleaning(ironic, &json!({}));
-    let agent = Task::new(&node).dirty().start();
-    node.until("clean failed");
-    let text = node.last_error();
-    assert!(text.contains("DISK_NONE: ") && text.contains("clean-disk"), "{text}");
+    let agent = Task { is_dirty: true, ..Task::new(&node) }.start();
+    node.fails("clean failed", &["DISK_NONE: ", "clean-disk"]);
     assert!(is_written(&agent), "a disk that nobody named was erased");
 }
 
 fn clean_half(ironic: &Ironic) {
     let node = cleaning(ironic, &by_serial());
-    let agent = Task::new(&node).dirty().clean_disk("serial=ABSENT").start();
-    node.until("clean failed");
-    let text = node.last_error();
-    assert!(text.contains("DISK_NONE: ") && text.contains("erased: "), "{text}");
+    let clean_disks = vec!["serial=ABSENT".to_owned()];
+    let agent = Task { is_dirty: true, clean_disks, ..Task::new(&node) }.start();
+    node.fails("clean failed", &["DISK_NONE: ", "erased: "]);
     std::thread::sleep(Duration::from_secs(1));
     assert!(node.state() == "clean failed" && agent.port > 0);
 }

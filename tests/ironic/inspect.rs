@@ -9,8 +9,9 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::server::{Ironic, Options};
+use super::until::until;
 
-fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
     command.env_clear().env("NO_COLOR", "1").stdin(Stdio::null());
     command
@@ -57,17 +58,12 @@ fn machines_are_discovered_with_every_hook_and_the_inventory_arrives_unchanged()
         let uuid = node["uuid"].as_str().unwrap();
         // The hooks run after the answer.
         let path = format!("nodes/{uuid}/inventory");
-        let started = std::time::Instant::now();
-        let found = loop {
+        let found = until("the inventory", || {
             let (status, found) = ironic.api("GET", &path, None);
             let error = &ironic.api("GET", &format!("nodes/{uuid}"), None).1["last_error"];
             assert!(error.is_null(), "{}: {error}", root.display());
-            if status == 200 {
-                break found;
-            }
-            assert!(started.elapsed() < super::server::LIMIT);
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        };
+            (status == 200).then_some(found)
+        });
         assert_eq!(found["inventory"], posted["inventory"], "{}", root.display());
         // Captured machines may have the same MACs.
         ironic.api("DELETE", &format!("nodes/{uuid}"), None);
@@ -102,9 +98,8 @@ fn node_that_is_not_waiting_is_refused_with_its_macs_and_advice() {
 
 #[test]
 fn https_needs_a_certificate_that_is_trusted() {
-    let folder = std::env::temp_dir().join(format!("rci-ironic-tls-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     fs::write(path("cert"), made.cert.pem()).unwrap();
     fs::write(path("key"), made.signing_key.serialize_pem()).unwrap();
@@ -118,7 +113,6 @@ fn https_needs_a_certificate_that_is_trusted() {
     let output = report(&ironic, root, &["--give-up-after", "0"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(3) && said.contains("certificate"), "{said}");
-    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -130,11 +124,7 @@ fn this_machine_is_inspected_and_then_waits_for_the_power_off() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let started = std::time::Instant::now();
-    while ironic.nodes().is_empty() {
-        assert!(started.elapsed() < super::server::LIMIT, "no node");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    until("a node", || ironic.nodes().pop());
     assert!(child.try_wait().unwrap().is_none(), "it ends before Ironic powers it off");
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     let output = child.wait_with_output().unwrap();

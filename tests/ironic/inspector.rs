@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probes::block::Block;
 use probes::collect::Inventory;
@@ -18,8 +18,10 @@ use run_coreos_installer::report::Report;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
-use super::server::{self, Ironic, LIMIT, Node, Options};
+use super::inspect::program;
+use super::server::{self, Ironic, Node, Options};
 use super::skipped::skipped;
+use super::until::until;
 
 /// Every hook of OSP 13's director, and those that read more of the document.
 const HOOKS: &str =
@@ -68,11 +70,7 @@ impl<'a> Inspector<'a> {
         let child = server::start(&programs.join("ironic-inspector"), &configuration, &log);
         let url = format!("http://127.0.0.1:{port}");
         let inspector = Self { ironic, folder, url, child, client: server::client() };
-        let started = Instant::now();
-        while server::request(&inspector.client, "GET", &inspector.url, None).is_none() {
-            assert!(started.elapsed() < LIMIT, "{}", inspector.log());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        until("the API", || server::request(&inspector.client, "GET", &inspector.url, None));
         inspector
     }
 
@@ -103,15 +101,10 @@ impl<'a> Inspector<'a> {
 
     /// The state of the introspection when it has ended.
     fn ended(&self, node: &Node<'_>) -> Value {
-        let started = Instant::now();
-        loop {
+        until("the end of the introspection", || {
             let state = self.api("GET", &format!("introspection/{}", node.uuid), None).1;
-            if state["finished"] == true {
-                return state;
-            }
-            assert!(started.elapsed() < LIMIT, "{state}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            (state["finished"] == true).then_some(state)
+        })
     }
 
     /// Posts a document by the function of the engine.
@@ -172,12 +165,6 @@ store_data = database
 driver = noop
 "
     )
-}
-
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
-    command.env_clear().env("NO_COLOR", "1").stdin(Stdio::null());
-    command
 }
 
 fn captured(name: &str) -> PathBuf {

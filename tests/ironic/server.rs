@@ -12,8 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// How long anything may take.
-pub(crate) const LIMIT: Duration = Duration::from_mins(2);
+use super::until::{LIMIT, until, until_within};
 
 /// Nearly every inspection hook, so that most of a document is really read.
 const HOOKS: &str = "$default_hooks,memory,cpus,cpu-capabilities,boot-mode,root-device,raid-device,pci-devices,\
@@ -131,12 +130,12 @@ impl Ironic {
         if self.url.starts_with("https") {
             // Its certificate is not trusted here; the agent's first request waits as well.
             let address = self.url.trim_start_matches("https://").to_owned();
-            self.wait("an open port", || std::net::TcpStream::connect(&address).is_ok());
+            until("an open port", || std::net::TcpStream::connect(&address).ok());
             return;
         }
-        self.wait("a conductor", || {
-            let (status, drivers) = self.try_api("GET", "drivers", None).unwrap_or_default();
-            status == 200 && drivers.to_string().contains("fake-hardware")
+        until("a conductor", || {
+            let (status, drivers) = self.try_api("GET", "drivers", None)?;
+            (status == 200 && drivers.to_string().contains("fake-hardware")).then_some(())
         });
     }
 
@@ -155,14 +154,6 @@ impl Ironic {
     pub(crate) fn ramdisk_logs(&self) -> Vec<PathBuf> {
         let listed = fs::read_dir(self.folder.join("logs")).unwrap();
         listed.flatten().map(|entry| entry.path()).collect()
-    }
-
-    fn wait(&self, what: &str, mut is_there: impl FnMut() -> bool) {
-        let started = Instant::now();
-        while !is_there() {
-            assert!(started.elapsed() < LIMIT, "no {what}:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(100));
-        }
     }
 
     fn try_api(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
@@ -241,16 +232,11 @@ impl Node<'_> {
 
     pub(crate) fn order_with(&self, order: &Value) {
         let path = format!("nodes/{}/states/provision", self.uuid);
-        let started = Instant::now();
-        loop {
+        until("a node that is not locked by what it did last", || {
             let (status, answer) = self.ironic.api("PUT", &path, Some(order));
-            if status == 202 {
-                return;
-            }
-            // The node is still locked by what it did last.
-            assert!(status == 409 && started.elapsed() < LIMIT, "{status} {answer}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+            assert!(status == 202 || status == 409, "{status} {answer}");
+            (status == 202).then_some(())
+        });
     }
 
     /// Orders an install, as Metal3 does.
@@ -273,37 +259,34 @@ impl Node<'_> {
         self.until_within(wanted, LIMIT);
     }
 
+    /// Waits for a state, for this time at most; another end is a failure.
     pub(crate) fn until_within(&self, wanted: &str, limit: Duration) {
-        let started = Instant::now();
-        loop {
+        until_within(wanted, limit, || {
             let node = self.get();
             let state = node["provision_state"].as_str().unwrap_or_default();
-            if state == wanted {
-                return;
-            }
             let is_end =
                 state.ends_with("failed") || (state == "active" && wanted.ends_with("failed"));
             assert!(
-                !is_end && started.elapsed() < limit,
+                state == wanted || !is_end,
                 "{} is {state}, expected {wanted}: {}\n{}",
                 self.uuid,
                 node["last_error"],
                 self.ironic.log()
             );
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            (state == wanted).then_some(())
+        });
     }
 
-    /// The text of the last error, which is set a little after the state.
-    pub(crate) fn last_error(&self) -> String {
-        let started = Instant::now();
-        loop {
-            if let Some(text) = self.get()["last_error"].as_str() {
-                return text.to_owned();
-            }
-            assert!(started.elapsed() < LIMIT, "no error");
-            std::thread::sleep(Duration::from_millis(100));
+    /// Waits for a failed state, whose error must have these parts. Returns the error.
+    #[track_caller]
+    pub(crate) fn fails(&self, state: &str, parts: &[&str]) -> String {
+        self.until(state);
+        // It is set a little after the state.
+        let text = until("an error", || self.get()["last_error"].as_str().map(str::to_owned));
+        for part in parts {
+            assert!(text.contains(part), "{part:?} is not in {text:?}");
         }
+        text
     }
 }
 

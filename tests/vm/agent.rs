@@ -9,9 +9,6 @@ use anyhow::{Context, Result, bail};
 use crate::artifacts::repository;
 use crate::cpio::GuestFile;
 
-/// The agent's path in a guest.
-const IN_GUEST: &str = "usr/local/bin/run-coreos-installer";
-
 /// The agent to run: the one that `RCI_STATIC_AGENT` names, else the one that was built with this program.
 pub(crate) fn agent_binary() -> Result<&'static Path> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -49,8 +46,8 @@ fn stripped() -> Result<PathBuf> {
 }
 
 /// The agent as a file of a guest. It is static, so it needs no other.
-pub(crate) fn agent_files() -> Result<Vec<GuestFile>> {
+pub(crate) fn agent_file() -> Result<GuestFile> {
     let binary = agent_binary()?;
     let content = std::fs::read(binary).with_context(|| format!("reading {}", binary.display()))?;
-    Ok(vec![GuestFile::new(IN_GUEST, 0o755, content)])
+    Ok(GuestFile::new("usr/local/bin/run-coreos-installer", 0o755, content))
 }

@@ -170,15 +170,10 @@ impl Machine {
     /// Network ports, directly on the root complex: behind a root port, virtio-net sometimes failed at power-on.
     fn port_arguments(&self, args: &mut Vec<String>) {
         for (at, port) in self.ports.iter().enumerate() {
-            let net = if at == 0 && port.reaches_host {
-                std::iter::once("")
-                    .chain(self.forwards.iter().map(String::as_str))
-                    .collect::<Vec<_>>()
-                    .join(",")
-            } else if port.reaches_host {
-                String::new()
-            } else {
-                format!(",net=10.0.{}.0/24,restrict=on", at + 2)
+            let net = match (at, port.reaches_host) {
+                (0, true) if !self.forwards.is_empty() => format!(",{}", self.forwards.join(",")),
+                (_, true) => String::new(),
+                (_, false) => format!(",net=10.0.{}.0/24,restrict=on", at + 2),
             };
             option(args, "-netdev", &format!("user,id=net{at}{net}"));
             let mut bus = String::new();
@@ -212,16 +207,44 @@ impl Bmc {
 fn firmware_arguments(args: &mut Vec<String>, folder: &Path) -> Result<()> {
     let variables = folder.join("uefi-variables.fd");
     if !variables.exists() {
-        std::fs::copy(artifact(Artifact::OvmfVariables)?, &variables)
+        std::fs::copy(artifact(Artifact::OVMF_VARIABLES)?, &variables)
             .context("copying the firmware's variables")?;
     }
-    let code = artifact(Artifact::OvmfCode)?.display().to_string();
+    let code = artifact(Artifact::OVMF_CODE)?.display().to_string();
     option(args, "-drive", &format!("if=pflash,format=raw,readonly=on,file={code}"));
     option(args, "-drive", &format!("if=pflash,format=raw,file={}", variables.display()));
     Ok(())
 }
 
+/// A virtio disk whose image, `NAME.raw` in this folder, is made now, and whose `sector` cannot be read; `device` has
+/// its serial number.
+pub(crate) fn damaged_disk(
+    folder: &Path,
+    (name, size_bytes, sector): (&str, u64, Option<u64>),
+    device: &str,
+) -> Result<Vec<String>> {
+    let image = folder.join(format!("{name}.raw"));
+    std::fs::File::create(&image)?.set_len(size_bytes)?;
+    let fault = sector.map_or(String::new(), |sector| {
+        format!(
+            ",inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={sector}"
+        )
+    });
+    let image = image.display();
+    let file =
+        format!("driver=blkdebug,node-name={name},image.driver=file,image.filename={image}{fault}");
+    let mut args = Vec::new();
+    option(&mut args, "-blockdev", &file);
+    option(&mut args, "-device", &format!("virtio-blk-pci,drive={name},{device}"));
+    Ok(args)
+}
+
 /// Adds an option and its value.
-fn option(args: &mut Vec<String>, name: &str, value: &str) {
+pub(crate) fn option(args: &mut Vec<String>, name: &str, value: &str) {
     args.extend([name.to_owned(), value.to_owned()]);
+}
+
+/// Arguments without blanks in them.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }

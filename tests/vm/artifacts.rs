@@ -7,58 +7,44 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// A file that `tests/vm/setup` makes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Artifact {
-    /// The kernel's ELF file. QEMU enters it through its PVH note, which is the fastest start.
-    Vmlinux,
-    /// The kernel as the distribution packs it, for guests with a TPM: `SeaBIOS` hides ACPI from an ELF kernel there.
-    Vmlinuz,
-    /// UEFI firmware: its code.
-    OvmfCode,
-    /// Its store of variables, which each guest copies.
-    OvmfVariables,
-    /// The live system's root file system, attached as a CD.
-    LiveSquashfs,
-    /// The live system as an ISO.
-    LiveIso,
-    /// iPXE, in the form of a kernel.
-    IpxeLkrn,
-    /// iPXE, as a UEFI program that uses the firmware's network driver.
-    SnponlyEfi,
-    /// The real coreos-installer, for what it does with ISOs and initramfs files.
-    CoreosInstaller,
-    /// The live system's initramfs, to which a test appends `/config.ign`.
-    LiveInitrd,
-    /// The image to install on disks with 512-byte sectors (zstd).
-    Image512,
-    /// A small image for 512-byte sectors, with an empty root file system (gzip).
-    ImageSmall,
-    /// The same for 4096-byte sectors.
-    Image4096,
-    /// The tiny system's initramfs, to which a test appends `/test`.
-    TinyInitrd,
-}
+/// A file that `tests/vm/setup` makes, by its name in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Artifact(&'static str);
 
 impl Artifact {
-    /// Its name in the output of `tests/vm/setup`.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Vmlinux => "VMLINUX",
-            Self::Vmlinuz => "VMLINUZ",
-            Self::OvmfCode => "OVMF_CODE",
-            Self::OvmfVariables => "OVMF_VARIABLES",
-            Self::LiveSquashfs => "LIVE_SQUASHFS",
-            Self::LiveIso => "LIVE_ISO",
-            Self::IpxeLkrn => "IPXE_LKRN",
-            Self::SnponlyEfi => "SNPONLY_EFI",
-            Self::CoreosInstaller => "COREOS_INSTALLER",
-            Self::LiveInitrd => "LIVE_INITRD",
-            Self::Image512 => "IMAGE_512",
-            Self::ImageSmall => "IMAGE_SMALL",
-            Self::Image4096 => "IMAGE_4096",
-            Self::TinyInitrd => "TINY_INITRD",
-        }
+    /// The kernel's ELF file. QEMU enters it through its PVH note, which is the fastest start.
+    pub(crate) const VMLINUX: Self = Self("VMLINUX");
+    /// The kernel as the distribution packs it, for guests with a TPM: `SeaBIOS` hides ACPI from an ELF kernel there.
+    pub(crate) const VMLINUZ: Self = Self("VMLINUZ");
+    /// UEFI firmware: its code.
+    pub(crate) const OVMF_CODE: Self = Self("OVMF_CODE");
+    /// Its store of variables, which each guest copies.
+    pub(crate) const OVMF_VARIABLES: Self = Self("OVMF_VARIABLES");
+    /// The live system's root file system, attached as a CD.
+    pub(crate) const LIVE_SQUASHFS: Self = Self("LIVE_SQUASHFS");
+    /// The live system as an ISO.
+    pub(crate) const LIVE_ISO: Self = Self("LIVE_ISO");
+    /// iPXE, in the form of a kernel.
+    pub(crate) const IPXE_LKRN: Self = Self("IPXE_LKRN");
+    /// iPXE, as a UEFI program that uses the firmware's network driver.
+    pub(crate) const SNPONLY_EFI: Self = Self("SNPONLY_EFI");
+    /// The real coreos-installer, for what it does with ISOs and initramfs files.
+    pub(crate) const COREOS_INSTALLER: Self = Self("COREOS_INSTALLER");
+    /// The live system's initramfs, to which a test appends `/config.ign`.
+    pub(crate) const LIVE_INITRD: Self = Self("LIVE_INITRD");
+    /// The image to install on disks with 512-byte sectors (zstd).
+    pub(crate) const IMAGE_512: Self = Self("IMAGE_512");
+    /// A small image for 512-byte sectors, with an empty root file system (gzip).
+    pub(crate) const IMAGE_SMALL: Self = Self("IMAGE_SMALL");
+    /// The same for 4096-byte sectors.
+    pub(crate) const IMAGE_4096: Self = Self("IMAGE_4096");
+    /// The tiny system's initramfs, to which a test appends `/test`.
+    pub(crate) const TINY_INITRD: Self = Self("TINY_INITRD");
+
+    /// The name of the file, under which the lab VIM serves an image.
+    pub(crate) fn file_name(self) -> Result<String> {
+        let name = artifact(self)?.file_name().context("the artifact has no name")?;
+        Ok(name.to_string_lossy().into_owned())
     }
 }
 
@@ -69,8 +55,8 @@ pub(crate) fn artifact(artifact: Artifact) -> Result<&'static Path> {
     static PATHS: OnceLock<Result<HashMap<String, PathBuf>, String>> = OnceLock::new();
     let paths = PATHS.get_or_init(|| paths().map_err(|err| format!("{err:#}")));
     let paths = paths.as_ref().map_err(|err| anyhow!("{err}"))?;
-    let path = paths.get(artifact.name()).map(PathBuf::as_path);
-    path.with_context(|| format!("tests/vm/setup printed no line {}=PATH", artifact.name()))
+    let path = paths.get(artifact.0).map(PathBuf::as_path);
+    path.with_context(|| format!("tests/vm/setup printed no line {}=PATH", artifact.0))
 }
 
 /// Reads the `NAME=PATH` lines of the setup script.

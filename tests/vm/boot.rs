@@ -2,79 +2,72 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ext4_view::{Ext4, Ext4Read};
 
+use crate::agent::agent_file;
 use crate::artifacts::{Artifact, artifact};
 use crate::cpio::{GuestFile, append};
-use crate::guest::{Boot, KernelBoot};
+use crate::guest::{Boot, Guest, KernelBoot};
 use crate::machine::Machine;
+
+/// Time limit of the tiny system; many times what an idle machine needs.
+const TINY: Duration = Duration::from_mins(8);
 
 /// Arguments for a fast start and a certain end; `quiet` keeps the kernel's log off the slow console. On a busy host the kernel
 /// concludes from too few interrupts that the timer does not work, and panics. The kernel's own tests of ciphers, `AppArmor` and audit
 /// cost seconds.
 const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off no_timer_check cryptomgr.notests apparmor=0 audit=0 quiet net.ifnames=0";
 
-/// The tiny system, which runs `script` and powers off; files in /results are returned.
-pub(crate) fn tiny(
-    name: &str,
-    folder: &Path,
-    machine: &Machine,
-    script: &str,
-    files: &[GuestFile],
-) -> Result<Boot> {
-    let mut files = files.to_vec();
-    files.push(GuestFile::new("test", 0o755, script));
-    let initrd = folder.join(format!("{name}.initrd"));
-    std::fs::write(&initrd, append(read(artifact(Artifact::TinyInitrd)?)?, &files))?;
+/// Starts the tiny system, which runs `script` next to the agent and powers off; files in /results are returned.
+pub(crate) fn start_tiny(folder: &Path, machine: &Machine, script: &str) -> Result<Guest> {
+    let files = [agent_file()?, GuestFile::new("test", 0o755, script)];
+    let initrd = folder.join("guest.initrd");
+    std::fs::write(&initrd, append(read(artifact(Artifact::TINY_INITRD)?)?, &files))?;
     let (kernel, more) = kernel(machine)?;
-    let command_line = format!("{COMMON}{more}");
-    Ok(Boot::Kernel(KernelBoot {
-        kernel: kernel.to_owned(),
-        initrd,
-        command_line,
-        cd: None,
-        more: Vec::new(),
-    }))
+    let boot = KernelBoot { kernel, initrd, command_line: format!("{COMMON}{more}"), cd: None };
+    Guest::start("guest", folder, machine, &Boot::Kernel(boot), TINY)
 }
 
 /// The kernel for a machine, and the arguments that it needs there.
-fn kernel(machine: &Machine) -> Result<(&'static Path, &'static str)> {
+fn kernel(machine: &Machine) -> Result<(PathBuf, &'static str)> {
     // Occasionally the kernel waits for ever for an interrupt of the emulated TPM; without interrupts it polls.
     let (kernel, more) = match (machine.has_tpm, machine.has_uefi) {
-        (true, _) => (Artifact::Vmlinuz, " tpm_tis.interrupts=0"),
+        (true, _) => (Artifact::VMLINUZ, " tpm_tis.interrupts=0"),
         // OVMF starts no ELF file.
-        (false, true) => (Artifact::Vmlinuz, ""),
-        (false, false) => (Artifact::Vmlinux, ""),
+        (false, true) => (Artifact::VMLINUZ, ""),
+        (false, false) => (Artifact::VMLINUX, ""),
     };
-    Ok((artifact(kernel)?, more))
+    Ok((artifact(kernel)?.to_owned(), more))
 }
 
 /// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image.
-pub(crate) fn live(name: &str, folder: &Path, machine: &Machine, ignition: &[u8]) -> Result<Boot> {
+pub(crate) fn live(
+    name: &str,
+    folder: &Path,
+    machine: &Machine,
+    ignition: &[u8],
+) -> Result<KernelBoot> {
     let initrd = folder.join(format!("{name}.initrd"));
     let config = GuestFile::new("config.ign", 0o600, ignition);
-    std::fs::write(&initrd, append(read(artifact(Artifact::LiveInitrd)?)?, &[config]))?;
+    std::fs::write(&initrd, append(read(artifact(Artifact::LIVE_INITRD)?)?, &[config]))?;
     let (kernel, more) = kernel(machine)?;
     let command_line = format!(
         "{}{more} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal",
         COMMON.replace(" net.ifnames=0", "")
     );
-    Ok(Boot::Kernel(KernelBoot {
-        kernel: kernel.to_owned(),
-        initrd,
-        command_line,
-        cd: Some(artifact(Artifact::LiveSquashfs)?.to_owned()),
-        more: Vec::new(),
-    }))
+    let cd = Some(artifact(Artifact::LIVE_SQUASHFS)?.to_owned());
+    Ok(KernelBoot { kernel, initrd, command_line, cd })
 }
 
 /// Does what the boot loader of `CoreOS` does: uses the last BLS entry of the file system `boot` and, while the stamp
-/// exists, requests Ignition's first boot. `more` are kernel arguments.
-pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> Result<Boot> {
+/// exists, requests Ignition's first boot.
+pub(crate) fn installed(name: &str, folder: &Path) -> Result<KernelBoot> {
+    let disk = &folder.join("target.raw");
     let boot = boot_file_system(disk)?;
     let entries = boot
         .read_dir("/loader/entries")
@@ -97,7 +90,7 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
     std::fs::write(&kernel, boot.read(value("linux")?)?)?;
     std::fs::write(&initrd, boot.read(value("initrd")?)?)?;
     let mut command_line = format!(
-        "{} panic=-1 no_timer_check cryptomgr.notests apparmor=0 audit=0 {more}",
+        "{} panic=-1 no_timer_check cryptomgr.notests apparmor=0 audit=0 console=ttyS0 mitigations=off",
         value("options")?
     );
     if boot.exists("/ignition.firstboot")? {
@@ -108,7 +101,7 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
             command_line = format!("{command_line} {}", arguments.trim().trim_matches(['"', '\'']));
         }
     }
-    Ok(Boot::Kernel(KernelBoot { kernel, initrd, command_line, cd: None, more: Vec::new() }))
+    Ok(KernelBoot { kernel, initrd, command_line, cd: None })
 }
 
 /// A file of a disk's boot file system, or `None` if it does not exist.

@@ -1,33 +1,20 @@
 //! Machines that complement [`Machine::rich`]: one with the kinds of disk and port that it lacks, one with many small NUMA nodes.
 
-use crate::disk::{Disk, DiskKind, Namespace};
+use crate::disk::{Disk, DiskKind, GIB, MIB, Namespace};
 use crate::machine::{Bmc, Dimm, Machine, Node, Port, Product, Slot};
-
-const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
 
 impl Machine {
     /// A storage server: disks with two paths, NVDIMM, USB, SD; ports with virtual functions; CXL memory; a watchdog.
     pub(crate) fn crowded() -> Self {
-        let plain = Machine::plain(1024, crowded_disks());
-        let port = |model, driver, mac, reaches_host, n_vfs| Port {
-            model,
-            driver,
-            mac,
-            reaches_host,
-            n_vfs,
-        };
+        let mut plain = Machine::plain(1024, crowded_disks());
+        plain.ports[0].mac = "52:54:00:bb:00:01";
+        plain.ports.push(Port { n_vfs: 3, ..Port::isolated("igb", "3c:ec:ef:11:22:30") });
+        plain.ports.push(Port::isolated("igb", "3c:ec:ef:11:22:40"));
+        plain.ports.push(Port::isolated("e1000e", "3c:ec:ef:11:22:50"));
         Self {
             cpu: "Nehalem,model-id=Intel(R) Xeon(R) CPU E5-2620 v4 @ 2.10GHz",
-            n_cores: 2,
             product: Some(crowded_product()),
             slots: crowded_slots(),
-            ports: vec![
-                port("virtio-net-pci", "virtio_net", "52:54:00:bb:00:01", true, 0),
-                port("igb", "igb", "3c:ec:ef:11:22:30", false, 3),
-                port("igb", "igb", "3c:ec:ef:11:22:40", false, 0),
-                port("e1000e", "e1000e", "3c:ec:ef:11:22:50", false, 0),
-            ],
             bmc: Some(Bmc {
                 guid: "a0b1c2d3-e4f5-0617-2839-4a5b6c7d8e9f",
                 manufacturer_id: 10876,
@@ -51,13 +38,7 @@ impl Machine {
             .filter(|(from, to)| from != to)
             .map(|(from, to)| (from, to, 11 + (from * n_nodes + to) as u64))
             .collect();
-        Self {
-            n_sockets: 8,
-            n_cores: 1,
-            nodes: nodes.into(),
-            distances,
-            ..Machine::plain(0, vec![Machine::target_disk()])
-        }
+        Self { n_sockets: 8, n_cores: 1, nodes: nodes.into(), distances, ..Machine::bare(0) }
     }
 }
 
@@ -100,20 +81,17 @@ fn crowded_slots() -> Vec<Slot> {
 
 /// Two `NVMe` subsystems, one with two controllers; SCSI with two paths; and disks without a serial number.
 fn crowded_disks() -> Vec<Disk> {
-    let disk = |id, size_bytes, sector_bytes, kind| Disk { id, size_bytes, sector_bytes, kind };
+    let disk = Disk::new;
     let shared =
         Namespace { controller: "nvme-b", serial: "PHLJ9123001X1P0FGN", n_controllers: 2, id: 1 };
     let single =
         Namespace { controller: "nvme-c", serial: "2145335E0C44", n_controllers: 1, id: 1 };
     let of = |id| DiskKind::Nvme(Namespace { id, ..shared });
-    let scsi = |serial, wwn, rotation, n_paths| DiskKind::Scsi {
-        serial,
-        wwn,
-        vendor: "HGST",
-        product: "HUH721010AL5200",
-        rotation,
-        n_paths,
-    };
+    let hgst = ["HGST", "HUH721010AL5200"];
+    let shared_lun = DiskKind::scsi("2TJ6A1BC", 0x5000_cca2_6c1d_aa34, hgst, 7200, 2);
+    let native = DiskKind::scsi("7PKX9ZZC", 0x5000_cca2_6c1d_bb58, hgst, 1, 1);
+    let (wwn, model) = (0x5000_c500_a4b3_c2d1, "ST2000NX0253");
+    let sata = DiskKind::Sata { serial: "ZC1A2B3C", wwn, model, port: 2 };
     let raid = |serial, wwn, controller, is_passed_through| DiskKind::Raid {
         serial,
         wwn,
@@ -122,31 +100,18 @@ fn crowded_disks() -> Vec<Disk> {
         controller,
         is_passed_through,
     };
+    let volume = raid("WFK0A1B2", 0x5000_c500_b1c2_d3e4, "SV83405129", false);
+    let passed_through = raid("WFK0C3D4", 0x5000_c500_b1c2_e5f8, "SV83405230", true);
     vec![
         disk("nvme-b-1", GIB, 512, of(1)),
         disk("nvme-b-2", 2 * GIB, 4096, of(2)),
         disk("nvme-b-3", 512 * MIB, 512, of(7)),
         disk("nvme-c-1", 768 * MIB, 512, DiskKind::Nvme(single)),
-        disk("scsi-lun", 3 * GIB, 512, scsi("2TJ6A1BC", 0x5000_cca2_6c1d_aa34, 7200, 2)),
-        disk("scsi-4kn", 4 * GIB, 4096, scsi("7PKX9ZZC", 0x5000_cca2_6c1d_bb58, 1, 1)),
-        disk(
-            "sata-hdd",
-            384 * MIB,
-            512,
-            DiskKind::Sata {
-                serial: "ZC1A2B3C",
-                wwn: 0x5000_c500_a4b3_c2d1,
-                model: "ST2000NX0253",
-                port: 2,
-            },
-        ),
-        disk(
-            "raid-0",
-            192 * MIB,
-            512,
-            raid("WFK0A1B2", 0x5000_c500_b1c2_d3e4, "SV83405129", false),
-        ),
-        disk("raid-1", 224 * MIB, 512, raid("WFK0C3D4", 0x5000_c500_b1c2_e5f8, "SV83405230", true)),
+        disk("scsi-lun", 3 * GIB, 512, shared_lun),
+        disk("scsi-4kn", 4 * GIB, 4096, native),
+        disk("sata-hdd", 384 * MIB, 512, sata),
+        disk("raid-0", 192 * MIB, 512, volume),
+        disk("raid-1", 224 * MIB, 512, passed_through),
         disk("usb-stick", 256 * MIB, 512, DiskKind::Usb { serial: "4C530001230405116" }),
         disk("sd-card", 128 * MIB, 512, DiskKind::SdCard),
         disk("nvdimm", 256 * MIB, 512, DiskKind::Nvdimm),

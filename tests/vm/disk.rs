@@ -58,7 +58,33 @@ pub(crate) struct Namespace {
     pub(crate) id: u32,
 }
 
+/// Units of sizes.
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+impl DiskKind {
+    /// A SCSI disk: serial number, WWN, vendor and product, turns a minute, paths.
+    pub(crate) fn scsi(
+        serial: &'static str,
+        wwn: u64,
+        [vendor, product]: [&'static str; 2],
+        rotation: u32,
+        n_paths: usize,
+    ) -> Self {
+        Self::Scsi { serial, wwn, vendor, product, rotation, n_paths }
+    }
+}
+
 impl Disk {
+    pub(crate) fn new(
+        id: &'static str,
+        size_bytes: u64,
+        sector_bytes: u64,
+        kind: DiskKind,
+    ) -> Self {
+        Self { id, size_bytes, sector_bytes, kind }
+    }
+
     /// The serial number that the guest sees, if it sees one.
     pub(crate) fn serial(&self) -> Option<&'static str> {
         match self.kind {
@@ -71,9 +97,7 @@ impl Disk {
             DiskKind::SdCard | DiskKind::Nvdimm => None,
         }
     }
-}
 
-impl Disk {
     /// The controllers that it is attached to; disks of one controller name the same.
     pub(crate) fn controllers(&self) -> Vec<String> {
         match &self.kind {
@@ -130,7 +154,10 @@ impl Disk {
             DiskKind::Sata { serial, wwn, model, port } => format!(
                 "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
             ),
-            DiskKind::Nvme(namespace) => namespace.device(id, &blocks),
+            // No EUI-64 or NGUID: Linux ignores those of QEMU's controllers, because older ones all had the same.
+            DiskKind::Nvme(Namespace { controller, id: nsid, .. }) => {
+                format!("nvme-ns,drive={id},bus={controller},nsid={nsid},{blocks}")
+            }
             DiskKind::Usb { serial } => {
                 format!("usb-storage,bus=xhci.0,drive={id},serial={serial},removable=on")
             }
@@ -151,14 +178,5 @@ impl Disk {
     /// QEMU's name of the file as opened for a path.
     pub(crate) fn drive(&self, path: usize) -> String {
         if path == 0 { self.id.to_owned() } else { format!("{}-{path}", self.id) }
-    }
-}
-
-impl Namespace {
-    /// Attached to every controller of its subsystem.
-    fn device(&self, drive: &str, blocks: &str) -> String {
-        // No EUI-64 or NGUID: Linux ignores those of QEMU's controllers, because older ones all had the same.
-        let Namespace { controller, id, .. } = self;
-        format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}")
     }
 }

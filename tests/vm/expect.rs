@@ -238,11 +238,11 @@ fn one_namespace(namespace: &Namespace, at: &str, all: &mut Vec<Expectation>) {
 /// A network port, found by its permanent address, and its virtual functions.
 fn one_port(port: &Port, all: &mut Vec<Expectation>) {
     let at = format!("network.interfaces[permanent_mac={}]", port.mac);
-    expect(all, format!("{at}.driver"), Want::Is(json!(port.driver)));
+    expect(all, format!("{at}.driver"), Want::Is(json!(port.driver())));
     expect(all, format!("{at}.kind"), Want::Is(json!("physical")));
     expect(all, format!("{at}.current_mac"), Want::Is(json!(port.mac)));
     expect(all, format!("{at}.has_carrier"), Want::Is(json!(true)));
-    if port.driver == "igb" {
+    if port.model == "igb" {
         expect(all, format!("{at}.n_vfs"), Want::Is(json!(port.n_vfs)));
         // QEMU's igb has eight functions in all.
         expect(all, format!("{at}.max_vfs"), Want::Is(json!(7)));

@@ -6,27 +6,24 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
+use crate::arguments::{damaged_disk, option, words};
 use crate::artifacts::Artifact;
 use crate::bmc;
-use crate::disk::{Disk, DiskKind, Namespace};
-use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
-use crate::job::{digest, write_old_disk_of};
+use crate::disk::{Disk, DiskKind, GIB, MIB, Namespace};
+use crate::install::{LIVE, check, check_proved, instruction, nonce, start_lab, start_live};
+use crate::job::{digest, write_old_disk};
 use crate::lab::Lab;
 use crate::machine::{Dimm, Machine, Slot};
 use crate::outside::{Outside, RIGHT_PORT, SWITCH, WRONG_PORT};
 use crate::qmp::Qmp;
 
-const MIB: u64 = 1 << 20;
 /// MAC addresses of the port whose cable is pulled and of the port that receives LLDP frames.
 const UNPLUGGED: &str = "b8:ce:f6:00:00:01";
 const CABLED: &str = "b8:ce:f6:00:00:02";
-/// The sector that cannot be read on the disk with a bad sector.
-const BAD_SECTOR: u64 = 0;
 
 /// Runs before the agent: asks for the faults that only a running system has, and waits until the cable is pulled. udev may
 /// rename the port meanwhile, so each round looks for its address.
@@ -55,32 +52,21 @@ echo CHASSIS-LOCATED $?
 ";
 
 /// The machine, whose parts fail at once or by [`break_it`].
-fn broken(folder: &Path, outside: &Outside) -> Machine {
-    let plain = Machine::plain(2048, disks());
-    Machine {
-        // An Intel CPU, whose machine checks can report an error that needs no action.
-        cpu: "Nehalem",
-        slots: slots(),
-        more: more(folder, outside),
-        ..plain
-    }
+fn broken(folder: &Path, outside: &Outside) -> Result<Machine> {
+    let more = more(folder, outside)?;
+    // An Intel CPU, whose machine checks can report an error that needs no action.
+    Ok(Machine { cpu: "Nehalem", slots: slots(), more, ..Machine::plain(2048, disks()) })
 }
 
 /// The disk to install on, one that predicts its failure, two with the same identity, one that will not answer.
 fn disks() -> Vec<Disk> {
-    let disk = |id, kind| Disk { id, size_bytes: 64 * MIB, sector_bytes: 512, kind };
+    let disk = |id, kind| Disk::new(id, 64 * MIB, 512, kind);
     let failing =
         Namespace { controller: "failing", serial: "S64GNE0R100001", n_controllers: 1, id: 1 };
-    let twin = || DiskKind::Scsi {
-        serial: "ZC1TWIN0",
-        wwn: 0x5000_c500_a4b3_c2d1,
-        vendor: "SEAGATE",
-        product: "ST1200MM0099",
-        rotation: 10_500,
-        n_paths: 1,
-    };
+    let model = ["SEAGATE", "ST1200MM0099"];
+    let twin = || DiskKind::scsi("ZC1TWIN0", 0x5000_c500_a4b3_c2d1, model, 10_500, 1);
     vec![
-        target(),
+        Disk { size_bytes: GIB, sector_bytes: 4096, ..Machine::target_disk() },
         disk("failing", DiskKind::Nvme(failing)),
         disk("twin-1", twin()),
         disk("twin-2", twin()),
@@ -88,87 +74,52 @@ fn disks() -> Vec<Disk> {
     ]
 }
 
-fn target() -> Disk {
-    Disk { size_bytes: 1 << 30, sector_bytes: 4096, ..Machine::target_disk() }
-}
-
 /// Five slots: one empty, one with another size; together more memory than the guest has.
 fn slots() -> Vec<Slot> {
-    let dimm = |size_mib, serial| Dimm {
-        size_mib,
-        speed_mt_s: 3200,
-        manufacturer: "Samsung",
-        serial,
-        part_number: "M393A2K43DB3-CWE",
-    };
+    let dimm = |size_mib, serial| Some(Dimm { size_mib, serial, ..Dimm::SAMSUNG });
     let slot = |locator, dimm| Slot { locator, bank: "P0_Node0", dimm };
     vec![
-        slot("DIMM_A1", Some(dimm(1024, "39A0B1C1"))),
-        slot("DIMM_A2", Some(dimm(1024, "39A0B1C2"))),
-        slot("DIMM_B1", Some(dimm(1024, "39A0B1C3"))),
-        slot("DIMM_B2", Some(dimm(2048, "39A0B1C4"))),
+        slot("DIMM_A1", dimm(1024, "39A0B1C1")),
+        slot("DIMM_A2", dimm(1024, "39A0B1C2")),
+        slot("DIMM_B1", dimm(1024, "39A0B1C3")),
+        slot("DIMM_B2", dimm(2048, "39A0B1C4")),
         slot("DIMM_C1", None),
     ]
 }
 
 /// A clock years off, a BMC with a log, a disk with a sector that cannot be read, a port at a switch.
-fn more(folder: &Path, outside: &Outside) -> Vec<String> {
-    let (image, sockets) = (folder.join("worn.raw"), outside.folder.display());
-    let bad = format!(
-        "driver=blkdebug,node-name=worn,image.driver=file,image.filename={},\
-         inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={BAD_SECTOR}",
-        image.display()
+fn more(folder: &Path, outside: &Outside) -> Result<Vec<String>> {
+    let sockets = outside.folder.display();
+    let mut more = words("-rtc base=2019-01-01T00:00:00");
+    option(&mut more, "-chardev", &format!("socket,id=bmc,path={sockets}/bmc,server=on,wait=off"));
+    more.extend(words(
+        "-device ipmi-bmc-extern,id=bmc0,chardev=bmc -device isa-ipmi-kcs,bmc=bmc0,ioport=0xca2",
+    ));
+    more.extend(damaged_disk(folder, ("worn", 64 * MIB, Some(0)), "serial=WORN-0")?);
+    let cable = format!(
+        "dgram,id=cable,local.type=unix,local.path={sockets}/port,\
+         remote.type=unix,remote.path={sockets}/switch"
     );
-    [
-        ["-rtc", "base=2019-01-01T00:00:00"].map(str::to_owned),
-        ["-chardev".to_owned(), format!("socket,id=bmc,path={sockets}/bmc,server=on,wait=off")],
-        ["-device", "ipmi-bmc-extern,id=bmc0,chardev=bmc"].map(str::to_owned),
-        ["-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2"].map(str::to_owned),
-        ["-blockdev".to_owned(), bad],
-        ["-device", "virtio-blk-pci,drive=worn,serial=WORN-0"].map(str::to_owned),
-        [
-            "-netdev".to_owned(),
-            format!(
-                "dgram,id=cable,local.type=unix,local.path={sockets}/port,\
-                 remote.type=unix,remote.path={sockets}/switch"
-            ),
-        ],
-        ["-device".to_owned(), format!("e1000e,id=cabled,netdev=cable,mac={CABLED},romfile=")],
-        // Without DHCP: Ignition's initramfs goes on with the first port that has a lease.
-        ["-netdev", "hubport,id=hub,hubid=1"].map(str::to_owned),
-        ["-device".to_owned(), format!("e1000e,id=unplugged,netdev=hub,mac={UNPLUGGED},romfile=")],
-    ]
-    .concat()
+    option(&mut more, "-netdev", &cable);
+    let port = |id: &str, net: &str, mac| format!("e1000e,id={id},netdev={net},mac={mac},romfile=");
+    option(&mut more, "-device", &port("cabled", "cable", CABLED));
+    // Without DHCP: Ignition's initramfs goes on with the first port that has a lease.
+    option(&mut more, "-netdev", "hubport,id=hub,hubid=1");
+    option(&mut more, "-device", &port("unplugged", "hub", UNPLUGGED));
+    Ok(more)
 }
 
 /// The faults that only a running machine can have; the last one lets the agent start.
 fn break_it(qmp: &mut Qmp) -> Result<()> {
-    // The reliability of the drive is degraded.
-    set_warning(qmp, 4)?;
-    throttle(qmp, 1)?;
+    // The reliability of the drive is degraded (NVM Express 2.0, SMART / Health Information, byte 0).
+    let warning = json!({
+        "path": "/machine/peripheral/failing", "property": "smart_critical_warning", "value": 4,
+    });
+    qmp.execute("qom-set", &warning)?;
+    qmp.throttle("silent", 1)?;
     // Uncorrected, not fatal, found while memory was scrubbed (Intel SDM 3B §15.9.3.1): status, state, address, detail.
-    let check = json!({"command-line": "mce -b 0 9 0xb1000000000000cf 0x5 0 0"});
-    qmp.execute("human-monitor-command", &check)?;
-    qmp.execute("set_link", &json!({"name": "unplugged", "up": false}))?;
-    Ok(())
-}
-
-/// Sets the critical warnings of the `NVMe` drive (NVM Express 2.0, SMART / Health Information, byte 0).
-fn set_warning(qmp: &mut Qmp, warnings: u8) -> Result<()> {
-    let property = json!({
-        "path": "/machine/peripheral/failing", "property": "smart_critical_warning", "value": warnings,
-    });
-    qmp.execute("qom-set", &property)?;
-    Ok(())
-}
-
-/// Limits reads of the silent disk to this many bytes a second; 0 is no limit.
-fn throttle(qmp: &mut Qmp, bytes_a_second: u64) -> Result<()> {
-    let limits = json!({
-        "device": "silent", "bps": 0, "bps_rd": bytes_a_second, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0,
-    });
-    qmp.execute("block_set_io_throttle", &limits)?;
-    Ok(())
+    qmp.monitor("mce -b 0 9 0xb1000000000000cf 0x5 0 0")?;
+    qmp.set_link("unplugged", false)
 }
 
 /// Code of a finding, and what its locator or evidence must contain.
@@ -235,18 +186,17 @@ fn digests(folder: &Path) -> Result<Vec<Vec<u8>>> {
 fn a_broken_machine_is_reported_part_by_part_and_installed_only_when_the_vim_allows_it()
 -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction_for(&proof, Artifact::Image4096, 4096)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_4096)?;
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     order["install"]["existing_data"] = json!("wipe");
-    let (folder, lab) = start_lab_with("faults", &proof, &order, &[])?;
-    write_old_disk_of(&folder.join("target.raw"), target().size_bytes)?;
-    std::fs::File::create(folder.join("worn.raw"))?.set_len(64 * MIB)?;
+    let lab = start_lab("faults", &proof, &order, "")?;
+    let folder = &lab.folder;
+    write_old_disk(&folder.join("target.raw"), GIB)?;
     let outside = Outside::new()?;
     outside.serve_switch()?;
-    let machine = broken(&folder, &outside);
-    let mut live = start_live_with(&folder, &machine, &lab, &[], PREPARE)?;
+    let mut live = start_live(&lab, &broken(folder, &outside)?, "", PREPARE)?;
     live.wait_for("BREAK-IT")?;
-    let before = digests(&folder)?;
+    let before = digests(folder)?;
     let mut qmp = live.qmp()?;
     break_it(&mut qmp)?;
     live.wait_for("PORT-LOCATED 0")?;
@@ -254,47 +204,39 @@ fn a_broken_machine_is_reported_part_by_part_and_installed_only_when_the_vim_all
     let lit = outside.identified.lock().map_err(|_| anyhow!("the controller panicked"))?.clone();
     ensure!(lit.first() == Some(&2), "the light of the chassis was asked to blink for {lit:?} s");
 
-    let refused = lab.sent("result", LIVE)?;
-    lab.keep(&folder)?;
+    let refused = lab.wait_for("result", LIVE, |_| true)?;
     check_refused(&refused)?;
-    let report = lab.sent("report", Duration::ZERO)?;
+    let report = lab.sent("report")?;
     ensure!(missing(&report).is_empty(), "the report lacks {:#?}", missing(&report));
     ensure!(not_blamed(&report).is_empty(), "the report does not blame {:#?}", not_blamed(&report));
     check_disks(&report)?;
     check_port(&report)?;
     check_neighbour(&refused)?;
     live.wait_for("(serial S64GNE0R100001): the drive reports critical warnings")?;
-    ensure!(digests(&folder)? == before, "a disk has changed");
+    ensure!(digests(folder)? == before, "a disk has changed");
 
-    throttle(&mut qmp, 0)?;
+    qmp.throttle("silent", 0)?;
     order["install"]["block_on"] = json!("never");
     order["install"]["block_also"] = json!(["nic.no_carrier", "expectation.mismatch"]);
     let wired_to = format!("{SWITCH} port {RIGHT_PORT}");
     order["expect"] = json!({"interface": {"mac": CABLED, "wired_to": wired_to}});
     lab.put("/lab/default/instruction", &order)?;
     let refused = refused_with(&lab, RIGHT_PORT)?;
-    lab.keep(&folder)?;
-    check_cables(&refused, &lab.sent("report", Duration::ZERO)?)?;
-    ensure!(digests(&folder)? == before, "a disk has changed");
+    check_cables(&refused, &lab.sent("report")?)?;
+    ensure!(digests(folder)? == before, "a disk has changed");
 
     // Nobody changes the instruction from here on.
     outside.is_recabled.store(true, Ordering::SeqCst);
-    qmp.execute("set_link", &json!({"name": "unplugged", "up": true}))?;
+    qmp.set_link("unplugged", true)?;
     live.wait_for_end()?;
-    lab.keep(&folder)?;
     check_proved(&lab)?;
-    ensure!(digests(&folder)?[1..] == before[1..], "another disk than the target has changed");
+    ensure!(digests(folder)?[1..] == before[1..], "another disk than the target has changed");
     Ok(())
 }
 
 /// The result of the blocked install.
 fn check_refused(result: &Value) -> Result<()> {
-    ensure!(
-        result["outcome"] == "refused"
-            && result["code"] == "FINDINGS"
-            && result["disk_state"] == "untouched",
-        "the result says {result:#}"
-    );
+    check(result, &json!({"outcome": "refused", "code": "FINDINGS", "disk_state": "untouched"}))?;
     let message = result["message"].as_str().unwrap_or_default();
     ensure!(message.contains("S64GNE0R100001"), "the message is {message}");
     let clock = of_code(result, "os.clock_skew");
@@ -316,16 +258,10 @@ pub(crate) fn refused_for(
     text: &str,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Value> {
-    let until = Instant::now() + LIVE;
-    loop {
-        let result = lab.sent("result", LIVE)?;
+    lab.wait_for("result", LIVE, |result| {
         let value = |key: &str| result[key].as_str().unwrap_or_default();
-        if is_wanted(value("code")) && value("message").contains(text) {
-            return Ok(result);
-        }
-        ensure!(Instant::now() < until, "no result contains {text}, the last one is {result:#}");
-        std::thread::sleep(Duration::from_secs(1));
-    }
+        is_wanted(value("code")) && value("message").contains(text)
+    })
 }
 
 /// The findings of a report or result with this code.
@@ -347,8 +283,7 @@ fn check_cables(result: &Value, report: &Value) -> Result<()> {
     let message = result["message"].as_str().unwrap_or_default();
     ensure!(message.contains("nic.no_carrier"), "the message is {message}");
     ensure!(!message.contains("S64GNE0R100001"), "the VIM allows other faults: {message}");
-    ensure!(result["disk_state"] == "untouched", "the result says {result:#}");
-    Ok(())
+    check(result, &json!({"disk_state": "untouched"}))
 }
 
 /// The kernel's name of the port with this MAC address.

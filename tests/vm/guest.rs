@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arguments::{option, words};
 use crate::console::{Console, Line, tail};
 use crate::machine::Machine;
 use crate::qmp::Qmp;
@@ -40,8 +41,6 @@ pub(crate) struct KernelBoot {
     pub(crate) command_line: String,
     /// A read-only image in the CD drive.
     pub(crate) cd: Option<PathBuf>,
-    /// More of QEMU's arguments.
-    pub(crate) more: Vec<String>,
 }
 
 /// A guest; dropping it kills it.
@@ -78,14 +77,9 @@ impl Guest {
         args.extend(machine.arguments(folder)?);
         boot.add_arguments(&mut args, machine.has_uefi);
         if machine.has_tpm {
-            args.extend([
-                "-chardev".to_owned(),
-                format!("socket,id=tpm,path={}", sockets.join("tpm").display()),
-            ]);
-            args.extend(
-                ["-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0"]
-                    .map(str::to_owned),
-            );
+            let socket = sockets.join("tpm");
+            option(&mut args, "-chardev", &format!("socket,id=tpm,path={}", socket.display()));
+            args.extend(words("-tpmdev emulator,id=tpm0,chardev=tpm -device tpm-crb,tpmdev=tpm0"));
         }
         std::fs::write(folder.join(format!("{name}.arguments")), args.join("\n"))?;
         let t0 = Instant::now();
@@ -153,14 +147,15 @@ impl Guest {
     }
 
     /// Waits until QEMU has ended: the guest powered off, or rebooted, which ends QEMU here.
-    pub(crate) fn wait_for_end(&mut self) -> Result<Duration> {
+    pub(crate) fn wait_for_end(&mut self) -> Result<()> {
         loop {
             if let Some(status) = self.qemu.try_wait()? {
                 self.console.finish();
                 if self.start_again_after_silence()? {
                     continue;
                 }
-                return self.ended(status);
+                ensure!(status.success(), "a guest failed{}", self.how_it_ended());
+                return Ok(());
             }
             self.check_on_its_way()?;
         }
@@ -198,14 +193,6 @@ impl Guest {
         Ok(())
     }
 
-    /// Checks QEMU's exit status.
-    fn ended(&mut self, status: ExitStatus) -> Result<Duration> {
-        if !status.success() {
-            bail!("a guest failed{}", self.how_it_ended());
-        }
-        Ok(self.t0.elapsed())
-    }
-
     /// The files that the guest sent through its port `results`, unpacked into `folder/NAME.results`; to be called after its end.
     pub(crate) fn results(&self) -> Result<PathBuf> {
         let folder = self.folder.join(format!("{}.results", self.name));
@@ -217,13 +204,6 @@ impl Guest {
             bail!("{} is not a complete tar: {status}", archive.display());
         }
         Ok(folder)
-    }
-
-    /// Types a line on the guest's console.
-    pub(crate) fn type_line(&mut self, line: &str) -> Result<()> {
-        let input = self.qemu.stdin.as_mut().context("QEMU has no standard input")?;
-        writeln!(input, "{line}")?;
-        Ok(input.flush()?)
     }
 
     /// A connection to QEMU's machine protocol.
@@ -240,11 +220,6 @@ impl Guest {
         // What QEMU has not read would be lost with the connection.
         self.files = Some(port);
         Ok(())
-    }
-
-    /// Time since the start.
-    pub(crate) fn age(&self) -> Duration {
-        self.t0.elapsed()
     }
 }
 
@@ -263,13 +238,12 @@ impl Boot {
     fn add_arguments(&self, args: &mut Vec<String>, has_uefi: bool) {
         match self {
             Self::Kernel(boot) => {
-                args.extend(["-kernel".to_owned(), boot.kernel.display().to_string()]);
-                args.extend(["-initrd".to_owned(), boot.initrd.display().to_string()]);
-                args.extend(["-append".to_owned(), boot.command_line.clone()]);
+                option(args, "-kernel", &boot.kernel.display().to_string());
+                option(args, "-initrd", &boot.initrd.display().to_string());
+                option(args, "-append", &boot.command_line);
                 if let Some(cd) = &boot.cd {
                     add_cd(args, cd, "");
                 }
-                args.extend_from_slice(&boot.more);
             }
             Self::Cd(cd) => add_cd(args, cd, ",bootindex=1"),
             Self::Network { tftp, file } => {
@@ -291,7 +265,7 @@ impl Boot {
         }
         // SeaBIOS, and what it starts, prints to the serial console only without graphics.
         if !matches!(self, Self::Kernel(_)) {
-            args.extend(["-machine", "graphics=off"].map(str::to_owned));
+            option(args, "-machine", "graphics=off");
         }
     }
 }
@@ -299,40 +273,23 @@ impl Boot {
 fn add_cd(args: &mut Vec<String>, image: &Path, more: &str) {
     let file = image.display();
     let drive = format!("if=none,id=cd,file={file},format=raw,readonly=on,media=cdrom");
-    args.extend(["-drive".to_owned(), drive]);
-    args.extend(["-device".to_owned(), format!("ide-cd,drive=cd,bus=ide.0{more}")]);
+    option(args, "-drive", &drive);
+    option(args, "-device", &format!("ide-cd,drive=cd,bus=ide.0{more}"));
 }
 
 /// Arguments of every guest. Always TCG: an existing /dev/kvm may be far slower than no KVM.
 fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
     let results = folder.join(format!("{name}.tar"));
-    let qmp = sockets.join("qmp");
-    let mut args: Vec<String> = [
-        "-nodefaults",
-        "-display",
-        "none",
-        "-no-reboot",
-        "-machine",
-        "q35",
-        "-accel",
-        "tcg,thread=multi,tb-size=512",
-    ]
-    .map(str::to_owned)
-    .into();
-    args.extend(
-        ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
-            .map(str::to_owned),
+    let socket = |name: &str| format!("{},server=on,wait=off", sockets.join(name).display());
+    let mut args = words(
+        "-nodefaults -display none -no-reboot -machine q35 -accel tcg,thread=multi,tb-size=512 \
+         -chardev stdio,id=console,signal=off -serial chardev:console -device virtio-serial-pci",
     );
-    args.extend(["-device".to_owned(), "virtio-serial-pci".to_owned()]);
-    args.extend(["-chardev".to_owned(), format!("file,id=results,path={}", results.display())]);
-    args.extend(["-device".to_owned(), "virtserialport,chardev=results,name=results".to_owned()]);
-    let config = sockets.join("config");
-    args.extend([
-        "-chardev".to_owned(),
-        format!("socket,id=config,path={},server=on,wait=off", config.display()),
-    ]);
-    args.extend(["-device".to_owned(), "virtserialport,chardev=config,name=config".to_owned()]);
-    args.extend(["-qmp".to_owned(), format!("unix:{},server=on,wait=off", qmp.display())]);
+    option(&mut args, "-chardev", &format!("file,id=results,path={}", results.display()));
+    option(&mut args, "-device", "virtserialport,chardev=results,name=results");
+    option(&mut args, "-chardev", &format!("socket,id=config,path={}", socket("config")));
+    option(&mut args, "-device", "virtserialport,chardev=config,name=config");
+    option(&mut args, "-qmp", &format!("unix:{}", socket("qmp")));
     args
 }
 

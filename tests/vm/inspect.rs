@@ -2,17 +2,15 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::agent::{agent_binary, agent_files};
+use crate::agent::agent_binary;
 use crate::artifacts::test_folder;
-use crate::boot;
+use crate::boot::start_tiny;
 use crate::disk::DiskKind;
 use crate::expect::differences;
-use crate::guest::Guest;
 use crate::ipmi;
 use crate::machine::{Machine, Port};
 
@@ -57,11 +55,10 @@ fn sd_card(machine: &Machine) -> &'static str {
 fn inspect(test: &str, machine: &Machine) -> Result<()> {
     let folder = test_folder(test)?;
     let script = virtual_functions(machine) + sd_card(machine) + SCRIPT;
-    let boot = boot::tiny("guest", &folder, machine, &script, &agent_files()?)?;
-    let mut guest = Guest::start("guest", &folder, machine, &boot, Duration::from_mins(8))?;
-    guest.wait_for("INSPECT 0")?;
-    guest.wait_for("CAPTURE 0")?;
-    guest.wait_for("ANONYMOUS 0")?;
+    let mut guest = start_tiny(&folder, machine, &script)?;
+    for done in ["INSPECT 0", "CAPTURE 0", "ANONYMOUS 0"] {
+        guest.wait_for(done)?;
+    }
     guest.wait_for_end()?;
     let results = guest.results()?;
     let nodes = std::fs::read_to_string(results.join("nodes"))?;
@@ -171,7 +168,7 @@ fn replay(capture: &Path) -> Result<Vec<u8>> {
 
 #[test]
 fn the_report_of_a_plain_guest_matches_its_description() -> Result<()> {
-    inspect("inspect_plain", &Machine::plain(512, vec![Machine::target_disk()]))
+    inspect("inspect_plain", &Machine::bare(512))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! and the installed system with the real Ignition.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
 use crate::expect::differences;
-use crate::guest::Guest;
+use crate::guest::{Boot, Guest};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::narrator::Narrator;
@@ -63,23 +63,13 @@ pub(crate) fn percent(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// The instruction of the lab VIM: install the image for 512-byte sectors, with this Ignition config and a random kernel argument.
-pub(crate) fn instruction(proof: &str) -> Result<Value> {
-    instruction_for(proof, Artifact::Image512, 512)
-}
-
-/// The same with an image that installs in seconds and does not boot.
-pub(crate) fn small_instruction(proof: &str) -> Result<Value> {
-    instruction_for(proof, Artifact::ImageSmall, 512)
-}
-
-/// The same with the image for this sector size.
-pub(crate) fn instruction_for(proof: &str, image: Artifact, sector_bytes: u32) -> Result<Value> {
-    let image = artifact(image)?;
-    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
+/// An instruction of the lab VIM: install this image, with the target's Ignition config and a random kernel argument.
+pub(crate) fn instruction(proof: &str, image: Artifact) -> Result<Value> {
+    let name = image.file_name()?;
     let stem = name.split('.').next().unwrap_or_default();
-    let size = image.with_file_name(format!("{stem}.bytes"));
+    let size = artifact(image)?.with_file_name(format!("{stem}.bytes"));
     let bytes: u64 = std::fs::read_to_string(size)?.trim().parse()?;
+    let sector_bytes = if image == Artifact::IMAGE_4096 { 4096 } else { 512 };
     Ok(json!({
         "action": "install",
         "install": {
@@ -93,94 +83,80 @@ pub(crate) fn instruction_for(proof: &str, image: Artifact, sector_bytes: u32) -
     }))
 }
 
-/// A test folder with the files that the lab VIM serves, and the lab VIM.
-pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
-    start_lab_with(test, proof, &instruction(proof)?, more)
-}
-
-/// The same with an instruction of the test's own.
-pub(crate) fn start_lab_with(
-    test: &str,
-    proof: &str,
-    instruction: &Value,
-    more: &[&str],
-) -> Result<(PathBuf, Lab)> {
-    serving(test_folder(test)?, proof, instruction, more)
-}
-
-/// The same, where the lab VIM also serves the target's config under another name from the start.
-pub(crate) fn start_lab_serving(
-    test: &str,
-    proof: &str,
-    more: &[&str],
-    name: &str,
-) -> Result<(PathBuf, Lab)> {
+/// A lab VIM with this instruction, in the folder of the test. The folder has the target's config three times: as the file that
+/// the instruction names, and for tests that serve it in another way.
+pub(crate) fn start_lab(test: &str, proof: &str, instruction: &Value, more: &str) -> Result<Lab> {
     let folder = test_folder(test)?;
-    let file = folder.join(name);
-    std::fs::create_dir_all(file.parent().unwrap_or(&folder))?;
-    std::fs::write(file, installed_ignition(proof))?;
-    serving(folder, proof, &instruction(proof)?, more)
-}
-
-fn serving(
-    folder: PathBuf,
-    proof: &str,
-    instruction: &Value,
-    more: &[&str],
-) -> Result<(PathBuf, Lab)> {
-    std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
-    std::fs::write(folder.join("instruction.json"), instruction.to_string())?;
-    let mut arguments = ["--instruction", "instruction.json", "--file", "target.ign=target.ign"]
-        .map(str::to_owned)
-        .to_vec();
-    for image in [Artifact::Image512, Artifact::ImageSmall, Artifact::Image4096] {
-        arguments.extend(["--image".to_owned(), artifact(image)?.display().to_string()]);
+    std::fs::create_dir(folder.join("boot"))?;
+    for name in ["target.ign", "master.ign", "boot/target.ign"] {
+        std::fs::write(folder.join(name), installed_ignition(proof))?;
     }
-    arguments.extend(["--agent".to_owned(), agent_binary()?.display().to_string()]);
-    arguments.extend(more.iter().map(|&argument| argument.to_owned()));
-    let lab = Lab::start(&folder, &arguments)?;
-    Ok((folder, lab))
+    std::fs::write(folder.join("instruction.json"), instruction.to_string())?;
+    let path = |image| Ok::<_, anyhow::Error>(artifact(image)?.display());
+    let arguments = format!(
+        "--instruction instruction.json --file target.ign=target.ign --agent {} \
+         --image {} --image {} --image {} {more}",
+        agent_binary()?.display(),
+        path(Artifact::IMAGE_512)?,
+        path(Artifact::IMAGE_SMALL)?,
+        path(Artifact::IMAGE_4096)?,
+    );
+    Lab::start(folder, &arguments)
 }
 
-/// Starts the live system on `machine` with the output of `live-config` for this lab VIM.
-pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
-    start_live_with(folder, machine, lab, &[], "")
+/// A unit of the live system that runs these commands before the agent.
+pub(crate) fn unit_before_agent(commands: &str) -> String {
+    format!(
+        "[Unit]\nDescription=Part of the test\nBefore=run-coreos-installer.service\n\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\n{commands}\n\
+         StandardOutput=journal+console\nStandardError=journal+console\n\n\
+         [Install]\nRequiredBy=run-coreos-installer.service\n"
+    )
 }
 
-/// The same with more options of `live-config`, and a shell script that runs before the agent.
-pub(crate) fn start_live_with(
-    folder: &Path,
-    machine: &Machine,
+/// Starts the live system on `machine` with the output of `live-config` for this lab VIM and these options, and a shell script
+/// that runs before the agent.
+pub(crate) fn start_live(
     lab: &Lab,
-    options: &[&str],
+    machine: &Machine,
+    options: &str,
     script: &str,
 ) -> Result<Guest> {
-    let config = with_script(&live_config_of(lab, options)?, script)?;
+    let folder = &lab.folder;
+    std::fs::write(folder.join("prepare"), script)?;
+    let unit = unit_before_agent("ExecStart=/bin/sh /usr/local/bin/prepare");
+    std::fs::write(folder.join("prepare.service"), unit)?;
+    let unit = "--unit prepare.service --file /usr/local/bin/prepare=prepare";
+    let options = if script.is_empty() { options } else { &format!("{unit} {options}") };
+    let config = live_config_of(lab, options)?;
     std::fs::write(folder.join("live.ign"), &config)?;
     let boot = boot::live("live", folder, machine, &config)?;
-    Guest::start("live", folder, machine, &boot, LIVE)
+    Guest::start("live", folder, machine, &Boot::Kernel(boot), LIVE)
 }
 
 /// The Ignition config of the live image for this lab VIM.
-pub(crate) fn live_config_of(lab: &Lab, options: &[&str]) -> Result<Vec<u8>> {
-    let agent = agent_binary()?.display().to_string();
-    let url = lab.url_ipv4();
-    let binary_url = format!("{url}/ocp/run-coreos-installer.gz");
-    let of_lab =
-        ["--vim", &url, "--allow-plain-http", "--binary", &agent, "--binary-url", &binary_url];
+pub(crate) fn live_config_of(lab: &Lab, options: &str) -> Result<Vec<u8>> {
     // The images of the tests have no signature.
-    let insecure = ["--agent-option", "allow-insecure-image=true"];
-    live_config(&[&of_lab[..], &insecure, options].concat())
+    let insecure = "--agent-option allow-insecure-image=true";
+    live_config(&lab.folder, &format!("{} {insecure} {options}", agent_from(lab, &lab.url_ipv4())?))
 }
 
-/// What `live-config` prints.
-pub(crate) fn live_config(options: &[&str]) -> Result<Vec<u8>> {
+/// Options of `live-config` for a VIM at `url` and the agent that the lab VIM serves.
+pub(crate) fn agent_from(lab: &Lab, url: &str) -> Result<String> {
+    let binary = agent_binary()?.display();
+    let source = format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4());
+    Ok(format!("--vim {url} --allow-plain-http --binary {binary} --binary-url {source}"))
+}
+
+/// What `live-config` prints with these options, which contain no blanks; it finds files in `folder`.
+pub(crate) fn live_config(folder: &Path, options: &str) -> Result<Vec<u8>> {
     let agent = agent_binary()?;
     let output = Command::new(agent)
         // The agent refuses RCI_* variables that are no options, e.g. RCI_STATIC_AGENT.
         .env_clear()
+        .current_dir(folder)
         .arg("live-config")
-        .args(options)
+        .args(options.split_whitespace())
         .output()
         .with_context(|| format!("running {}", agent.display()))?;
     if !output.status.success() {
@@ -189,68 +165,63 @@ pub(crate) fn live_config(options: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Adds a unit that runs `script` before the agent to an Ignition config; none for an empty script.
-fn with_script(config: &[u8], script: &str) -> Result<Vec<u8>> {
-    if script.is_empty() {
-        return Ok(config.to_owned());
-    }
-    let mut config: Value = serde_json::from_slice(config)?;
-    let files = config["storage"]["files"].as_array_mut().context("a config without files")?;
-    files.push(json!({
-        "path": "/usr/local/bin/prepare", "mode": 0o755,
-        "contents": {"source": format!("data:,{}", percent(script))},
-    }));
-    let unit = "[Unit]\nDescription=Prepare the disks of the test\nBefore=run-coreos-installer.service\n\n\
-                [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/local/bin/prepare\n\
-                StandardOutput=journal+console\nStandardError=journal+console\n\n\
-                [Install]\nRequiredBy=run-coreos-installer.service\n";
-    let units = config["systemd"]["units"].as_array_mut().context("a config without units")?;
-    units.push(json!({"name": "prepare.service", "enabled": true, "contents": unit}));
-    Ok(config.to_string().into_bytes())
+/// Boots the installed disk in this folder, checks that Ignition has applied the config, and returns the line that its unit
+/// prints.
+pub(crate) fn boot_installed(name: &str, folder: &Path, proof: &str) -> Result<String> {
+    let boot = boot::installed(name, folder)?;
+    // A second CPU costs a quarter more under emulation.
+    let machine = Machine { n_cores: 1, ..Machine::bare(1024) };
+    shown_proof(Guest::start(name, folder, &machine, &Boot::Kernel(boot), INSTALLED)?, proof)
 }
 
-/// Boots the installed disk and returns the line that Ignition's unit prints.
-pub(crate) fn boot_installed(name: &str, folder: &Path) -> Result<String> {
-    let disk = folder.join("target.raw");
-    let boot = boot::installed(name, folder, &disk, "console=ttyS0 mitigations=off")?;
-    let mut guest = Guest::start(name, folder, &Machine::installed(), &boot, INSTALLED)?;
+/// The line that the unit of the installed system prints.
+pub(crate) fn shown_proof(mut guest: Guest, proof: &str) -> Result<String> {
     let line = guest.wait_for("PROOF file=")?.text;
     guest.wait_for_end()?;
+    ensure!(line.contains(&format!("file={proof} ")), "the installed system showed {line:?}");
     Ok(line)
 }
 
+/// Checks that an installed disk has the target's config.
+pub(crate) fn check_ignition(disk: &Path, proof: &str) -> Result<()> {
+    let ignition = boot::boot_file(disk, "/ignition/config.ign")?;
+    let is_same = ignition.as_deref() == Some(installed_ignition(proof).as_bytes());
+    ensure!(is_same, "the disk has another Ignition config");
+    Ok(())
+}
+
 /// Checks of an install that takes long enough to have progress: also that the events show some.
-pub(crate) fn check_installed(lab: &Lab) -> Result<()> {
-    check_proved(lab)?;
-    let events = lab.sent("events", Duration::ZERO)?;
+pub(crate) fn check_installed(lab: &Lab) -> Result<Value> {
+    let result = check_proved(lab)?;
+    let events = lab.sent("events")?;
     let events = events["events"].as_array().context("no list of events")?;
-    let percents: Vec<_> = events
-        .iter()
-        .filter(|event| event["stage"] == "write")
-        .filter_map(|event| event["percent"].as_u64())
-        .collect();
+    let written = events.iter().filter(|event| event["stage"] == "write");
+    let percents: Vec<_> = written.filter_map(|event| event["percent"].as_u64()).collect();
     ensure!(
         percents.iter().any(|percent| (1..100).contains(percent)),
         "no progress of the write among {percents:?}"
     );
-    Ok(())
+    Ok(result)
 }
 
-/// Checks of every install: the result, each proof, and the order of the stages in the events.
-pub(crate) fn check_proved(lab: &Lab) -> Result<()> {
-    let result = lab.sent("result", Duration::ZERO)?;
-    ensure!(result["outcome"] == "installed", "the result says {result:#}");
+/// Waits until the machine reboots after its install, and checks that one.
+pub(crate) fn check_rebooted(live: Guest, lab: &Lab) -> Result<Value> {
+    live.wait_for_reboot()?;
+    check_proved(lab)
+}
+
+/// Checks of every install: the result, which it returns, each proof, and the order of the stages in the events.
+pub(crate) fn check_proved(lab: &Lab) -> Result<Value> {
+    let result = lab.sent("result")?;
+    check(&result, &json!({"outcome": "installed"}))?;
     let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
     let failed: Vec<_> =
         checks.iter().filter(|check| check["ok"] != true && check["fatal"] == true).collect();
     ensure!(failed.is_empty(), "these proofs failed: {failed:?}");
     for wanted in ["partition_table", "ignition_digest", "kernel_arguments"] {
-        ensure!(
-            checks.iter().any(|check| check["name"] == wanted && check["ok"] == true),
-            "no proof \"{wanted}\" in {checks:?}"
-        );
+        proved(&result, wanted)?;
     }
-    let events = lab.sent("events", Duration::ZERO)?;
+    let events = lab.sent("events")?;
     let events = events["events"].as_array().context("no list of events")?;
     let stages: Vec<_> = events.iter().filter_map(|event| event["stage"].as_str()).collect();
     let mut at = 0;
@@ -260,36 +231,47 @@ pub(crate) fn check_proved(lab: &Lab) -> Result<()> {
             format!("no event of stage \"{stage}\" in its place among {stages:?}")
         })?;
     }
+    Ok(result)
+}
+
+/// The check of the proof with this name, which has passed.
+pub(crate) fn proved<'a>(result: &'a Value, name: &str) -> Result<&'a Value> {
+    let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
+    let check = checks.iter().find(|check| check["name"] == name && check["ok"] == true);
+    check.with_context(|| format!("no proof \"{name}\" in {checks:?}"))
+}
+
+/// Checks values of a document by key.
+pub(crate) fn check(document: &Value, wanted: &Value) -> Result<()> {
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        ensure!(document[key] == *value, "{key} is not {value} in {document:#}");
+    }
     Ok(())
 }
 
 /// Installs a bare machine, boots it twice, and checks each step; files and logs are in `target/vm/FOLDER/`.
 pub(crate) fn whole_job(folder: &str, narrator: &mut Narrator) -> Result<()> {
     let proof = nonce()?;
-    let (folder, lab) = start_lab(folder, &proof, &["--db", "vim.sqlite"])?;
+    let order = instruction(&proof, Artifact::IMAGE_512)?;
+    let lab = start_lab(folder, &proof, &order, "--db vim.sqlite")?;
     narrator.follow(&lab);
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let machine = Machine::bare(2048);
     narrator.say("a bare virtual machine boots the live image; systemd starts the agent");
-    let mut live = start_live(&folder, &machine, &lab)?;
+    let mut live = start_live(&lab, &machine, "", "")?;
     live.wait_for_end()?;
-    lab.keep(&folder)?;
     narrator.say("systemd has rebooted the machine; checking what was reported and written");
     check_installed(&lab)?;
-    let differences = differences(&machine, &lab.sent("report", Duration::ZERO)?);
+    let differences = differences(&machine, &lab.sent("report")?);
     ensure!(differences.is_empty(), "{}", differences.join("\n"));
-    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
-    ensure!(
-        ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
-        "the disk has another Ignition config"
-    );
+    check_ignition(&lab.folder.join("target.raw"), &proof)?;
 
     narrator.say("the installed system boots; the real Ignition applies the VIM's config");
-    let first = boot_installed("first", &folder)?;
+    let first = boot_installed("first", &lab.folder, &proof)?;
     narrator.say(&format!("first boot: {first}"));
     let shown = format!("PROOF file={proof} mode=600 host=from-ignition user=1000");
     ensure!(first.contains(&format!("{shown} boot=1")), "the first boot showed {first:?}");
-    let second = boot_installed("second", &folder)?;
+    let second = boot_installed("second", &lab.folder, &proof)?;
     narrator.say(&format!("second boot, without Ignition: {second}"));
     ensure!(second.contains(&format!("{shown} boot=0")), "the second boot showed {second:?}");
-    narrator.finish(&lab, &folder)
+    narrator.finish(&lab)
 }

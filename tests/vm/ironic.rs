@@ -7,27 +7,27 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact};
-use crate::boot;
-use crate::install::{LIVE, installed_ignition, live_config, nonce, start_lab};
+use crate::install::{
+    LIVE, agent_from, check_ignition, installed_ignition, instruction, live_config, nonce,
+    start_lab,
+};
 use crate::machine::Machine;
 use crate::server::{Ironic, Options, port};
 use crate::template::restore;
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the times of a run are worth a look")]
-#[expect(clippy::too_many_lines, reason = "one node from enrolled to powered off")]
 fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     let proof = nonce()?;
     // The lab VIM serves the agent and the image, nothing else.
-    let (folder, lab) = start_lab("ironic", &proof, &[])?;
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let order = instruction(&proof, Artifact::IMAGE_SMALL)?;
+    let lab = start_lab("ironic", &proof, &order, "")?;
+    let machine = Machine::bare(2048);
     let ironic = Ironic::start(Options { callback_timeout_s: Some(600), ..Options::default() });
-    let image = artifact(Artifact::ImageSmall)?;
+    let (image, name) = (artifact(Artifact::IMAGE_SMALL)?, Artifact::IMAGE_SMALL.file_name()?);
     let digest = Command::new("sha256sum").arg(image).output().context("running sha256sum")?;
     let digest = String::from_utf8(digest.stdout)?;
-    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
     let node = ironic.enrol(
         "vm",
         &json!({
@@ -47,27 +47,15 @@ fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     node.until("inspect wait");
     let callback = port();
     let url = ironic.url.replace("127.0.0.1", "10.0.2.2");
-    let agent = agent_binary()?.display().to_string();
-    let config = live_config(&[
-        "--vim",
-        &url,
-        "--allow-plain-http",
-        "--binary",
-        &agent,
-        "--binary-url",
-        &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4()),
-        "--agent-option",
-        "backend=ironic-agent",
-        "--agent-option",
-        &format!("callback-url=https://127.0.0.1:{callback}"),
-    ])?;
+    let options = format!(
+        "{} --agent-option backend=ironic-agent --agent-option callback-url=https://127.0.0.1:{callback}",
+        agent_from(&lab, &url)?
+    );
+    let config = live_config(&lab.folder, &options)?;
     let started = Instant::now();
-    let mut live = restore("live", &folder, &machine, &config, "")?;
+    let mut live = restore("live", &lab.folder, &machine, &config, "")?;
     // Ironic reaches the guest through QEMU's user network.
-    live.qmp()?.execute(
-        "human-monitor-command",
-        &json!({"command-line": format!("hostfwd_add net0 tcp:127.0.0.1:{callback}-:9999")}),
-    )?;
+    live.qmp()?.monitor(&format!("hostfwd_add net0 tcp:127.0.0.1:{callback}-:9999"))?;
     node.until_within("manageable", LIVE);
     eprintln!("inspected after {:.0} s", started.elapsed().as_secs_f64());
     node.order("provide");
@@ -80,11 +68,6 @@ fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     live.wait_for_end()?;
     let (_, inventory) = ironic.api("GET", &format!("nodes/{}/inventory", node.uuid), None);
     ensure!(inventory["inventory"]["disks"][0]["serial"] == "TARGET-0", "{inventory:#}");
-    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
-    std::fs::write(folder.join("ironic.log"), ironic.log())?;
-    ensure!(
-        ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
-        "the disk has another Ignition config"
-    );
-    Ok(())
+    std::fs::write(lab.folder.join("ironic.log"), ironic.log())?;
+    check_ignition(&lab.folder.join("target.raw"), &proof)
 }

@@ -2,20 +2,18 @@
 //!
 //! The two that install boot because what coreos-installer put into the ISO is read at the boot only.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::agent::agent_binary;
 use crate::artifacts::{Artifact, artifact, test_folder};
-use crate::boot;
 use crate::guest::{Boot, Guest};
 use crate::install::{
-    LIVE, boot_installed, check_installed, installed_ignition, live_config, live_config_of, nonce,
-    start_lab_serving,
+    LIVE, boot_installed, check_ignition, check_installed, installed_ignition, instruction,
+    live_config, live_config_of, nonce, start_lab,
 };
 use crate::machine::Machine;
 use crate::pointer;
@@ -33,185 +31,113 @@ routes:
   - {destination: 0.0.0.0/0, next-hop-address: 10.0.2.2, next-hop-interface: eth0}
 ";
 
-/// Runs a program and returns what it printed.
-pub(crate) fn run(program: &Path, arguments: &[&str]) -> Result<String> {
+/// Runs a program in this folder and returns what it printed; no argument contains a blank.
+fn run(folder: &Path, program: &Path, arguments: &str) -> Result<String> {
     let output = Command::new(program)
-        .args(arguments)
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
         .output()
         .with_context(|| format!("running {}", program.display()))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} {arguments:?}: {stderr}", program.display());
+    ensure!(output.status.success(), "{} {arguments}: {stderr}", program.display());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn coreos_installer(arguments: &[&str]) -> Result<String> {
-    run(artifact(Artifact::CoreosInstaller)?, arguments)
-}
-
-/// The name of a file in the test's folder.
-fn within(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
+fn coreos_installer(folder: &Path, arguments: &str) -> Result<String> {
+    run(folder, artifact(Artifact::COREOS_INSTALLER)?, arguments)
 }
 
 #[test]
 fn iso_with_a_static_network_boots_by_bios_and_installs_a_pointer_config() -> Result<()> {
     let proof = nonce()?;
-    let arguments =
-        ["--listen-https", "127.0.0.1:0", "--tls-dir", "tls", "--file", "config/master=master.ign"];
-    let (folder, lab) = start_lab_serving("iso_bios", &proof, &arguments, "master.ign")?;
-    pointer::write(&folder, &lab)?;
-    let file = |name: &str| within(&folder, name);
+    let order = instruction(&proof, Artifact::IMAGE_512)?;
+    let arguments = "--listen-https 127.0.0.1:0 --tls-dir tls --file config/master=master.ign";
+    let lab = start_lab("iso_bios", &proof, &order, arguments)?;
+    let folder = &lab.folder;
+    pointer::write(&lab)?;
     std::fs::write(folder.join("network.yaml"), NETWORK)?;
-    let network = ["--network", &file("network.yaml"), "--network-dir", &file("network")];
-    std::fs::write(folder.join("live.ign"), live_config_of(&lab, &network)?)?;
-    coreos_installer(&[
-        "iso",
-        "customize",
-        "--live-ignition",
-        &file("live.ign"),
-        "--network-keyfile",
-        &file("network/eth0.nmconnection"),
-        "--live-karg-append",
-        "net.ifnames=0",
-        "-o",
-        &file("live.iso"),
-        &artifact(Artifact::LiveIso)?.display().to_string(),
-    ])?;
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let config = live_config_of(&lab, "--network network.yaml --network-dir network")?;
+    std::fs::write(folder.join("live.ign"), config)?;
+    let original = artifact(Artifact::LIVE_ISO)?.display();
+    coreos_installer(
+        folder,
+        &format!(
+            "iso customize --live-ignition live.ign --network-keyfile network/eth0.nmconnection \
+             --live-karg-append net.ifnames=0 -o live.iso {original}"
+        ),
+    )?;
     let boot = Boot::Cd(folder.join("live.iso"));
-    let mut live = Guest::start("live", &folder, &machine, &boot, LIVE)?;
+    let mut live = Guest::start("live", folder, &Machine::bare(2048), &boot, LIVE)?;
     live.wait_for("static address 10.0.2.77/24 of eth0")?;
     live.wait_for_end()?;
-    lab.keep(&folder)?;
     check_installed(&lab)?;
-    let report = lab.sent("report", Duration::ZERO)?;
+    let report = lab.sent("report")?;
     let addresses = report["local_addresses"].to_string();
     ensure!(
         addresses.contains("10.0.2.77") && !addresses.contains("10.0.2.15"),
         "the addresses are {addresses}"
     );
     ensure!(report["firmware"]["boot_mode"] == "bios", "{:#}", report["firmware"]);
-    let first = boot_installed("first", &folder)?;
-    ensure!(first.contains(&format!("file={proof} ")), "the first boot showed {first:?}");
+    boot_installed("first", folder, &proof)?;
     pointer::check(&lab)
 }
 
-/// The ISO with the agent as a file of its own, for sites without a server.
-fn iso_with_agent(folder: &Path) -> Result<PathBuf> {
-    let iso = folder.join("live.iso");
-    run(
-        Path::new("xorriso"),
-        &[
-            "-indev",
-            &artifact(Artifact::LiveIso)?.display().to_string(),
-            "-outdev",
-            &iso.display().to_string(),
-            "-compliance",
-            "iso_9660_level=1",
-            "-boot_image",
-            "any",
-            "replay",
-            "-map",
-            &agent_binary()?.display().to_string(),
-            "/run-coreos-installer",
-        ],
-    )?;
-    Ok(iso)
-}
-
+/// The agent is a file of the ISO, for sites without a server, and so is the image, as the live image of CoreOS contains its own.
 #[test]
 fn iso_with_the_targets_config_boots_by_uefi_and_installs_without_any_server() -> Result<()> {
-    let folder = test_folder("iso_uefi")?;
-    let file = |name: &str| within(&folder, name);
+    let folder = &test_folder("iso_uefi")?;
     let proof = nonce()?;
     std::fs::write(folder.join("target.ign"), installed_ignition(&proof))?;
-    let image = artifact(Artifact::Image512)?;
-    let iso = iso_with_agent(&folder)?.display().to_string();
-    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
-    let with_image = file("with-image.iso");
-    // The image is a file of the ISO too, as the live image of CoreOS contains its own.
+    let (agent, name) = (agent_binary()?.display(), Artifact::IMAGE_512.file_name()?);
+    let original = artifact(Artifact::LIVE_ISO)?.display();
+    let image = artifact(Artifact::IMAGE_512)?.display();
     run(
+        folder,
         Path::new("xorriso"),
-        &[
-            "-indev",
-            &iso,
-            "-outdev",
-            &with_image,
-            "-compliance",
-            "iso_9660_level=1",
-            "-boot_image",
-            "any",
-            "replay",
-            "-map",
-            &image.display().to_string(),
-            &format!("/{name}"),
-        ],
+        &format!(
+            "-indev {original} -outdev live.iso -compliance iso_9660_level=1 -boot_image any replay \
+             -map {agent} /run-coreos-installer -map {image} /{name}"
+        ),
     )?;
-    let image = format!("image=/run/media/iso/{name}");
-    let config = live_config(&[
-        "--install",
-        &file("target.ign"),
-        "--binary-on-iso",
-        "/run-coreos-installer",
-        "--autologin",
-        "--agent-option",
-        &image,
-        "--agent-option",
-        "allow-insecure-image=true",
-        "--agent-option",
-        "hints=serial=TARGET-0",
-        "--agent-option",
-        "append-karg=console=ttyS0",
-        "--agent-option",
-        &format!("append-karg=vm.proof={proof}"),
-        "--agent-option",
-        "after=poweroff",
-    ])?;
+    let config = live_config(
+        folder,
+        &format!(
+            "--install target.ign --binary-on-iso /run-coreos-installer --autologin \
+             --agent-option image=/run/media/iso/{name} --agent-option allow-insecure-image=true \
+             --agent-option hints=serial=TARGET-0 --agent-option append-karg=console=ttyS0 \
+             --agent-option append-karg=vm.proof={proof} --agent-option after=poweroff"
+        ),
+    )?;
     std::fs::write(folder.join("live.ign"), config)?;
-    coreos_installer(&["iso", "ignition", "embed", "-i", &file("live.ign"), &with_image])?;
-    coreos_installer(&["iso", "kargs", "modify", "-a", "rci.log-level=debug", &with_image])?;
-    let mut machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    machine.has_uefi = true;
+    coreos_installer(folder, "iso ignition embed -i live.ign live.iso")?;
+    coreos_installer(folder, "iso kargs modify -a rci.log-level=debug live.iso")?;
+    let mut machine = Machine { has_uefi: true, ..Machine::bare(2048) };
     // No server: the network reaches nothing.
     machine.ports[0].reaches_host = false;
-    let mut live = Guest::start("live", &folder, &machine, &Boot::Cd(with_image.into()), LIVE)?;
+    let boot = Boot::Cd(folder.join("live.iso"));
+    let mut live = Guest::start("live", folder, &machine, &boot, LIVE)?;
     live.wait_for("installed: ")?;
     live.wait_for_end()?;
-    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
-    ensure!(ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()), "another config");
-    let first = boot_installed("first", &folder)?;
-    ensure!(first.contains(&format!("file={proof} ")), "the first boot showed {first:?}");
-    Ok(())
+    check_ignition(&folder.join("target.raw"), &proof)?;
+    boot_installed("first", folder, &proof).map(drop)
 }
 
 #[test]
 fn initramfs_for_network_boot_accepts_config_and_network_from_coreos_installer() -> Result<()> {
-    let folder = test_folder("iso_pxe_customize")?;
-    let file = |name: &str| within(&folder, name);
+    let folder = &test_folder("iso_pxe_customize")?;
     std::fs::write(folder.join("network.yaml"), NETWORK)?;
-    let config = live_config(&[
-        "--vim",
-        "https://vim.example",
-        "--agent-in-image",
-        "--network",
-        &file("network.yaml"),
-        "--network-dir",
-        &file("network"),
-    ])?;
-    std::fs::write(folder.join("live.ign"), &config)?;
-    let initramfs = artifact(Artifact::LiveInitrd)?.display().to_string();
-    coreos_installer(&[
-        "pxe",
-        "customize",
-        "--live-ignition",
-        &file("live.ign"),
-        "--network-keyfile",
-        &file("network/eth0.nmconnection"),
-        "-o",
-        &file("custom.img"),
-        &initramfs,
-    ])?;
-    let embedded = coreos_installer(&["pxe", "ignition", "unwrap", &file("custom.img")])?;
+    let options =
+        "--vim https://vim.example --agent-in-image --network network.yaml --network-dir network";
+    std::fs::write(folder.join("live.ign"), live_config(folder, options)?)?;
+    let initramfs = artifact(Artifact::LIVE_INITRD)?.display();
+    coreos_installer(
+        folder,
+        &format!(
+            "pxe customize --live-ignition live.ign --network-keyfile network/eth0.nmconnection \
+             -o custom.img {initramfs}"
+        ),
+    )?;
+    let embedded = coreos_installer(folder, "pxe ignition unwrap custom.img")?;
     let embedded: Value = serde_json::from_str(&embedded)?;
     // customize merges what it is given into a config of its own.
     ensure!(embedded["ignition"]["config"]["merge"].is_array(), "{embedded:#}");

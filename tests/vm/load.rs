@@ -8,28 +8,27 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::agent::agent_files;
 use crate::artifacts::test_folder;
-use crate::boot;
+use crate::boot::start_tiny;
 use crate::debugger::{Debugger, Socket};
+use crate::disk::MIB;
 use crate::guest::Guest;
 use crate::machine::Machine;
 
 /// The CPU whose registers change.
-const BROKEN: u32 = 1;
+pub(crate) const BROKEN: u32 = 1;
 /// How often registers change, and how long after the previous time. Many times, because a register often contains
 /// nothing that is still needed.
 const N_FLIPS: usize = 200;
-const PAUSE: Duration = Duration::from_millis(40);
+pub(crate) const PAUSE: Duration = Duration::from_millis(40);
 /// xmm0 to xmm7 contain numbers only, so a change makes results wrong and nothing else.
-const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
+pub(crate) const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
 /// rax, rcx, rdx, rsi, rdi, r8, r9, r10 contain addresses too, so a change can also crash the program.
 const ADDRESSES: [u32; 8] = [0, 2, 3, 4, 5, 8, 9, 10];
 
 /// What differs between two words of memory under test that follow each other, or its negative.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const PAGE_BYTES: usize = 4096;
-const MIB: u64 = 1 << 20;
 /// Where in physical memory pages under test are looked for, and how much at once.
 const SEARCHED: Range<u64> = 128 * MIB..960 * MIB;
 const WINDOW: u64 = 64 * MIB;
@@ -50,8 +49,7 @@ fn cpu_with_wrong_results_is_named_and_no_other_and_so_is_the_address_of_changed
     let folder = test_folder("load_wrong_result")?;
     let socket = Socket::new("load")?;
     let machine = Machine { more: socket.arguments(), ..Machine::plain(1024, Vec::new()) };
-    let boot = boot::tiny("guest", &folder, &machine, SCRIPT, &agent_files()?)?;
-    let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(8))?;
+    let mut guest = start_tiny(&folder, &machine, SCRIPT)?;
     guest.wait_for("computed on 2 CPUs and tested ")?;
     guest.wait_for("HEALTHY")?;
     let mut debugger = Debugger::connect(&socket)?;

@@ -96,13 +96,28 @@ pub(crate) struct Dimm {
     pub(crate) part_number: &'static str,
 }
 
+impl Dimm {
+    /// DIMMs of two vendors, whose size and serial number a machine chooses.
+    pub(crate) const SAMSUNG: Self = Self {
+        size_mib: 0,
+        speed_mt_s: 3200,
+        manufacturer: "Samsung",
+        serial: "",
+        part_number: "M393A2K43DB3-CWE",
+    };
+    pub(crate) const MICRON: Self = Self {
+        speed_mt_s: 2933,
+        manufacturer: "Micron",
+        part_number: "18ASF1G72PZ",
+        ..Self::SAMSUNG
+    };
+}
+
 /// A network port.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
     /// QEMU's device, as `e1000e`.
     pub(crate) model: &'static str,
-    /// The driver that Linux binds to it.
-    pub(crate) driver: &'static str,
     pub(crate) mac: &'static str,
     /// Whether it reaches the host; the others are on isolated networks.
     pub(crate) reaches_host: bool,
@@ -110,7 +125,24 @@ pub(crate) struct Port {
     pub(crate) n_vfs: u32,
 }
 
+impl Port {
+    /// One on an isolated network.
+    pub(crate) fn isolated(model: &'static str, mac: &'static str) -> Self {
+        Self { model, mac, reaches_host: false, n_vfs: 0 }
+    }
+
+    /// The driver that Linux binds to it.
+    pub(crate) fn driver(&self) -> &'static str {
+        if self.model == "virtio-net-pci" { "virtio_net" } else { self.model }
+    }
+}
+
 impl Machine {
+    /// A plain virtual machine with the target disk alone.
+    pub(crate) fn bare(memory_mib: u64) -> Self {
+        Self::plain(memory_mib, vec![Self::target_disk()])
+    }
+
     /// A plain virtual machine with one virtio network port and these disks.
     pub(crate) fn plain(memory_mib: u64, disks: Vec<Disk>) -> Self {
         Self {
@@ -124,11 +156,8 @@ impl Machine {
             slots: Vec::new(),
             disks,
             ports: vec![Port {
-                model: "virtio-net-pci",
-                driver: "virtio_net",
-                mac: "52:54:00:aa:00:01",
                 reaches_host: true,
-                n_vfs: 0,
+                ..Port::isolated("virtio-net-pci", "52:54:00:aa:00:01")
             }],
             bmc: None,
             has_tpm: false,
@@ -140,19 +169,9 @@ impl Machine {
         }
     }
 
-    /// The machine as the installed system needs it: with one CPU, since a second one costs a quarter more under emulation.
-    pub(crate) fn installed() -> Self {
-        Self { n_cores: 1, ..Self::plain(1024, vec![Self::target_disk()]) }
-    }
-
     /// A virtio disk to install on.
     pub(crate) fn target_disk() -> Disk {
-        Disk {
-            id: "target",
-            size_bytes: 3 << 30,
-            sector_bytes: 512,
-            kind: DiskKind::Virtio { serial: "TARGET-0" },
-        }
+        Disk::new("target", 3 << 30, 512, DiskKind::Virtio { serial: "TARGET-0" })
     }
 
     /// Main memory of all nodes.

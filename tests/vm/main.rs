@@ -24,7 +24,6 @@ mod smbios;
 mod template;
 
 mod faults;
-mod harness;
 mod inspect;
 mod ironic;
 mod iso;
@@ -34,7 +33,6 @@ mod netboot;
 mod packet;
 mod pointer;
 mod rack;
-mod refusal;
 mod reinstall;
 mod report;
 mod sectors;
@@ -52,3 +50,5 @@ mod qr_reader;
     reason = "the tests with a real Ironic use all of it, and fail by a failed unwrap"
 )]
 mod server;
+#[path = "../until.rs"]
+mod until;

@@ -1,5 +1,6 @@
 //! Prints on the terminal how the whole job proceeds, from the events that arrive at the lab VIM.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::lab::{Asker, Lab};
+use crate::artifacts::repository;
+use crate::lab::{self, Lab};
 
 /// Time between two requests to the lab VIM.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,10 +38,10 @@ impl Narrator {
 
     /// Starts to print the events that arrive at `lab`.
     pub(crate) fn follow(&mut self, lab: &Lab) {
-        self.say(&format!("the lab VIM's page: {}/", lab.url()));
+        self.say(&format!("the lab VIM's page: http://{}/", lab.ipv4));
         if !self.is_silent {
-            let (lab, has_ended, t0) = (lab.asker(), Arc::clone(&self.has_ended), self.t0);
-            self.thread = Some(std::thread::spawn(move || follow(&lab, &has_ended, t0)));
+            let (lab, has_ended, t0) = (lab.ipv4, Arc::clone(&self.has_ended), self.t0);
+            self.thread = Some(std::thread::spawn(move || follow(lab, &has_ended, t0)));
         }
     }
 
@@ -51,7 +53,7 @@ impl Narrator {
     }
 
     /// Stops following the events, saves the node's page, and prints where the files are.
-    pub(crate) fn finish(&mut self, lab: &Lab, folder: &Path) -> Result<()> {
+    pub(crate) fn finish(&mut self, lab: &Lab) -> Result<()> {
         self.has_ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
@@ -59,10 +61,10 @@ impl Narrator {
         if self.is_silent {
             return Ok(());
         }
-        let node = lab.node_id(Duration::ZERO)?;
-        std::fs::write(folder.join("page.html"), lab.text(&format!("/nodes/{node}"))?)?;
-        let shown = folder.strip_prefix(crate::artifacts::repository()).unwrap_or(folder);
-        let path = |name: &str| shown.join(name).display().to_string();
+        std::fs::write(lab.folder.join("page.html"), lab.page()?)?;
+        let relative =
+            |path: &Path| path.strip_prefix(repository()).unwrap_or(path).display().to_string();
+        let path = |name: &str| relative(&lab.folder.join(name));
         self.say("done: the machine is installed. What you can look at now:");
         for (what, name) in [
             ("report", "report.json"),
@@ -73,10 +75,8 @@ impl Narrator {
         ] {
             self.say(&format!("  {what}: {}", path(name)));
         }
-        let program = crate::lab::program()?;
-        let program = program.strip_prefix(crate::artifacts::repository()).unwrap_or(&program);
-        let database = path("vim.sqlite");
-        self.say(&format!("  the page, live: {} --db {database}", program.display()));
+        let (program, database) = (relative(&lab::program()?), path("vim.sqlite"));
+        self.say(&format!("  the page, live: {program} --db {database}"));
         Ok(())
     }
 }
@@ -87,11 +87,11 @@ fn say(t0: Instant, text: &str) {
 }
 
 /// Prints each new event until the job has ended.
-fn follow(lab: &Asker, has_ended: &AtomicBool, t0: Instant) {
+fn follow(lab: SocketAddr, has_ended: &AtomicBool, t0: Instant) {
     let mut n_printed = 0;
     while !has_ended.load(Ordering::Relaxed) {
         std::thread::sleep(POLL_INTERVAL);
-        let events = lab.events().unwrap_or_default();
+        let events = lab::last(lab, "events").unwrap_or_default();
         let events = events["events"].as_array().cloned().unwrap_or_default();
         for event in events.iter().skip(n_printed) {
             say(t0, &line(event));

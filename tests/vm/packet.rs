@@ -5,7 +5,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -14,7 +13,9 @@ use crate::artifacts::{Artifact, artifact};
 use crate::boot;
 use crate::cpio::{GuestFile, append};
 use crate::guest::{Boot, Guest};
-use crate::install::{LIVE, check_proved, instruction, live_config_of, nonce, start_lab_serving};
+use crate::install::{
+    LIVE, check_proved, instruction, live_config_of, nonce, proved, shown_proof, start_lab,
+};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::netboot::write_live_image;
@@ -38,10 +39,9 @@ fn metadata(mac: &str, lab: &Lab) -> Value {
 }
 
 /// Connects the metadata server's address to the lab VIM, for QEMU, which starts a program for each connection.
-fn server(folder: &Path, lab: &Lab) -> Result<String> {
-    let url = lab.url_https()?;
-    let port = url.rsplit(':').next().unwrap_or_default();
-    let relay = folder.join("relay");
+fn server(lab: &Lab) -> Result<String> {
+    let port = lab.https_port()?;
+    let relay = lab.folder.join("relay");
     let script =
         format!("#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/{port}\ncat <&3 &\ncat >&3\nkill $!\n");
     std::fs::write(&relay, script)?;
@@ -62,96 +62,82 @@ fn with_server(initramfs: Vec<u8>, folder: &Path) -> Result<Vec<u8>> {
 
 /// How often Ignition asked the metadata server where to report, and how often it reported the end of a stage.
 fn reported(lab: &Lab) -> Result<(usize, usize)> {
-    let requests = lab.requests()?;
-    let all = requests.as_array().map_or(&[][..], Vec::as_slice);
-    let is_question = |request: &&Value| {
+    let questions = lab.requests(|request| {
         let agent = request["headers"]["user-agent"].as_str().unwrap_or_default();
         request["path"] == "/metadata" && request["tls"] == true && agent.starts_with("Ignition/")
-    };
-    let is_message = |request: &&Value| request["path"] == "/events" && request["method"] == "POST";
-    Ok((all.iter().filter(is_question).count(), all.iter().filter(is_message).count()))
+    })?;
+    let messages =
+        lab.requests(|request| request["path"] == "/events" && request["method"] == "POST")?;
+    Ok((questions.len(), messages.len()))
 }
 
 /// Checks that kernel arguments name this platform and no other.
 fn check_platform(arguments: &str) -> Result<()> {
-    let platforms: Vec<&str> = arguments
-        .split_whitespace()
-        .filter(|word| word.starts_with("ignition.platform.id="))
-        .collect();
-    ensure!(platforms == ["ignition.platform.id=packet"], "{arguments}");
+    let words = arguments.split_whitespace();
+    let mut platforms = words.filter_map(|word| word.strip_prefix("ignition.platform.id="));
+    ensure!(platforms.by_ref().eq(["packet"]), "{arguments}");
     Ok(())
 }
 
 /// The folder that the lab VIM serves to machines: the live image for this platform, with the metadata server in its initramfs.
-fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
-    write_live_image(folder, lab, &["--platform", "packet"])?;
+fn write_boot_folder(lab: &Lab) -> Result<()> {
+    write_live_image(lab, "--platform packet")?;
+    let folder = &lab.folder;
     let initramfs = folder.join("boot/initramfs.img");
     // The file is a link to that of all tests.
     std::fs::remove_file(&initramfs)?;
-    let original = std::fs::read(artifact(Artifact::LiveInitrd)?)?;
+    let original = std::fs::read(artifact(Artifact::LIVE_INITRD)?)?;
     std::fs::write(&initramfs, with_server(original, folder)?)?;
-    let url = format!("{}/metadata", lab.url_ipv4());
-    let config = live_config_of(lab, &["--network-metadata", &url])?;
+    let option = format!("--network-metadata {}/metadata", lab.url_ipv4());
+    let config = live_config_of(lab, &option)?;
     Ok(std::fs::write(folder.join("boot/live.ign"), config)?)
 }
 
-/// Boots the installed system and returns the line that Ignition's unit prints.
-fn first_boot(folder: &Path, machine: &Machine) -> Result<String> {
-    let disk = folder.join("target.raw");
-    let boot = boot::installed("first", folder, &disk, "console=ttyS0 mitigations=off")?;
-    if let Boot::Kernel(kernel) = &boot {
-        let original = std::fs::read(&kernel.initrd)?;
-        std::fs::write(&kernel.initrd, with_server(original, folder)?)?;
-    }
-    let mut first = Guest::start("first", folder, machine, &boot, LIVE)?;
-    let line = first.wait_for("PROOF file=")?.text;
-    first.wait_for_end()?;
-    Ok(line)
+/// Boots the installed system and checks that Ignition has applied the config.
+fn first_boot(folder: &Path, machine: &Machine, proof: &str) -> Result<()> {
+    let boot = boot::installed("first", folder)?;
+    let original = std::fs::read(&boot.initrd)?;
+    std::fs::write(&boot.initrd, with_server(original, folder)?)?;
+    let first = Guest::start("first", folder, machine, &Boot::Kernel(boot), LIVE)?;
+    shown_proof(first, proof).map(drop)
 }
 
 #[test]
 fn live_and_installed_ignition_report_to_the_metadata_server_whose_network_is_kept() -> Result<()> {
     let proof = nonce()?;
-    let arguments =
-        ["--boot", "boot", "--listen-https", "127.0.0.1:0", "--tls-dir", "tls", "--name", SERVER];
-    let (folder, lab) = start_lab_serving("packet", &proof, &arguments, "boot/target.ign")?;
-    let mut order = instruction(&proof)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_512)?;
     order["install"]["platform"] = json!("packet");
     order["install"]["copy_network"] = json!(true);
     // Ignition reports each stage, so it needs a network even for a config that it has already.
     order["install"]["firstboot_args"] = json!("rd.neednet=1 ip=dhcp");
-    lab.put("/lab/default/instruction", &order)?;
-    let mut machine = Machine::plain(2560, vec![Machine::target_disk()]);
+    let arguments = format!("--boot boot --listen-https 127.0.0.1:0 --tls-dir tls --name {SERVER}");
+    let lab = start_lab("packet", &proof, &order, &arguments)?;
+    let folder = &lab.folder;
+    let mut machine = Machine::bare(2560);
     let answer = |route: &str, body: &Value| json!({"route": route, "kind": "answer", "times": "forever", "body": body.to_string()});
     let metadata = metadata(machine.ports[0].mac, &lab);
     lab.put(
         "/lab/faults",
         &json!([answer("/metadata", &metadata), answer("/events", &json!({}))]),
     )?;
-    machine.forwards.push(server(&folder, &lab)?);
+    machine.forwards.push(server(&lab)?);
 
-    write_boot_folder(&folder, &lab)?;
+    write_boot_folder(&lab)?;
     let boot = Boot::Network { tftp: folder.join("tftp"), file: "boot.ipxe" };
-    let mut live = Guest::start("live", &folder, &machine, &boot, LIVE)?;
+    let mut live = Guest::start("live", folder, &machine, &boot, LIVE)?;
     live.wait_for("wrote /etc/NetworkManager/system-connections/bond0.nmconnection")?;
     live.wait_for_end()?;
-    lab.keep(&folder)?;
-    check_proved(&lab)?;
+    let result = check_proved(&lab)?;
     let of_live = reported(&lab)?;
     ensure!(of_live.0 >= 4 && of_live.1 >= 4, "Ignition of the live boot reported {of_live:?}");
-    let report = lab.sent("report", Duration::ZERO)?;
+    let report = lab.sent("report")?;
     check_platform(report["os"]["command_line"].as_str().unwrap_or_default())?;
-    let result = lab.sent("result", Duration::ZERO)?;
-    let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
-    let network = checks.iter().find(|check| check["name"] == "network_files");
-    ensure!(network.is_some_and(|check| check["ok"] == true), "{checks:#?}");
-    let profiles = network.map(|check| check["expected"].to_string()).unwrap_or_default();
+    let profiles = proved(&result, "network_files")?["expected"].to_string();
     ensure!(profiles.contains("bond0.nmconnection"), "the profiles are {profiles}");
     let entry = boot::boot_file(&folder.join("target.raw"), "/loader/entries/ostree-1-vm.conf")?;
     check_platform(&String::from_utf8(entry.context("no boot loader entry")?)?)?;
 
-    let shown = first_boot(&folder, &Machine { n_cores: 1, ..machine })?;
-    ensure!(shown.contains(&format!("file={proof} ")), "the first boot showed {shown:?}");
+    first_boot(folder, &Machine { n_cores: 1, ..machine }, &proof)?;
     let of_both = reported(&lab)?;
     ensure!(
         of_both.0 >= of_live.0 + 4 && of_both.1 >= of_live.1 + 4,

@@ -1,26 +1,27 @@
 //! A pointer config, as for masters that join a cluster: the installed system fetches the rest of its Ignition config from a
 //! machine-config server with a CA of its own.
 
-use std::net::TcpListener;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-use crate::boot;
+use crate::artifacts::Artifact;
 use crate::install::{
-    boot_installed, check_proved, installed_ignition, live_config_of, nonce, percent,
-    small_instruction, start_lab_serving,
+    boot_installed, check_ignition, check_rebooted, instruction, live_config_of, nonce, percent,
+    start_lab, unit_before_agent,
 };
 use crate::lab::Lab;
 use crate::machine::Machine;
-use crate::template::restore;
+use crate::server::port;
+use crate::template::{restore, restore_live};
 
 /// Replaces the config that the lab VIM returns by one that points at `/files/config/master` of its HTTPS port.
-pub(crate) fn write(folder: &Path, lab: &Lab) -> Result<()> {
-    let ca = std::fs::read_to_string(folder.join("tls/ca.pem"))?;
-    point_at(&format!("{}/files/config/master", lab.url_https()?), &ca, folder)
+pub(crate) fn write(lab: &Lab) -> Result<()> {
+    let ca = std::fs::read_to_string(lab.folder.join("tls/ca.pem"))?;
+    let url = format!("https://10.0.2.2:{}/files/config/master", lab.https_port()?);
+    point_at(&url, &ca, &lab.folder)
 }
 
 /// Replaces the config that the lab VIM returns by one that points at `url`, whose server has a certificate of this CA.
@@ -41,11 +42,8 @@ fn point_at(url: &str, ca: &str, folder: &Path) -> Result<()> {
 
 /// Checks that Ignition, and nothing else, fetched the config.
 pub(crate) fn check(lab: &Lab) -> Result<()> {
-    let requests = lab.requests()?;
-    let fetch = requests
-        .as_array()
-        .and_then(|all| all.iter().find(|request| request["path"] == "/files/config/master"))
-        .context("nothing asked for the config")?;
+    let requests = lab.requests(|request| request["path"] == "/files/config/master")?;
+    let fetch = requests.first().context("nothing asked for the config")?;
     let accept = fetch["headers"]["accept"].as_str().unwrap_or_default();
     ensure!(
         fetch["tls"] == true
@@ -56,22 +54,9 @@ pub(crate) fn check(lab: &Lab) -> Result<()> {
 }
 
 /// Serves the masters' config from memory until one machine has fetched it, as the bootstrap of a first node does.
-const BOOTSTRAP: &str = "\
-[Unit]
-Description=Bootstrap in memory
-Before=run-coreos-installer.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-WorkingDirectory=/srv
+const BOOTSTRAP: &str = "WorkingDirectory=/srv
 ExecStart=/bin/sh -c 'echo bootstrap serves the config of masters; openssl s_server -accept 22623 -cert server.pem -key server.pem -naccept 1 -WWW </dev/null'
-ExecStart=/bin/echo bootstrap is done
-StandardOutput=journal+console
-
-[Install]
-RequiredBy=run-coreos-installer.service
-";
+ExecStart=/bin/echo bootstrap is done";
 
 /// Writes the certificate and key of a server at this machine's address in a guest's network, and returns its CA.
 fn write_certificate(folder: &Path) -> Result<String> {
@@ -86,63 +71,44 @@ fn write_certificate(folder: &Path) -> Result<String> {
     Ok(ca_pem)
 }
 
-/// A port that is free on this machine.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 #[test]
 fn second_master_fetches_its_config_from_the_first_nodes_bootstrap_which_is_installed_after_it()
 -> Result<()> {
     let proof = nonce()?;
-    let served = ["--file", "config/master=master.ign"];
-    let (folder, lab) = start_lab_serving("second_master", &proof, &served, "master.ign")?;
-    let port = free_port()?;
+    let mut order = instruction(&proof, Artifact::IMAGE_512)?;
+    let lab = start_lab("second_master", &proof, &order, "--file config/master=master.ign")?;
+    let folder = &lab.folder;
+    let port = port();
     let url = format!("https://10.0.2.2:{port}/config/master");
-    point_at(&url, &write_certificate(&folder)?, &folder)?;
+    point_at(&url, &write_certificate(folder)?, folder)?;
 
     // The first node: its bootstrap holds the agent back.
-    let at = |name: &str| folder.join(name).display().to_string();
-    std::fs::write(folder.join("bootstrap.service"), BOOTSTRAP)?;
-    let additions = [
-        "--unit",
-        &at("bootstrap.service"),
-        "--file",
-        &format!("/srv/config/master={}", at("master.ign")),
-        "--file",
-        &format!("/srv/server.pem={}", at("server.pem")),
-    ];
-    let config = live_config_of(&lab, &additions)?;
-    let mut node = Machine::plain(2048, vec![Machine::target_disk()]);
+    std::fs::write(folder.join("bootstrap.service"), unit_before_agent(BOOTSTRAP))?;
+    let files = "--file /srv/config/master=master.ign --file /srv/server.pem=server.pem";
+    let config = live_config_of(&lab, &format!("--unit bootstrap.service {files}"))?;
+    let mut node = Machine::bare(2048);
     node.disks[0].id = "first-node";
     node.forwards.push(format!("hostfwd=tcp:127.0.0.1:{port}-:22623"));
-    let mut first = restore("first-node", &folder, &node, &config, "")?;
+    let mut first = restore("first-node", folder, &node, &config, "")?;
 
     // The second master gets a config that points at the bootstrap.
-    let mut master = Machine::plain(2048, vec![Machine::target_disk()]);
+    let mut master = Machine::bare(2048);
     master.ports[0].mac = "52:54:00:aa:00:02";
-    let config = live_config_of(&lab, &[])?;
-    let live = restore("live", &folder, &master, &config, "")?;
-    live.wait_for_reboot()?;
-    check_proved(&lab)?;
+    check_rebooted(restore_live(&lab, &master, "")?, &lab)?;
     ensure!(!first.console.has("bootstrap is done"), "the bootstrap did not wait");
     // From here on, what reports is the first node.
-    let mut order = small_instruction(&proof)?;
+    order = instruction(&proof, Artifact::IMAGE_SMALL)?;
     order["install"]["ignition"] = json!({
         "url": "{{base}}/files/config/master",
         "hash": "sha512-{{sha512:/files/config/master}}",
     });
     lab.put("/lab/default/instruction", &order)?;
-    let shown = boot_installed("second", &folder)?;
-    ensure!(shown.contains(&format!("file={proof} ")), "the first boot showed {shown:?}");
+    boot_installed("second", folder, &proof)?;
 
     first.wait_for("bootstrap is done")?;
-    first.wait_for_reboot()?;
-    lab.keep(&folder)?;
-    check_proved(&lab)?;
-    let installed = boot::boot_file(&folder.join("first-node.raw"), "/ignition/config.ign")?;
-    ensure!(installed.as_deref() == Some(installed_ignition(&proof).as_bytes()), "another config");
-    let nodes = lab.get("/lab/nodes")?.unwrap_or_default();
+    check_rebooted(first, &lab)?;
+    check_ignition(&folder.join("first-node.raw"), &proof)?;
+    let nodes = lab.get("/lab/nodes")?;
     ensure!(nodes["nodes"].as_array().is_some_and(|nodes| nodes.len() == 2), "{nodes:#}");
     Ok(())
 }

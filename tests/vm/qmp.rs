@@ -54,6 +54,25 @@ impl Qmp {
         }
     }
 
+    /// Runs a command of the monitor for people, and returns what it printed.
+    pub(crate) fn monitor(&mut self, command: &str) -> Result<String> {
+        let said = self.execute("human-monitor-command", &json!({"command-line": command}))?;
+        Ok(said.as_str().unwrap_or_default().trim().to_owned())
+    }
+
+    /// Plugs in or unplugs the cable of a port.
+    pub(crate) fn set_link(&mut self, port: &str, is_up: bool) -> Result<()> {
+        self.execute("set_link", &json!({"name": port, "up": is_up})).map(drop)
+    }
+
+    /// Limits the bytes that a drive reads and writes in a second; 0 is no limit.
+    pub(crate) fn throttle(&mut self, drive: &str, bytes_a_second: u64) -> Result<()> {
+        let limits = json!({
+            "device": drive, "bps": bytes_a_second, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0,
+        });
+        self.execute("block_set_io_throttle", &limits).map(drop)
+    }
+
     /// The next object, an answer or an event.
     fn read(&mut self) -> Result<Value> {
         let mut line = String::new();

@@ -2,20 +2,17 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::artifacts::Artifact;
-use crate::disk::{Disk, DiskKind};
+use crate::disk::{Disk, DiskKind, GIB};
 use crate::guest::EMERGENCY;
-use crate::install::{
-    LIVE, check_proved, instruction_for, nonce, small_instruction, start_lab_with,
-};
+use crate::install::{LIVE, check, check_rebooted, instruction, nonce, start_lab};
 use crate::job::digest;
 use crate::machine::Machine;
-use crate::template::{restore_live, restore_live_with};
+use crate::template::restore_live;
 
 /// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition. At
 /// the end of the disk lies the superblock of an older array, which the image does not reach.
@@ -50,24 +47,17 @@ fn whole_disk_signatures(disk: &Path) -> Result<String> {
 #[test]
 fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Result<()> {
     let proof = nonce()?;
-    let mut order = small_instruction(&proof)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_SMALL)?;
     order["install"]["disk"] = json!({"device": "/dev/disk/by-id/virtio-TARGET-0"});
     order["install"]["existing_data"] = json!("wipe");
-    let (folder, lab) = start_lab_with("reinstall_volumes", &proof, &order, &[])?;
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
-    live.wait_for_reboot()?;
-    lab.keep(&folder)?;
-    check_proved(&lab)?;
-    let result = lab.sent("result", Duration::ZERO)?;
-    let found = result["existing_data"].to_string();
-    for part in ["linux_raid_member", "held by md0", "held by dm-0"] {
-        ensure!(found.contains(part), "the result names no {part} in {found}");
-    }
+    let lab = start_lab("reinstall_volumes", &proof, &order, "")?;
+    let live = restore_live(&lab, &Machine::bare(2048), VOLUMES_ON_THE_TARGET)?;
+    let result = check_rebooted(live, &lab)?;
+    check_existing(&result, &["linux_raid_member", "held by md0", "held by dm-0"])?;
     // mdadm of the installed system would start the old array on the whole disk.
     let erased = result["erased"].to_string();
     ensure!(erased.contains("linux_raid_member at byte"), "erased: {erased}");
-    let left = whole_disk_signatures(&folder.join("target.raw"))?;
+    let left = whole_disk_signatures(&lab.folder.join("target.raw"))?;
     ensure!(left.contains("gpt") && !left.contains("raid"), "the disk still contains {left}");
     Ok(())
 }
@@ -75,23 +65,28 @@ fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Resu
 #[test]
 fn active_volumes_on_a_disk_that_nobody_named_are_left_alone() -> Result<()> {
     let proof = nonce()?;
-    let mut order = small_instruction(&proof)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_SMALL)?;
     order["on_refusal"] = json!("stop");
-    let (folder, lab) = start_lab_with("reinstall_unnamed", &proof, &order, &[])?;
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let mut live = restore_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
-    let result = lab.sent("result", LIVE)?;
+    let lab = start_lab("reinstall_unnamed", &proof, &order, "")?;
+    let mut live = restore_live(&lab, &Machine::bare(2048), VOLUMES_ON_THE_TARGET)?;
+    let result = lab.wait_for("result", LIVE, |_| true)?;
     live.wait_for(EMERGENCY)?;
-    lab.keep(&folder)?;
-    let left = whole_disk_signatures(&folder.join("target.raw"))?;
+    let left = whole_disk_signatures(&lab.folder.join("target.raw"))?;
     ensure!(left.contains("linux_raid_member"), "the disk contains {left}");
-    refused(&result)
+    check_refused(&result)
 }
 
 /// Checks that nothing was written.
-fn refused(result: &Value) -> Result<()> {
-    let is_refused = result["outcome"] == "refused" && result["disk_state"] == "untouched";
-    ensure!(is_refused, "the result says {result:#}");
+fn check_refused(result: &Value) -> Result<()> {
+    check(result, &json!({"outcome": "refused", "disk_state": "untouched"}))
+}
+
+/// Checks that the result names these parts of what the disk contained.
+fn check_existing(result: &Value, parts: &[&str]) -> Result<()> {
+    let found = result["existing_data"].to_string();
+    for part in parts {
+        ensure!(found.contains(part), "the result names no {part} in {found}");
+    }
     Ok(())
 }
 
@@ -103,8 +98,8 @@ fn second_disk() -> Disk {
 #[test]
 fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refused() -> Result<()> {
     let proof = nonce()?;
-    let image = instruction_for(&proof, Artifact::Image4096, 4096)?;
-    let size = |disk: Disk| Disk { sector_bytes: 4096, size_bytes: 1 << 30, ..disk };
+    let image = instruction(&proof, Artifact::IMAGE_4096)?;
+    let size = |disk: Disk| Disk { sector_bytes: 4096, size_bytes: GIB, ..disk };
     let order = |serial: &str| {
         let mut order = image.clone();
         order["install"]["disk"] = json!({"hints": {"serial": serial}});
@@ -112,38 +107,31 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
         order
     };
     let start = |test: &str, disks: Vec<Disk>, serial: &str, from: Option<&Path>| {
-        let (folder, lab) = start_lab_with(test, &proof, &order(serial), &[])?;
+        let lab = start_lab(test, &proof, &order(serial), "")?;
         if let Some(from) = from {
-            std::fs::rename(from.join("target.raw"), folder.join("target.raw"))
+            std::fs::rename(from.join("target.raw"), lab.folder.join("target.raw"))
                 .context("taking over the installed disk")?;
         }
-        let live = restore_live(&folder, &Machine::plain(2048, disks), &lab)?;
-        Ok::<_, anyhow::Error>((folder, lab, live))
+        let live = restore_live(&lab, &Machine::plain(2048, disks), "")?;
+        Ok::<_, anyhow::Error>((lab, live))
     };
     let target = || size(Machine::target_disk());
 
-    let (first, lab, live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
-    live.wait_for_reboot()?;
-    lab.keep(&first)?;
-    check_proved(&lab)?;
+    let (first, live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
+    check_rebooted(live, &first)?;
 
     let disks = vec![target(), size(second_disk())];
-    let (second, lab, mut live) = start("reinstall_second", disks, "SECOND-0", Some(&first))?;
-    let result = lab.sent("result", LIVE)?;
+    let (second, mut live) = start("reinstall_second", disks, "SECOND-0", Some(&first.folder))?;
+    let result = second.wait_for("result", LIVE, |_| true)?;
     live.wait_for(EMERGENCY)?;
-    lab.keep(&second)?;
-    refused(&result)?;
+    check_refused(&result)?;
     let says = result["message"].as_str().unwrap_or_default();
     ensure!(says.contains("/dev/vda") && says.contains("boot"), "the result says {says:?}");
     drop(live);
 
-    let (third, lab, live) = start("reinstall_again", vec![target()], "TARGET-0", Some(&second))?;
-    live.wait_for_reboot()?;
-    lab.keep(&third)?;
-    check_proved(&lab)?;
-    let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
-    ensure!(found.contains("boot"), "the result names no boot file system in {found}");
-    Ok(())
+    let from = Some(&*second.folder);
+    let (third, live) = start("reinstall_again", vec![target()], "TARGET-0", from)?;
+    check_existing(&check_rebooted(live, &third)?, &["boot"])
 }
 
 /// A mirrored CoreOS as Butane's `boot_device.mirror` makes it, active on both disks. Once the install was refused, its
@@ -179,32 +167,25 @@ systemd-run -q --no-block sh /run/stop-mirror
 fn an_active_mirror_is_refused_and_once_stopped_one_half_is_installed_and_the_other_kept()
 -> Result<()> {
     let proof = nonce()?;
-    let mut order = small_instruction(&proof)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_SMALL)?;
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     order["install"]["existing_data"] = json!("wipe");
-    let (folder, lab) = start_lab_with("reinstall_mirror", &proof, &order, &[])?;
+    let lab = start_lab("reinstall_mirror", &proof, &order, "")?;
     let disks = vec![Machine::target_disk(), Disk { size_bytes: 512 << 20, ..second_disk() }];
-    let machine = Machine::plain(2048, disks);
-    let mut live = restore_live_with(&folder, &machine, &lab, &[], MIRROR)?;
+    let mut live = restore_live(&lab, &Machine::plain(2048, disks), MIRROR)?;
     // CoreOS counts file systems labelled `boot` at the first boot; the half that stays must be none.
     let other = live.wait_for("OTHER-HALF label=")?.text;
     ensure!(!other.trim_end().ends_with("label=boot"), "the other half shows {other:?}");
-    let second = folder.join("second.raw");
+    let second = lab.folder.join("second.raw");
     let before = digest(&second)?;
-    let result = lab.sent("result", Duration::ZERO)?;
-    refused(&result)?;
+    let result = lab.sent("result")?;
+    check_refused(&result)?;
     let says = result["message"].as_str().unwrap_or_default();
     let names_it = says.contains("is also built on vdb3");
     ensure!(result["code"] == "DISK_BUSY" && names_it, "the result says {result:#}");
-    live.wait_for_reboot()?;
-    lab.keep(&folder)?;
-    check_proved(&lab)?;
+    let result = check_rebooted(live, &lab)?;
     ensure!(digest(&second)? == before, "the other half has changed");
-    let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
-    for part in ["linux_raid_member", "boot-1", "root-1"] {
-        ensure!(found.contains(part), "the result names no {part} in {found}");
-    }
-    Ok(())
+    check_existing(&result, &["linux_raid_member", "boot-1", "root-1"])
 }
 
 /// Joins the two paths of the SCSI disk.
@@ -220,29 +201,13 @@ multipath -ll
 #[test]
 fn a_disk_with_two_paths_is_installed_through_its_multipath_map() -> Result<()> {
     let proof = nonce()?;
-    let mut order = instruction_for(&proof, Artifact::Image4096, 4096)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_4096)?;
     order["install"]["disk"] = json!({"hints": {"wwn": "0x5000c50015ea71ad"}});
     order["on_refusal"] = json!("stop");
-    let (folder, lab) = start_lab_with("multipath", &proof, &order, &[])?;
-    let disk = Disk {
-        id: "target",
-        size_bytes: 1 << 30,
-        sector_bytes: 4096,
-        kind: DiskKind::Scsi {
-            serial: "LUN-0",
-            wwn: 0x5000_c500_15ea_71ad,
-            vendor: "SEAGATE",
-            product: "ST4000",
-            rotation: 1,
-            n_paths: 2,
-        },
-    };
-    let machine = Machine::plain(2048, vec![disk]);
-    let live = restore_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
-    live.wait_for_reboot()?;
-    lab.keep(&folder)?;
-    check_proved(&lab)?;
-    let result = lab.sent("result", Duration::ZERO)?;
-    ensure!(result["disk"]["device"] == "/dev/dm-0", "the result says {:#}", result["disk"]);
-    Ok(())
+    let lab = start_lab("multipath", &proof, &order, "")?;
+    let kind = DiskKind::scsi("LUN-0", 0x5000_c500_15ea_71ad, ["SEAGATE", "ST4000"], 1, 2);
+    let disks = vec![Disk::new("target", GIB, 4096, kind)];
+    let live = restore_live(&lab, &Machine::plain(2048, disks), MULTIPATH)?;
+    let result = check_rebooted(live, &lab)?;
+    check(&result["disk"], &json!({"device": "/dev/dm-0"}))
 }

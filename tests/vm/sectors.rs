@@ -1,15 +1,13 @@
 //! `check` in a guest whose disk returns an I/O error in its middle, and whose `PCIe` cards report errors.
 
-use std::fs::File;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::agent::agent_files;
+use crate::arguments::{damaged_disk, words};
 use crate::artifacts::test_folder;
-use crate::boot;
-use crate::guest::Guest;
+use crate::boot::start_tiny;
 use crate::machine::Machine;
 use crate::qmp::Qmp;
 
@@ -28,16 +26,9 @@ run-coreos-installer check --format json >failed.json; echo FAILED $?
 ";
 
 /// Cards below root ports. Virtio devices can report errors; QEMU's `e1000e` and `igb` have no bits that enable it.
-pub(crate) const CARDS: [&str; 8] = [
-    "-device",
-    "pcie-root-port,id=root-1,chassis=1,slot=1,addr=0x1c",
-    "-device",
-    "virtio-scsi-pci,aer=on,id=lossy,bus=root-1",
-    "-device",
-    "pcie-root-port,id=root-2,chassis=2,slot=2,addr=0x1d",
-    "-device",
-    "virtio-scsi-pci,aer=on,id=dead,bus=root-2",
-];
+pub(crate) const CARDS: &str = "\
+    -device pcie-root-port,id=root-1,chassis=1,slot=1,addr=0x1c -device virtio-scsi-pci,aer=on,id=lossy,bus=root-1 \
+    -device pcie-root-port,id=root-2,chassis=2,slot=2,addr=0x1d -device virtio-scsi-pci,aer=on,id=dead,bus=root-2";
 /// Their addresses: the first two buses below bus 0.
 pub(crate) const LOSSY: &str = "0000:01:00.0";
 pub(crate) const DEAD: &str = "0000:02:00.0";
@@ -45,18 +36,10 @@ pub(crate) const DEAD: &str = "0000:02:00.0";
 #[test]
 fn bad_sector_in_the_middle_of_a_disk_and_errors_of_pcie_cards_are_named() -> Result<()> {
     let folder = test_folder("sectors_middle")?;
-    let image = folder.join("bad.raw");
-    File::create(&image)?.set_len(SIZE_BYTES)?;
-    let bad = format!(
-        "driver=blkdebug,node-name=bad,image.driver=file,image.filename={},inject-error.0.event=none,\
-         inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={BAD_SECTOR}",
-        image.display()
-    );
-    let disk = ["-blockdev", &bad, "-device", "virtio-blk-pci,drive=bad,serial=BAD-0"];
-    let more = [&disk[..], &CARDS[..]].concat().into_iter().map(str::to_owned).collect();
+    let mut more = damaged_disk(&folder, ("bad", SIZE_BYTES, Some(BAD_SECTOR)), "serial=BAD-0")?;
+    more.extend(words(CARDS));
     let machine = Machine { more, ..Machine::plain(512, Vec::new()) };
-    let boot = boot::tiny("guest", &folder, &machine, SCRIPT, &agent_files()?)?;
-    let mut guest = Guest::start("guest", &folder, &machine, &boot, LIMIT)?;
+    let mut guest = start_tiny(&folder, &machine, SCRIPT)?;
     guest.wait_for("OFF ")?;
     guest.wait_for("ON 1")?;
     guest.wait_for("SAMPLING")?;
@@ -108,8 +91,7 @@ fn bad_sector_in_the_middle_of_a_disk_and_errors_of_pcie_cards_are_named() -> Re
 
 /// Makes a `PCIe` device report an error.
 pub(crate) fn inject(qmp: &mut Qmp, device: &str, error: &str) -> Result<()> {
-    let command = json!({"command-line": format!("pcie_aer_inject_error {device} {error}")});
-    let said = qmp.execute("human-monitor-command", &command)?;
-    ensure!(said.as_str().is_some_and(|said| said.starts_with("OK ")), "QEMU says {said}");
+    let said = qmp.monitor(&format!("pcie_aer_inject_error {device} {error}"))?;
+    ensure!(said.starts_with("OK "), "QEMU says {said}");
     Ok(())
 }

@@ -15,15 +15,17 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use formats::hex::hex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent::agent_binary;
+use crate::arguments::{option, words};
 use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
 use crate::disk::Disk;
 use crate::guest::{Boot, Guest};
-use crate::install::{LIVE, live_config, live_config_of, percent};
+use crate::install::{LIVE, live_config, live_config_of, nonce, percent};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::qmp::Qmp;
@@ -67,6 +69,9 @@ if [ -n "$units" ]; then
 fi
 "#;
 
+/// Options of `live-config` without an agent.
+const PLAIN: &str = "--vim https://10.0.2.2 --agent-in-image";
+
 const HOLD_UNIT: &str = "[Unit]\nDescription=Hold the agent back until a test goes on\n\
                          Wants=network-online.target\nAfter=network-online.target\n\
                          Before=run-coreos-installer.service\n\n\
@@ -74,21 +79,10 @@ const HOLD_UNIT: &str = "[Unit]\nDescription=Hold the agent back until a test go
                          ExecStart=/usr/local/bin/hold\nStandardOutput=journal+console\nStandardError=journal+console\n\n\
                          [Install]\nRequiredBy=run-coreos-installer.service\n";
 
-/// Starts a copy of the live system on `machine` with the output of `live-config` for this lab VIM.
-pub(crate) fn restore_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
-    restore_live_with(folder, machine, lab, &[], "")
-}
-
-/// The same with more options of `live-config`, and a shell script that runs before the agent.
-pub(crate) fn restore_live_with(
-    folder: &Path,
-    machine: &Machine,
-    lab: &Lab,
-    options: &[&str],
-    script: &str,
-) -> Result<Guest> {
-    let config = live_config_of(lab, options)?;
-    restore("live", folder, machine, &config, script)
+/// Starts a copy of the live system on `machine` with the output of `live-config` for this lab VIM, and a shell script that runs
+/// before the agent.
+pub(crate) fn restore_live(lab: &Lab, machine: &Machine, script: &str) -> Result<Guest> {
+    restore("live", &lab.folder, machine, &live_config_of(lab, "")?, script)
 }
 
 /// Starts a copy that has the files and units of this Ignition config; its files are `folder/NAME.*`.
@@ -102,14 +96,14 @@ pub(crate) fn restore(
     ensure!(machine.memory_mib() == MEMORY_MIB, "the template has {MEMORY_MIB} MiB of memory");
     let template = Template::get()?;
     let config = Config::of(config, &template.units)?;
-    let bare = Machine { disks: Vec::new(), more: Vec::new(), ..machine.clone() };
-    let boot = template.boot(folder, &["-S", "-incoming", "defer"], "off")?;
-    let mut guest = Guest::start(name, folder, &bare, &boot, LIVE)?;
+    let mut bare = template.hardware(machine, "off");
+    bare.more.extend(words("-S -incoming defer"));
+    let mut guest = template.start(name, folder, &bare)?;
     let mut qmp = guest.qmp()?;
     ignore_memory(&mut qmp)?;
     let state = template.folder.join("state");
     qmp.execute("migrate-incoming", &json!({"uri": format!("file:{}", state.display())}))?;
-    wait_for_status(&mut qmp, "query-status", &["paused"])?;
+    wait_for_status(&mut qmp, "query-status", "paused")?;
     let n_drives = plug_in(&mut qmp, machine, folder)?;
     qmp.execute("cont", &json!({}))?;
     let archive = config.archive(script)?;
@@ -150,11 +144,7 @@ impl Template {
 
     /// Named by a digest of all that it is made of.
     fn described() -> Result<Self> {
-        let config: Value = serde_json::from_slice(&live_config(&[
-            "--vim",
-            "https://10.0.2.2",
-            "--agent-in-image",
-        ])?)?;
+        let config: Value = serde_json::from_slice(&live_config(Path::new("."), PLAIN)?)?;
         let mut units = config["systemd"]["units"].as_array().cloned().unwrap_or_default();
         let of_agent = units.clone();
         units.push(json!({"name": "hold.service", "enabled": true, "contents": HOLD_UNIT}));
@@ -168,7 +158,7 @@ impl Template {
         });
         let config = config.to_string().into_bytes();
         let mut template = Self { folder: PathBuf::new(), config, units: of_agent };
-        let squashfs = artifact(Artifact::LiveSquashfs)?;
+        let squashfs = artifact(Artifact::LIVE_SQUASHFS)?;
         let cache = squashfs.ancestors().nth(2).context("the live system is not in a cache")?;
         template.folder = cache.join(format!("guest-{}", template.digest()?));
         Ok(template)
@@ -177,7 +167,7 @@ impl Template {
     fn digest(&self) -> Result<String> {
         let mut digest = Sha256::new();
         digest.update(&self.config);
-        for part in [Artifact::Vmlinux, Artifact::LiveSquashfs, Artifact::LiveInitrd] {
+        for part in [Artifact::VMLINUX, Artifact::LIVE_SQUASHFS, Artifact::LIVE_INITRD] {
             let sums = artifact(part)?.with_file_name("SHA256SUMS");
             digest.update(std::fs::read(&sums).with_context(|| sums.display().to_string())?);
         }
@@ -196,31 +186,25 @@ impl Template {
         Ok(hex(&digest.finalize()[..8]))
     }
 
-    fn machine() -> Machine {
-        Machine::plain(MEMORY_MIB, Vec::new())
-    }
-
-    /// The boot of the template itself (`share` is `on`) or of a copy, whose writes stay its own.
-    fn boot(&self, folder: &Path, more: &[&str], share: &str) -> Result<Boot> {
-        let mut boot = boot::live("template", folder, &Self::machine(), &self.config)?;
-        let Boot::Kernel(kernel) = &mut boot else { bail!("the live system has a kernel") };
+    /// The hardware of the template itself (`share` is `on`) or of a copy, whose writes stay its own.
+    fn hardware(&self, machine: &Machine, share: &str) -> Machine {
+        let memory = self.folder.join("memory");
         let memory = format!(
             "memory-backend-file,id=memory,size={MEMORY_MIB}M,mem-path={},share={share}",
-            self.folder.join("memory").display()
+            memory.display()
         );
-        for (option, value) in [
-            ("-object", memory.as_str()),
-            ("-machine", "memory-backend=memory"),
-            ("-device", "vmgenid,guid=auto"),
-        ] {
-            kernel.more.extend([option.to_owned(), value.to_owned()]);
-        }
+        let mut more = words("-machine memory-backend=memory -device vmgenid,guid=auto");
+        option(&mut more, "-object", &memory);
         for slot in 0..N_SLOTS {
             let port = format!("pcie-root-port,id=slot{slot},chassis={0},slot={0}", slot + 1);
-            kernel.more.extend(["-device".to_owned(), port]);
+            option(&mut more, "-device", &port);
         }
-        kernel.more.extend(more.iter().map(|&argument| argument.to_owned()));
-        Ok(boot)
+        Machine { disks: Vec::new(), more, ..machine.clone() }
+    }
+
+    fn start(&self, name: &str, folder: &Path, machine: &Machine) -> Result<Guest> {
+        let boot = boot::live("template", folder, machine, &self.config)?;
+        Guest::start(name, folder, machine, &Boot::Kernel(boot), LIVE)
     }
 
     /// Boots the live system until it holds, and saves it.
@@ -228,15 +212,15 @@ impl Template {
         let folder = test_folder("template")?;
         std::fs::remove_dir_all(&self.folder).ok();
         std::fs::create_dir_all(&self.folder)?;
-        let boot = self.boot(&folder, &[], "on")?;
-        let mut guest = Guest::start("template", &folder, &Self::machine(), &boot, LIVE)?;
+        let machine = self.hardware(&Machine::plain(MEMORY_MIB, Vec::new()), "on");
+        let mut guest = self.start("template", &folder, &machine)?;
         guest.wait_for("TEMPLATE-IS-READY")?;
         let mut qmp = guest.qmp()?;
         qmp.execute("stop", &json!({}))?;
         ignore_memory(&mut qmp)?;
         let made = self.folder.join("state.new");
         qmp.execute("migrate", &json!({"uri": format!("file:{}", made.display())}))?;
-        wait_for_status(&mut qmp, "query-migrate", &["completed"])?;
+        wait_for_status(&mut qmp, "query-migrate", "completed")?;
         drop(guest);
         Ok(std::fs::rename(made, self.folder.join("state"))?)
     }
@@ -249,12 +233,12 @@ fn ignore_memory(qmp: &mut Qmp) -> Result<()> {
     Ok(())
 }
 
-fn wait_for_status(qmp: &mut Qmp, query: &str, wanted: &[&str]) -> Result<()> {
+fn wait_for_status(qmp: &mut Qmp, query: &str, wanted: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_mins(1);
     loop {
         let found = qmp.execute(query, &json!({}))?;
         let status = found["status"].as_str().unwrap_or_default();
-        if wanted.contains(&status) {
+        if status == wanted {
             return Ok(());
         }
         ensure!(status != "failed" && Instant::now() < until, "{query}: {found}");
@@ -283,8 +267,7 @@ fn plug_in(qmp: &mut Qmp, machine: &Machine, folder: &Path) -> Result<usize> {
             "-object" => format!("object_add {value}"),
             _ => bail!("{option} cannot be added to a running machine"),
         };
-        let answer = qmp.execute("human-monitor-command", &json!({"command-line": command}))?;
-        let answer = answer.as_str().unwrap_or_default().trim();
+        let answer = qmp.monitor(&command)?;
         ensure!(answer.is_empty() || answer == "OK", "{command}: {answer}");
     }
     Ok(machine.disks.iter().map(Disk::n_drives).sum())
@@ -333,10 +316,8 @@ impl Config {
             let contents = unit["contents"].as_str().context("a unit without contents")?;
             add(&format!("etc/systemd/system/{name}"), 0o644, contents.as_bytes())?;
         }
-        let mut random = [0; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let id = hex(&random);
-        add("etc/machine-id", 0o444, format!("{id}\n").as_bytes())?;
+        let id = format!("{}{}\n", nonce()?, nonce()?);
+        add("etc/machine-id", 0o444, id.as_bytes())?;
         if !script.is_empty() {
             add("usr/local/bin/prepare", 0o755, script.as_bytes())?;
         }
@@ -362,10 +343,6 @@ fn content_of(file: &Value) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
 fn percent_decoded(text: &str) -> Result<Vec<u8>> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -382,8 +359,8 @@ fn copies_have_other_random_numbers_another_machine_id_and_the_present_time() ->
     let script = "#!/bin/sh
 echo \"COPY random=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n') id=$(cat /etc/machine-id) time=$(date +%s)\" >/dev/ttyS0
 ";
-    let config = live_config(&["--vim", "https://10.0.2.2", "--agent-in-image"])?;
     let folder = test_folder("template_copies")?;
+    let config = live_config(&folder, PLAIN)?;
     let shown = |name: &str| -> Result<Vec<String>> {
         let machine = Machine::plain(MEMORY_MIB, Vec::new());
         let mut copy = restore(name, &folder, &machine, &config, script)?;

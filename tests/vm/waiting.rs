@@ -5,7 +5,6 @@
 //! It boots because root ports with error reporting cannot be plugged in.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,28 +12,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::arguments::{damaged_disk, words};
 use crate::artifacts::Artifact;
 use crate::debugger::{Debugger, Socket};
-use crate::disk::Disk;
+use crate::disk::{Disk, GIB};
 use crate::faults::{of_code, refused_for, refused_with};
 use crate::guest::Guest;
-use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
-use crate::lab::Lab;
+use crate::install::{LIVE, check, check_proved, instruction, nonce, start_lab, start_live};
+use crate::load::{BROKEN, NUMBERS, PAUSE};
 use crate::machine::Machine;
 use crate::qr_reader;
 use crate::sectors::{CARDS, DEAD, LOSSY, inject};
 
-const SIZE_BYTES: u64 = 1 << 30;
-/// That of the small image.
-const SECTOR_BYTES: u32 = 4096;
 /// The page with this sector begins in the middle of the disk.
-const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
-/// The CPU whose registers change, and which ones: xmm0 to xmm7 contain the load's numbers.
-const BROKEN_CPU: u32 = 1;
-const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
+const BAD_SECTOR: u64 = GIB / 2 / 512 + 4;
 /// The debugger must first see which process the load is, and then reach it many times.
 const LOAD_S: u64 = 25;
-const PAUSE: Duration = Duration::from_millis(40);
 
 /// Runs before the agent: waits for the error that ends a link.
 const PREPARE: &str = "#!/bin/sh
@@ -46,11 +39,12 @@ until dmesg | grep -q 'severity=Uncorrected (Fatal)'; do sleep 0.2; done
 fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install() -> Result<()> {
     let proof = nonce()?;
     let wait = json!({"action": "wait", "retry_after_s": 2, "load_s": LOAD_S});
-    let (folder, lab) = start_lab_with("waiting", &proof, &wait, &[])?;
+    let lab = start_lab("waiting", &proof, &wait, "")?;
+    let folder = &lab.folder;
     let socket = Socket::new("waiting")?;
-    let machine = Machine { more: more(&folder, &socket)?, ..Machine::plain(2048, vec![target()]) };
-    let options = ["--agent-option", "console-qr=true"];
-    let mut live = start_live_with(&folder, &machine, &lab, &options, PREPARE)?;
+    let target = Disk { size_bytes: GIB, sector_bytes: 4096, ..Machine::target_disk() };
+    let machine = Machine { more: more(folder, &socket)?, ..Machine::plain(2048, vec![target]) };
+    let mut live = start_live(&lab, &machine, "--agent-option console-qr=true", PREPARE)?;
     live.wait_for("BREAK-IT")?;
     let mut qmp = live.qmp()?;
     // A lost transaction, and a link that fails.
@@ -60,17 +54,17 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     live.wait_for("the VIM allows a load of every CPU")?;
     break_cpu(&socket)?;
     live.wait_for("logical CPU 1")?;
-    let report = reported(&lab, "cpu.wrong_result")?;
-    check_named(&report, "cpu.wrong_result", "logical CPU 1")?;
+    let code = "cpu.wrong_result";
+    let report = lab.wait_for("report", LIVE, |report| !of_code(report, code)[0].is_null())?;
+    check_named(&report, code, "logical CPU 1")?;
     check_named(&report, "pci.aer.fatal", DEAD)?;
     check_named(&report, "pci.aer.nonfatal", LOSSY)?;
 
-    let mut order = instruction_for(&proof, Artifact::Image4096, SECTOR_BYTES)?;
+    let mut order = instruction(&proof, Artifact::IMAGE_4096)?;
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     lab.put("/lab/default/instruction", &order)?;
     let refused = refused_with(&lab, "logical CPU 1")?;
-    lab.keep(&folder)?;
-    check_untouched(&refused, &folder)?;
+    check_untouched(&refused, folder)?;
     check_named(&refused, "pci.aer.fatal", DEAD)?;
     check_code(&live)?;
 
@@ -79,8 +73,7 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     order["install"]["disk"] = json!({"hints": {"serial": "MIDDLE-0"}});
     lab.put("/lab/default/instruction", &order)?;
     let refused = refused_with(&lab, "MIDDLE-0")?;
-    lab.keep(&folder)?;
-    check_untouched(&refused, &folder)?;
+    check_untouched(&refused, folder)?;
     let unreadable = of_code(&refused, "disk.unreadable");
     let of_middle = unreadable.as_array().into_iter().flatten().find(|finding| {
         finding["evidence"].as_str().is_some_and(|evidence| evidence.contains("at its middle"))
@@ -94,43 +87,27 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     order["install"]["disk"] = json!({"hints": {"serial": "FIRST-0"}});
     lab.put("/lab/default/instruction", &order)?;
     let refused = refused_for(&lab, "FIRST-0", |code| code != "FINDINGS")?;
-    lab.keep(&folder)?;
-    check_untouched(&refused, &folder)?;
+    check_untouched(&refused, folder)?;
 
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     lab.put("/lab/default/instruction", &order)?;
     live.wait_for_end()?;
-    lab.keep(&folder)?;
     check_proved(&lab)?;
     for disk in ["middle", "first"] {
-        ensure!(is_untouched(&folder, disk)?, "another disk than the target has changed: {disk}");
+        ensure!(is_untouched(folder, disk)?, "another disk than the target has changed: {disk}");
     }
-    ensure!(!is_untouched(&folder, "target")?, "an install leaves no trace in the target's image");
+    ensure!(!is_untouched(folder, "target")?, "an install leaves no trace in the target's image");
     Ok(())
-}
-
-fn target() -> Disk {
-    Disk { size_bytes: SIZE_BYTES, sector_bytes: SECTOR_BYTES.into(), ..Machine::target_disk() }
 }
 
 /// The cards, a debugger, and the disks that cannot be read in their middle and at their start.
 fn more(folder: &Path, socket: &Socket) -> Result<Vec<String>> {
-    let sectors = format!("logical_block_size={SECTOR_BYTES},physical_block_size={SECTOR_BYTES}");
-    let mut all: Vec<String> = CARDS.map(str::to_owned).into();
+    let sectors = "logical_block_size=4096,physical_block_size=4096";
+    let mut all = words(CARDS);
     all.extend(socket.arguments());
     for (name, serial, sector) in [("middle", "MIDDLE-0", BAD_SECTOR), ("first", "FIRST-0", 0)] {
-        let image = folder.join(format!("{name}.raw"));
-        File::create(&image)?.set_len(SIZE_BYTES)?;
-        let bad = format!(
-            "driver=blkdebug,node-name={name},image.driver=file,image.filename={},\
-             inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={sector}",
-            image.display()
-        );
-        all.extend(["-blockdev".to_owned(), bad]);
-        all.extend([
-            "-device".to_owned(),
-            format!("virtio-blk-pci,drive={name},serial={serial},{sectors}"),
-        ]);
+        let device = format!("serial={serial},{sectors}");
+        all.extend(damaged_disk(folder, (name, GIB, Some(sector)), &device)?);
     }
     Ok(all)
 }
@@ -147,10 +124,10 @@ fn break_cpu(socket: &Socket) -> Result<()> {
     let mut n_flips = 0;
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(LOAD_S - 5) {
-        let running = debugger.process(BROKEN_CPU)?;
+        let running = debugger.process(BROKEN)?;
         let of_load = seen.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 20);
         if let Some((process, _)) = of_load {
-            debugger.flip(BROKEN_CPU, &NUMBERS, Some(process))?;
+            debugger.flip(BROKEN, &NUMBERS, Some(process))?;
             n_flips += 1;
         } else if let Some(process) = running {
             *seen.entry(process).or_default() += 1;
@@ -159,19 +136,6 @@ fn break_cpu(socket: &Socket) -> Result<()> {
     }
     ensure!(n_flips > 0, "no process was seen often enough on the CPU: {seen:?}");
     Ok(())
-}
-
-/// Waits for a report with this finding.
-fn reported(lab: &Lab, code: &str) -> Result<Value> {
-    let until = Instant::now() + LIVE;
-    loop {
-        let report = lab.sent("report", Duration::ZERO)?;
-        if !of_code(&report, code)[0].is_null() {
-            return Ok(report);
-        }
-        ensure!(Instant::now() < until, "no report has {code}: {:#}", report["findings"]);
-        std::thread::sleep(Duration::from_secs(1));
-    }
 }
 
 /// The only finding with this code is about this part.
@@ -183,10 +147,7 @@ fn check_named(document: &Value, code: &str, part: &str) -> Result<()> {
 }
 
 fn check_untouched(result: &Value, folder: &Path) -> Result<()> {
-    ensure!(
-        result["outcome"] == "refused" && result["disk_state"] == "untouched",
-        "the result says {result:#}"
-    );
+    check(result, &json!({"outcome": "refused", "disk_state": "untouched"}))?;
     for disk in ["target", "middle", "first"] {
         ensure!(is_untouched(folder, disk)?, "{disk} has changed");
     }
