@@ -6,10 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use crate::bytes::array;
-use crate::efi::{ucs2, utf16_field};
 use crate::guid::Guid;
 use crate::hex::{grouped, hex};
-use crate::{Edit, Encoding, Field, Kind};
+use crate::{Edit, Encoding, Field, Kind, utf16};
 
 /// A path has about ten nodes; the text of a damaged one must not fill the report.
 const MAX_TEXT_NODES: usize = 64;
@@ -115,7 +114,7 @@ pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
 
 /// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.
 pub fn file_node(path: &str) -> Option<Vec<u8>> {
-    node(FILE, &crate::efi::text_with_nul(&path.replace('/', "\\")))
+    node(FILE, &utf16::with_nul(&path.replace('/', "\\")))
 }
 
 /// Lists the places in a path that reveal something.
@@ -162,7 +161,7 @@ fn node_fields((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Field> {
             Some(2) => vec![number(20..36, Encoding::Guid)],
             _ => Vec::new(),
         },
-        (4, 4) => vec![utf16_field(0..data.len(), data, Kind::Description)],
+        (4, 4) => vec![utf16::field(0..data.len(), data, Kind::Description)],
         _ => Vec::new(),
     };
     fields.into_iter().flatten().collect()
@@ -236,7 +235,7 @@ fn known(kind: (u8, u8), data: &[u8]) -> Option<String> {
         (3, 24) => Some(format!("Uri({})", printable(data))),
         (3, 31) => Some("Dns()".to_owned()),
         (4, 1) => hard_drive(data),
-        (4, 4) => Some(ucs2(data)),
+        (4, 4) => Some(utf16::line(data)),
         (5, _) => Some(format!("BBS({})", bbs(data))),
         _ => None,
     }

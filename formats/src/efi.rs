@@ -1,10 +1,8 @@
 //! EFI boot entries: `EFI_LOAD_OPTION` (UEFI Specification 2.10, §3.1.3), and how efivarfs stores
 //! variables (`Documentation/filesystems/efivarfs.rst`).
 
-use std::ops::Range;
-
 use crate::bytes::array;
-use crate::{Edit, Encoding, Field, Kind, device_path, hex, utf16};
+use crate::{Edit, Field, Kind, device_path, hex, utf16};
 
 /// The vendor GUID of the variables that the specification defines, `EFI_GLOBAL_VARIABLE`.
 pub const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -17,8 +15,6 @@ pub const HIDDEN: u32 = 0x8;
 
 /// Attributes of a load option and the length of its device path.
 const HEADER_BYTES: usize = 6;
-/// The longest description that is read, in characters: it is a line of a menu.
-const MAX_DESCRIPTION: usize = 512;
 /// Fewer characters than this may be text by chance.
 const MIN_TEXT: usize = 4;
 /// The variable of a boot entry, before its number.
@@ -66,7 +62,7 @@ impl<'a> LoadOption<'a> {
     /// The bytes of a variable's value; `None` if the path is too long.
     pub fn encode(attributes: u32, description: &str, path: &[u8]) -> Option<Vec<u8>> {
         let length = u16::try_from(path.len()).ok()?;
-        let description = text_with_nul(description);
+        let description = utf16::with_nul(description);
         Some([&attributes.to_le_bytes()[..], &length.to_le_bytes(), &description, path].concat())
     }
 
@@ -79,7 +75,7 @@ impl<'a> LoadOption<'a> {
     /// Lists the places in the value that reveal something.
     fn fields(&self) -> Vec<Field> {
         let Some((description_at, path_at, optional_at)) = self.places() else { return Vec::new() };
-        let whole = |data: &[u8], kind| utf16_field(0..data.len(), data, kind);
+        let whole = |data: &[u8], kind| utf16::field(0..data.len(), data, kind);
         let text = whole(self.description.unwrap_or_default(), Kind::Description);
         let path = device_path::fields(self.path.unwrap_or_default()).into_iter();
         let arguments = whole(self.optional, Kind::Arguments);
@@ -98,7 +94,7 @@ pub fn fields(name: &str, content: &[u8]) -> Vec<Field> {
     let fields = if is_load_option(name) {
         LoadOption::parse(value).fields()
     } else {
-        let text = utf16_field(0..value.len(), value, Kind::Description);
+        let text = utf16::field(0..value.len(), value, Kind::Description);
         text.filter(|_| is_printable(value)).into_iter().collect()
     };
     fields.into_iter().map(|field| field.moved(ATTRIBUTES_BYTES)).collect()
@@ -120,14 +116,6 @@ pub fn splice(name: &str, content: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     let length = u16::try_from(path.len()).ok()?.to_le_bytes();
     let parts = [attributes, &value[..4], &length, &description, &[0, 0], &path, &optional];
     Some(parts.concat())
-}
-
-/// Text with 16 bits a character at `span` without the NULs at its end; `None` if it is not text.
-pub(crate) fn utf16_field(span: Range<usize>, data: &[u8], kind: Kind) -> Option<Field> {
-    let text = utf16::decode(data.get(span.clone())?)?;
-    let n_units = text.trim_end_matches('\0').encode_utf16().count();
-    let span = span.start..span.start + 2 * n_units;
-    Some(Field { span, kind, encoding: Encoding::Utf16 })
 }
 
 /// True if a variable of this name, e.g. `Boot0001-<GUID>`, is a load option.
@@ -188,19 +176,6 @@ fn numbered(kind: &str, variable: &str) -> Option<u16> {
     Some(u16::from_be_bytes(hex::bytes(digits)?.try_into().ok()?))
 }
 
-/// `text` with 16 bits a character and a NUL at its end.
-pub fn text_with_nul(text: &str) -> Vec<u8> {
-    [utf16::encode(text), vec![0, 0]].concat()
-}
-
-/// Text up to a NUL, without control characters, cut to the length that fits in a line.
-pub fn ucs2(bytes: &[u8]) -> String {
-    let text = utf16::decode_to_nul(bytes);
-    let characters = text.chars().filter(|character| !character.is_control());
-    let text: String = characters.take(MAX_DESCRIPTION).collect();
-    text.trim_end().to_owned()
-}
-
 /// True if this is text with 16 bits a character, and not other data that can be read as such.
 fn is_printable(bytes: &[u8]) -> bool {
     let text = utf16::decode(bytes).unwrap_or_default();
@@ -220,7 +195,7 @@ mod tests {
         let mac = [&[3, 11, 37, 0, 2, 0, 0, 0, 0, 5][..], &[0; 26], &[1]].concat();
         let path = [&mac[..], &[0x7f, 0xff, 4, 0]].concat();
         let head = [1, 0, 0, 0, 41, 0, b'P', 0, b'X', 0, b'E', 0, 0, 0];
-        [&[7, 0, 0, 0][..], &head, &path, &text_with_nul("root=/dev/sda")].concat()
+        [&[7, 0, 0, 0][..], &head, &path, &utf16::with_nul("root=/dev/sda")].concat()
     }
 
     #[test]
@@ -228,7 +203,7 @@ mod tests {
         let entry = entry();
         let option = LoadOption::parse(&entry[4..]);
         assert_eq!(option.attributes, Some(ACTIVE));
-        assert_eq!(option.description.map(ucs2).as_deref(), Some("PXE"));
+        assert_eq!(option.description.map(utf16::line).as_deref(), Some("PXE"));
         let path = option.path.unwrap();
         assert_eq!(device_path::text(path).as_deref(), Some("MAC(020000000005,0x1)"));
         let mac = device_path::nodes(path).find_map(|node| node.ethernet_mac());
@@ -264,7 +239,7 @@ mod tests {
         ];
         let changed = splice(NAME, &entry, &edits).unwrap();
         let option = LoadOption::parse(&changed[4..]);
-        assert_eq!(option.description.map(ucs2).as_deref(), Some("Net 1"));
+        assert_eq!(option.description.map(utf16::line).as_deref(), Some("Net 1"));
         let path = option.path.and_then(device_path::text);
         assert_eq!(path.as_deref(), Some("MAC(020000000009,0x1)"));
         assert_eq!(option.optional, b"q\0\0\0");
@@ -314,7 +289,7 @@ mod tests {
     #[test]
     fn other_variables_are_one_text_or_nothing() {
         let name = "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
-        let text = [&[6, 0, 0, 0][..], &text_with_nul("systemd-boot 255")].concat();
+        let text = [&[6, 0, 0, 0][..], &utf16::with_nul("systemd-boot 255")].concat();
         assert_eq!(fields(name, &text)[0].span, 4..36);
         assert_eq!(fields(name, &[6, 0, 0, 0, 1]), []);
         assert_eq!(fields(NAME, &text[..3]), []);

@@ -1,6 +1,7 @@
 //! The memory of a replaceable part (FRU Information Storage Definition 1.0, revision 1.3): its areas,
 //! their fields, records and checksums, and which fields name the part.
 
+pub mod area;
 pub mod text;
 
 use crate::{Encoding, Field, Kind};

@@ -27,6 +27,16 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Asserts that `value` has these facts in the report, by key or path (`disks/0/name`); null means that it lacks one.
+#[track_caller]
+pub(crate) fn has(value: &impl serde::Serialize, facts: &serde_json::Value) {
+    let value = serde_json::to_value(value).unwrap();
+    for (key, fact) in facts.as_object().unwrap() {
+        let found = value.pointer(&format!("/{key}")).unwrap_or(&serde_json::Value::Null);
+        assert_eq!(found, fact, "{key} of {value:#}");
+    }
+}
+
 /// Feeds every prefix of `good` and of noise to `parse`, which must not panic.
 pub(crate) fn survives_any_bytes(good: &[u8], parse: impl Fn(&[u8])) {
     for end in 0..=good.len() {
@@ -110,4 +120,38 @@ pub(crate) fn protocols(list: &[u8]) -> Vec<u8> {
     answer[7] = u8::try_from(list.len()).unwrap();
     answer[8..8 + list.len()].copy_from_slice(list);
     answer
+}
+
+/// An area of an FRU memory: of `head`, whose second byte will be the length, and fields of 8-bit text.
+pub(crate) fn area(head: &[u8], fields: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = head.to_vec();
+    for field in fields {
+        bytes.push(0xc0 | u8::try_from(field.len()).unwrap());
+        bytes.extend(*field);
+    }
+    bytes.push(0xc1);
+    sealed(bytes)
+}
+
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
+    bytes[1] = u8::try_from(bytes.len() / 8).unwrap();
+    seal(&mut bytes);
+    bytes
+}
+
+/// Makes the sum of the bytes 0.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    let (last, rest) = bytes.split_last_mut().unwrap();
+    *last = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
+}
+
+/// The record of a power supply in an FRU memory.
+pub(crate) fn supply_record(body: &[u8], format: u8) -> Vec<u8> {
+    let mut sum = [body, &[0]].concat();
+    seal(&mut sum);
+    let length = u8::try_from(body.len()).unwrap();
+    let mut header = vec![0, format, length, *sum.last().unwrap(), 0];
+    seal(&mut header);
+    [header.as_slice(), body].concat()
 }

@@ -1,6 +1,13 @@
 //! Text of 16 bits a character with the low byte first, as UEFI (UEFI Specification 2.10, §1.8.1),
 //! GUID partition tables and IPMI's inventory store it.
 
+use std::ops::Range;
+
+use crate::{Encoding, Field, Kind};
+
+/// The longest line of a menu that is read, in characters.
+const MAX_LINE_CHARS: usize = 512;
+
 /// The units of `bytes`; a last byte alone is ignored.
 pub fn units(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
@@ -29,6 +36,27 @@ fn characters(units: impl Iterator<Item = u16>) -> impl Iterator<Item = char> {
 /// The bytes of `text`, without a NUL at its end.
 pub fn encode(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// Text with 16 bits a character at `span` without the NULs at its end; `None` if it is not text.
+pub(crate) fn field(span: Range<usize>, data: &[u8], kind: Kind) -> Option<Field> {
+    let text = decode(data.get(span.clone())?)?;
+    let n_units = text.trim_end_matches('\0').encode_utf16().count();
+    let span = span.start..span.start + 2 * n_units;
+    Some(Field { span, kind, encoding: Encoding::Utf16 })
+}
+
+/// `text` with 16 bits a character and a NUL at its end.
+pub fn with_nul(text: &str) -> Vec<u8> {
+    [encode(text), vec![0, 0]].concat()
+}
+
+/// Text up to a NUL, without control characters, cut to the length that fits in a line.
+pub fn line(bytes: &[u8]) -> String {
+    let text = decode_to_nul(bytes);
+    let characters = text.chars().filter(|character| !character.is_control());
+    let text: String = characters.take(MAX_LINE_CHARS).collect();
+    text.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 mod driver;
 
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
 use crate::kfd::{self, ComputeNode};
 use crate::machine::Machine;
 use crate::pci::{BarKind, Pci, PciDevice};

@@ -6,9 +6,9 @@
 
 use std::sync::LazyLock;
 
+use formats::data;
 use formats::pattern::matches;
 
-use crate::data;
 use crate::pci_address::is_pci_address;
 
 /// Messages that mean a fault; see the file.

@@ -17,7 +17,6 @@ pub mod sys;
 pub mod ancestors;
 mod by_number;
 pub mod cpuset;
-mod data;
 mod firmware_reports;
 mod kernel_messages;
 pub mod natural;

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use formats::data;
 use formats::pattern::matches;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
-use crate::data;
 use crate::machine::Machine;
 use crate::natural;
 

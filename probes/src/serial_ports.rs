@@ -1,11 +1,11 @@
 //! Serial ports: `/sys/class/tty/` (`Documentation/ABI/testing/sysfs-tty`). The kernel creates more
 //! `ttyS` nodes than there are ports; those without a UART have type 0. Needs root.
 
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
-use crate::data;
 use crate::machine::Machine;
 
 const CLASS: &str = "sys/class/tty";

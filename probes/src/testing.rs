@@ -6,6 +6,7 @@ use std::sync::Arc;
 pub(crate) mod bytes;
 
 use crate::machine::{Archive, Machine, Node, Source};
+pub(crate) use bytes::has;
 
 /// A machine with the given files by path. A single line gets a newline, as the kernel writes it; content
 /// that starts with `-> ` is a symbolic link.
@@ -58,16 +59,6 @@ pub(crate) fn disk_at<P: AsRef<str>, C: AsRef<[u8]>>(path: &str, files: &[(P, C)
 /// The machine's problems: path and what was found.
 pub(crate) fn problems(machine: &Machine) -> Vec<String> {
     machine.problems().into_iter().map(|p| format!("{}: {}", p.path, p.found)).collect()
-}
-
-/// Asserts that `value` has these facts in the report, by key or path (`disks/0/name`); null means that it lacks one.
-#[track_caller]
-pub(crate) fn has(value: &impl serde::Serialize, facts: &serde_json::Value) {
-    let value = serde_json::to_value(value).unwrap();
-    for (key, fact) in facts.as_object().unwrap() {
-        let found = value.pointer(&format!("/{key}")).unwrap_or(&serde_json::Value::Null);
-        assert_eq!(found, fact, "{key} of {value:#}");
-    }
 }
 
 fn ended<P: AsRef<str>, C: AsRef<str>>(files: &[(P, C)]) -> Vec<(&str, String)> {

@@ -8,7 +8,8 @@
 //! Clouds write the same strings into their bare metal instances. For those the CPU's flag decides
 //! (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
-use crate::data;
+use formats::data;
+
 use crate::machine::Machine;
 use crate::smbios::{self, types::SMBiosInformation};
 

@@ -186,7 +186,8 @@ fn layers(graph: &Graph) -> Result<Vec<BTreeSet<String>>, Graph> {
 #[test]
 fn modules_form_layers() {
     // Each engine of the agent is a module of its own: they only share a folder.
-    let crates: [(&str, &[&str], &str, &[Use]); 5] = [
+    let crates: [(&str, &[&str], &str, &[Use]); 6] = [
+        ("formats/src", &[], "", &[("efi", "device_path"), ("fru", "data")]),
         ("probes/src/block", &["block"], "", &[("bay", "target")]),
         ("agent/src/capture/anonymize", &["capture", "anonymize"], "", &[("replace", "spelling")]),
         ("probes/src", &[], "", &[("collect", "block"), ("machine", "sys")]),

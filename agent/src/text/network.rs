@@ -1,8 +1,7 @@
 //! `net (…)` and this machine's addresses and routes.
 
-use probes::network::{
-    InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
-};
+use formats::module::Module;
+use probes::network::{InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Network};
 
 use super::page::{Page, Tone, counted, heading, joined, pair, pairs, with};
 

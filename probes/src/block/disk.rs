@@ -122,7 +122,7 @@ pub struct Disk {
     /// Whether the device itself refuses writes; otherwise the kernel may only have been configured so. Not reported.
     #[serde(skip)]
     pub is_write_protected: bool,
-    /// Whether the kernel hides it.
+    /// True if the kernel hides it.
     pub hidden: Option<bool>,
     /// `running` or `offline` of a SCSI disk, `live` or `dead` of an NVMe controller.
     pub state: Option<String>,

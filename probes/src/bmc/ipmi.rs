@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use formats::bytes::array;
+use formats::data;
 use formats::guid::Guid;
 use formats::hex::hex;
 use schemars::JsonSchema;
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Bmc;
 use super::ask::{Controller, incomplete};
-use crate::data;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;

@@ -16,7 +16,7 @@ mod sensors;
 mod tables;
 
 pub use event_log::{BmcEvent, EventLogInfo};
-pub use fru::{Fru, FruBoard, FruChassis, FruPowerSupply, FruProduct};
+pub use fru::Fru;
 pub use ipmi::LanChannel;
 pub use sensors::BmcSensor;
 pub use tables::Redfish;

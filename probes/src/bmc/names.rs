@@ -1,6 +1,6 @@
 //! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
 
-use crate::data;
+use formats::data;
 
 /// Types and states, in the format that the first lines of the file describe.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");

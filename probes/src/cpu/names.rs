@@ -1,7 +1,8 @@
 //! Vendor, model name and flags of a CPU: each architecture has its own keys in `/proc/cpuinfo`.
 
+use formats::data;
+
 use super::cpuinfo::CpuInfo;
-use crate::data;
 
 const ARM_MIDR: &str = include_str!("../../data/arm-midr.txt");
 

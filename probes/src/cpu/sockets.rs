@@ -1,9 +1,9 @@
 //! Processor sockets: SMBIOS type 4 (DSP0134 3.8, section 7.5).
 
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
 use crate::smbios::types::{
     ProcessorStatus, ProcessorUpgrade, SMBiosProcessorInformation, SMBiosStruct,
 };

@@ -9,12 +9,12 @@ mod placeholder;
 
 pub use placeholder::{is_known_duplicate, is_placeholder};
 
+use formats::data;
 use formats::guid;
 use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
 use crate::machine::Machine;
 use crate::smbios;
 use crate::smbios::types::{
@@ -186,7 +186,7 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
         |offset: usize| entry?.parts().get_field_byte(offset).filter(|n| !matches!(n, 0 | 0xff));
     Chassis {
         vendor: files.text("chassis_vendor", entry, Case::manufacturer),
-        kind: code.and_then(chassis_kind),
+        kind: code.and_then(|code| data::named("chassis", code)),
         kind_code: code,
         version: files.text("chassis_version", entry, Case::version),
         serial: files.text("chassis_serial", entry, Case::serial_number),
@@ -194,11 +194,6 @@ fn chassis(files: &Files, entry: Option<&Case>) -> Chassis {
         height_u: number(0x11),
         n_power_cords: number(0x12),
     }
-}
-
-/// The name of a chassis type (DSP0134, section 7.4.1).
-pub(crate) fn chassis_kind(code: u8) -> Option<String> {
-    data::named("chassis", code)
 }
 
 fn baseboard(files: &Files, entry: Option<&Board>) -> Baseboard {

@@ -1,6 +1,6 @@
 //! Placeholders that firmware leaves where a value was not filled in, and values that it writes into many machines.
 
-use crate::data;
+use formats::data;
 use formats::pattern::matches;
 
 const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use formats::data;
+
 use super::parts::Parts;
-use crate::data;
 use crate::findings::Finding;
 
 /// The cause that one code suggests, as the file explains.

@@ -6,13 +6,13 @@ mod boot_error;
 
 pub use boot_error::BootError;
 
+use formats::data;
 use formats::device_path;
-use formats::efi::{self, HIDDEN, LoadOption, boot_id, ucs2};
+use formats::efi::{self, HIDDEN, LoadOption, boot_id};
 use formats::hest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
 use crate::machine::Machine;
 
 const EFI: &str = "sys/firmware/efi";
@@ -83,7 +83,7 @@ pub struct BootEntry {
     pub id: String,
     /// The line in the firmware's menu.
     pub description: Option<String>,
-    /// Whether the firmware tries it.
+    /// True if the firmware tries it.
     pub is_active: Option<bool>,
     /// Whether the firmware's menu leaves it out.
     pub is_hidden: Option<bool>,
@@ -236,7 +236,7 @@ fn boot_entry(id: &str, value: &[u8]) -> BootEntry {
     let option = LoadOption::parse(value);
     BootEntry {
         id: id.to_owned(),
-        description: option.description.map(ucs2).filter(|text| !text.is_empty()),
+        description: option.description.map(formats::utf16::line).filter(|text| !text.is_empty()),
         is_active: option.attributes.map(|_| option.is_active()),
         is_hidden: option.attributes.map(|attributes| attributes & HIDDEN != 0),
         device_path: option.path.and_then(device_path::text),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::{Dimm, Memory};
-use crate::data;
 use crate::smbios::types::{
     Handle, MaximumMemoryCapacity, MemoryArrayUse, MemoryIndicatedSize, MemorySize,
     MemorySizeExtended, MemorySpeed, MemorySpeedExtended, SMBiosMemoryArrayMappedAddress,
@@ -11,6 +10,7 @@ use crate::smbios::types::{
     SMBiosMemoryErrorInformation64, SMBiosPhysicalMemoryArray, SMBiosStruct,
 };
 use crate::smbios::{Smbios, Structure, text};
+use formats::data;
 use formats::hex::hex;
 
 /// Far more slots than any machine has; a table with more is not counted.

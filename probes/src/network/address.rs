@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::route::Route;
-use crate::data;
 use crate::machine::Machine;
+use formats::data;
 use formats::netlink as wire;
 
 const RTM_NEWADDR: u16 = 20;

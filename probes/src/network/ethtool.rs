@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::interface::Interface;
 use super::settings::{self, MASK, VALUE};
-use crate::data;
 use crate::machine::Machine;
 use crate::sys::Question as _;
 use crate::sys::netlink::{self, EthtoolDump};
 use crate::sys::port::{PortFact, PortQuestion};
+use formats::data;
 use formats::netlink as wire;
 
 /// Facts that ethtool reports about one port; absent if the driver does not report them.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,6 @@ use super::ethtool::{self, EthtoolPort};
 use super::facts;
 use super::link::{self, Link};
 use super::lldp::LldpNeighbour;
-use super::module::Module;
 use super::parent::{self, Parent};
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use super::{boot_interface, mac};

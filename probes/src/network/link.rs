@@ -2,7 +2,7 @@
 
 use super::interface::Interface;
 use super::mac;
-use crate::data;
+use formats::data;
 use formats::netlink as wire;
 
 const RTM_NEWLINK: u16 = 16;

@@ -32,7 +32,7 @@ pub use lldp::{
     LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
     Neighbours, neighbours,
 };
-pub use module::{Module, Modules, modules};
+pub use module::{Modules, modules};
 pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
 pub use settings::{Eee, Fec, Queues, Rings, Rss, WakeOnLan};

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
-use crate::data;
 use crate::machine::Machine;
+use formats::data;
 use formats::netlink as wire;
 use formats::route_table::{self, RouteEntry};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
+use formats::data;
 use formats::netlink as wire;
 
 /// Current and maximum numbers of queues of a port. A kind that the port does not have is absent.

@@ -16,13 +16,13 @@ pub use slots::{Slot, slots};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use formats::smbios::{Smbios, Structure, text, types};
 use types::SMBiosStruct;
 
-use crate::data;
 use crate::machine::Machine;
 use crate::pci_address::Address;
 

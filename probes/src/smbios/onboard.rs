@@ -9,7 +9,7 @@ use super::types::{
     SMBiosOnboardDevicesExtendedInformation, SMBiosString, SMBiosSystemBootInformation,
 };
 use super::{Smbios, named, pci_address, text};
-use crate::data;
+use formats::data;
 use formats::smbios::texts;
 
 /// A table has some dozens of them.

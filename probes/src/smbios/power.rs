@@ -1,5 +1,6 @@
 //! Power supplies: SMBIOS type 39 (DSP0134 3.7, section 7.40).
 
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,6 @@ use super::types::{
     MaxPowerCapacity, PowerSupplyCharacteristics as Flags, SMBiosSystemPowerSupply,
 };
 use super::{Smbios, text};
-use crate::data;
 
 /// A power supply as the firmware lists it.
 #[serde_with::skip_serializing_none]

@@ -1,11 +1,11 @@
 //! Slots for cards: SMBIOS type 9, System Slots (DSP0134 3.7, section 7.10).
 
+use formats::data;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::types::SMBiosSystemSlot;
 use super::{Smbios, named, pci_address, text};
-use crate::data;
 
 /// A slot of the board or a riser, with a card or without.
 #[serde_with::skip_serializing_none]

@@ -11,7 +11,7 @@ use std::path::Path;
 use probes::block::Disk;
 use sha2::{Digest as _, Sha256};
 
-use super::{MAX_BYTES, Source, files, header};
+use super::{MAX_BYTES, files, header};
 use crate::act::image::decoder;
 use crate::act::stream_facts::{Sample, StreamFacts};
 
@@ -35,10 +35,10 @@ pub fn known(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
 }
 
 fn read(source: impl Read + Send) -> Option<StreamFacts> {
-    let mut source = Source(source.take(MAX_BYTES));
+    let mut source = source.take(MAX_BYTES);
     let facts = header(&mut source).ok()?;
-    source.0.set_limit(MAX_START_BYTES);
-    let mut image = decoder(source.0).ok()?.take(facts.first_partition_at.min(MAX_START_BYTES));
+    source.set_limit(MAX_START_BYTES);
+    let mut image = decoder(source).ok()?.take(facts.first_partition_at.min(MAX_START_BYTES));
     let mut known = StreamFacts::default();
     let mut block = vec![0; SAMPLE_BYTES];
     while image.read_exact(&mut block).is_ok() {

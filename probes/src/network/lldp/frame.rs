@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use formats::bytes::array;
+use formats::data;
 use formats::hex::hex;
 use formats::lldp::{self, IEEE_802_1, IEEE_802_3, tlvs};
 use formats::text::padded;
@@ -11,7 +12,6 @@ use formats::text::padded;
 use super::{
     LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
 };
-use crate::data;
 use crate::network::mac;
 
 /// The largest number of entries kept in each list of a neighbour.

@@ -44,7 +44,7 @@ fn the_addresses_and_names_in_a_boot_entry_are_hidden_and_it_stays_one() {
     let address = text(&files, "sys/class/net/eno1/address").trim().replace(':', "");
     // Every node is as long as it states, and so is the path.
     let option = formats::efi::LoadOption::parse(&files[BOOT][4..]);
-    let description = option.description.map(formats::efi::ucs2).unwrap();
+    let description = option.description.map(formats::utf16::line).unwrap();
     assert_eq!(description, format!("UEFI PXEv4 (MAC:{})", address.to_uppercase()));
     let path = option.path.unwrap();
     let found: Vec<formats::device_path::Node> = formats::device_path::nodes(path).collect();

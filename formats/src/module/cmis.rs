@@ -1,9 +1,9 @@
 //! QSFP-DD, OSFP and others with CMIS 5.2: state in the lower half, description in page 0 of the upper
 //! one, reach and wavelength of optical modules in page 1, their alarm thresholds in page 2, their lanes in page 11h.
 
-use super::alarms::{CMIS_LANES_AT, CMIS_LANES_BYTES};
-use super::memory::{ADDRESS, Memory, byte, date, number, oui, temperature, text};
-use super::{Module, alarms};
+use super::alarms::{self, CMIS_LANES_AT, CMIS_LANES_BYTES};
+use super::fields::{byte, date, number, oui, temperature, text};
+use super::{ADDRESS, Memory, Module, check, upper};
 use crate::data;
 
 /// Byte 2, bit 7: the module has no pages beyond 0, like copper cables.
@@ -12,13 +12,13 @@ const IS_FLAT: u8 = 0x80;
 const STATE: u8 = 0x0e;
 const IS_READY: u8 = 3 << 1;
 
-pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
+pub(super) fn parse(memory: &dyn Memory, lower: &[u8]) -> Module {
     let temperature_celsius = temperature(lower, 14);
-    let Some(page) = memory.upper(0) else {
+    let Some(page) = upper(memory, 0) else {
         return Module { temperature_celsius, ..Module::default() };
     };
     // The offsets below are those of the specification minus 128.
-    memory.check(page.get(..94).unwrap_or_default(), byte(&page, 94));
+    check(memory, page.get(..94).unwrap_or_default(), byte(&page, 94));
     let mut module = Module {
         connector: byte(&page, 75).and_then(|code| data::named("module_connector", code)),
         vendor: text(&page, 1, 16),
@@ -45,9 +45,9 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
 }
 
 /// Values beyond their alarm thresholds: first the module's, then its lanes'.
-fn alarmed(memory: &Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
+fn alarmed(memory: &dyn Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
     // A module that ignores the number of the page shows page 0 again.
-    let Some(thresholds) = memory.upper(2).filter(|thresholds| *thresholds != page) else {
+    let Some(thresholds) = upper(memory, 2).filter(|thresholds| *thresholds != page) else {
         return Vec::new();
     };
     let lanes = memory.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES).unwrap_or_default();
@@ -62,8 +62,8 @@ fn is_optical(technology: u8) -> bool {
     technology <= 0x09 || TUNABLE_LASERS.contains(&technology)
 }
 
-fn optics(memory: &Memory, module: &mut Module) {
-    let Some(page) = memory.upper(1) else { return };
+fn optics(memory: &dyn Memory, module: &mut Module) {
+    let Some(page) = upper(memory, 1) else { return };
     // In 1/20 nm.
     module.wavelength_nm = number(&page, 10).filter(|n| *n != 0xffff).map(|n| (n + 10) / 20);
     // Unlike in SFF-8636, 255 is a valid length here, 510 m. If all lengths are 255, the memory is empty.

@@ -4,7 +4,7 @@
 //! Values are compared instead of the flags that modules also have. Flags are latched until they are read, so the first
 //! reading after a start shows the darkness before the link came up, and reading them takes them from the driver.
 
-use formats::bytes::array;
+use crate::bytes::array;
 
 /// A value that a module measures, in each of its lanes if it has several: its name; the offset of its thresholds, which
 /// are high and low alarm, then high and low warning; the offset of its values; the number of lanes; and the value below
@@ -89,7 +89,7 @@ fn monitored(monitor: &Monitor, thresholds: &[u8], values: &[u8]) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::bytes::survives_any_bytes;
+    use crate::testing::survives_any_bytes;
 
     fn at(length: usize, numbers: &[(usize, u16)]) -> Vec<u8> {
         let mut bytes = vec![0; length];

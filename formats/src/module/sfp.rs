@@ -1,9 +1,7 @@
 //! SFP, SFP+, SFP28 (SFF-8472): the description is in the lower half, the diagnostics at another address.
 
-use super::memory::{
-    HALF_BYTES, Memory, NO_SEPARABLE_CONNECTOR, byte, common, number, reach, temperature,
-};
-use super::{Module, alarms};
+use super::fields::{NO_SEPARABLE_CONNECTOR, byte, common, number, reach, temperature};
+use super::{HALF_BYTES, Memory, Module, alarms, check};
 
 /// The diagnostics of an SFP have an address of their own.
 const ADDRESS_DIAGNOSTICS: u8 = 0x51;
@@ -16,10 +14,10 @@ const IS_1000BASE_T: u8 = 0x08;
 /// Byte 36: 10GBASE-T, 10GBASE-T for short reach, 5GBASE-T and 2.5GBASE-T (SFF-8024, table 4-4).
 const BASE_T: [u8; 4] = [0x16, 0x1c, 0x1d, 0x1e];
 
-pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
-    memory.check(lower.get(..63).unwrap_or_default(), byte(lower, 63));
+pub(super) fn parse(memory: &dyn Memory, lower: &[u8]) -> Module {
+    check(memory, lower.get(..63).unwrap_or_default(), byte(lower, 63));
     // A second checksum covers bytes 64 to 94, which include the serial number and the date.
-    memory.check(lower.get(64..95).unwrap_or_default(), byte(lower, 95));
+    check(memory, lower.get(64..95).unwrap_or_default(), byte(lower, 95));
     let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
     let is_base_t = is_base_t(lower);
     let is_measured = has_diagnostics(lower);

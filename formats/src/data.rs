@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The rows of a file.
-pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
+pub fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
     let rows = file.lines().map(|line| line.split("  #").next().unwrap_or_default().trim_end());
     rows.filter(|row| !row.is_empty() && !row.starts_with('#'))
 }
 
 /// The cells of a row, which `|` separates; the last one has the rest. `None` for a row with fewer.
-pub(crate) fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
+pub fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
     row.splitn(N, '|').map(str::trim).collect::<Vec<_>>().try_into().ok()
 }
 
@@ -25,23 +25,23 @@ static NAMES: LazyLock<BTreeMap<(&str, u64), &str>> = LazyLock::new(|| {
 });
 
 /// The name of a code by a table in `codes.txt`; `None` for one without a name.
-pub(crate) fn name(table: &'static str, code: impl Into<u64>) -> Option<&'static str> {
+pub fn name(table: &'static str, code: impl Into<u64>) -> Option<&'static str> {
     NAMES.get(&(table, code.into())).copied()
 }
 
 /// The same, for a fact.
-pub(crate) fn named(table: &'static str, code: impl Into<u64>) -> Option<String> {
+pub fn named(table: &'static str, code: impl Into<u64>) -> Option<String> {
     name(table, code).map(str::to_owned)
 }
 
 /// The codes of a table of `codes.txt` with their names, in ascending order.
-pub(crate) fn codes(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
+pub fn codes(table: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
     let rows = NAMES.range((table, 0)..=(table, u64::from(u32::MAX)));
     rows.filter_map(|((_, code), name)| Some((u32::try_from(*code).ok()?, *name)))
 }
 
 /// The names of the codes of a table that are set.
-pub(crate) fn names(table: &'static str, is_set: impl Fn(u32) -> bool) -> Vec<String> {
+pub fn names(table: &'static str, is_set: impl Fn(u32) -> bool) -> Vec<String> {
     codes(table).filter(|(code, _)| is_set(*code)).map(|(_, name)| name.to_owned()).collect()
 }
 

@@ -1,23 +1,90 @@
-//! Parses the areas of an FRU device's memory (FRU Information Storage Definition 1.0, chapters 8 to
+//! Values of the areas of an FRU device's memory (FRU Information Storage Definition 1.0, chapters 8 to
 //! 16).
 
-use formats::bytes::array;
-use formats::fru::text as field;
-use formats::fru::{self, Area, Entry, FORMAT, POWER_SUPPLY};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{FruBoard, FruChassis, FruPowerSupply, FruProduct};
-use crate::dmi;
-use formats::time::date_time;
+use super::text as field;
+use super::{Area, Entry, FORMAT, POWER_SUPPLY};
+use crate::bytes::array;
+use crate::data;
+use crate::text::quote;
+use crate::time::date_time;
 
 /// 1996-01-01, from which the minutes of a board's date count.
 const EPOCH_S: u32 = 820_454_400;
 /// An area in another language has texts in other characters; 0 is English too.
 const ENGLISH: [u8; 2] = [0, 25];
 /// A fault in an area. It does not discard the area's readable fields.
-pub(super) type Fault = (String, &'static str);
+pub type Fault = (String, &'static str);
 
-/// Offsets of chassis, board, product and records in the common header, in units of 8 bytes; 0 where there is none. `None` for an unprogrammed memory and for bytes that are not a header.
-pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<[u8; 4]> {
+/// The chassis as its FRU device names it.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruChassis {
+    /// Its kind, in the words of SMBIOS, e.g. `Rack Mount Chassis`.
+    pub kind: Option<String>,
+    /// Part number.
+    pub part_number: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+}
+
+/// A board as its FRU device names it.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruBoard {
+    /// Manufacturer.
+    pub manufacturer: Option<String>,
+    /// Name of the board.
+    pub product: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Part number.
+    pub part_number: Option<String>,
+    /// Date of manufacture, `YYYY-MM-DD`.
+    pub mfg_date: Option<String>,
+}
+
+/// A product as its FRU device names it.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruProduct {
+    /// Manufacturer.
+    pub manufacturer: Option<String>,
+    /// Name of the product.
+    pub name: Option<String>,
+    /// Part or model number.
+    pub part_number: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Asset tag.
+    pub asset_tag: Option<String>,
+}
+
+/// Ratings of a power supply.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruPowerSupply {
+    /// Largest continuous output power, in W.
+    pub capacity_watts: Option<u16>,
+    /// Largest momentary input power, in VA.
+    pub peak_va: Option<u16>,
+    /// Lowest input voltage, in mV.
+    pub min_input_millivolts: Option<u32>,
+    /// Highest input voltage, of the second range if it has two, in mV.
+    pub max_input_millivolts: Option<u32>,
+}
+
+/// Offsets of chassis, board, product and records in the common header, in units of 8 bytes; 0 where there is none.
+/// `None` for an unprogrammed memory and for bytes that are not a header.
+pub fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<[u8; 4]> {
     let bytes = bytes.first_chunk::<8>()?;
     if bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff) {
         return None;
@@ -40,7 +107,7 @@ fn is_format(format: u8, faults: &mut Vec<Fault>) -> bool {
 
 /// All bytes together are 0 in eight bits.
 fn check_sum(bytes: &[u8], faults: &mut Vec<Fault>) {
-    let sum = fru::complement(bytes).wrapping_neg();
+    let sum = super::complement(bytes).wrapping_neg();
     if sum != 0 {
         faults.push((format!("a sum of {sum:#04x}"), "bytes with a sum of 0"));
     }
@@ -71,7 +138,7 @@ fn fields<'a>(
         check_sum(area, faults);
     }
     let is_english = ENGLISH.contains(&language);
-    let mut entries = fru::entries(area, kind.first());
+    let mut entries = super::entries(area, kind.first());
     Some(move |is_number: bool| {
         let Entry { code, bytes, is_cut, .. } = entries.next()?;
         if is_cut {
@@ -80,7 +147,7 @@ fn fields<'a>(
         }
         let text = field::text(code, bytes, is_number || is_english);
         if code >> 6 == 3 && text.is_some() && !field::is_text(bytes) {
-            let found = crate::machine::quote(text.as_deref().unwrap_or_default());
+            let found = quote(text.as_deref().unwrap_or_default());
             faults.push((found, "text in Latin-1 or UTF-8"));
         }
         text
@@ -88,15 +155,15 @@ fn fields<'a>(
 }
 
 /// The chassis (chapter 10): kind, part number, serial number.
-pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
+pub fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
     let mut next = fields(Area::Chassis, area, 0, faults)?;
-    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code));
+    let kind = area.get(2).and_then(|code| data::named("chassis", *code));
     let chassis = FruChassis { kind, part_number: next(NUMBER), serial: next(NUMBER) };
     (chassis != FruChassis::default()).then_some(chassis)
 }
 
 /// The board (chapter 11): date, maker, product, serial number, part number.
-pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
+pub fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
     let mut next = fields(Area::Board, area, *area.get(2)?, faults)?;
     let board = FruBoard {
         mfg_date: array(area, 3).and_then(mfg_date),
@@ -117,7 +184,7 @@ fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
 }
 
 /// The product (chapter 12): maker, name, part number, version, serial number, asset tag.
-pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct> {
+pub fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct> {
     let mut next = fields(Area::Product, area, *area.get(2)?, faults)?;
     let product = FruProduct {
         manufacturer: next(TEXT),
@@ -131,8 +198,8 @@ pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct
 }
 
 /// The record of the power supply (18.1) among the records of further kinds.
-pub(super) fn power_supply(list: &[u8], faults: &mut Vec<Fault>) -> Option<FruPowerSupply> {
-    for record in fru::records(list) {
+pub fn power_supply(list: &[u8], faults: &mut Vec<Fault>) -> Option<FruPowerSupply> {
+    for record in super::records(list) {
         let [kind, format, _, sum, _] = record.header;
         let mut bad = Vec::new();
         check_sum(&record.header, &mut bad);
@@ -172,43 +239,10 @@ fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::testing::bytes::survives_any_bytes;
-    use crate::testing::has;
+    use crate::testing::{area, has, seal, supply_record, survives_any_bytes};
     use serde_json::json;
-
-    /// An area of `head`, whose second byte will be the length, and fields of 8-bit text.
-    pub(crate) fn area(head: &[u8], fields: &[&[u8]]) -> Vec<u8> {
-        let mut bytes = head.to_vec();
-        for field in fields {
-            bytes.push(0xc0 | u8::try_from(field.len()).unwrap());
-            bytes.extend(*field);
-        }
-        bytes.push(fru::END_OF_FIELDS);
-        sealed(bytes)
-    }
-
-    pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-        bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
-        bytes[1] = u8::try_from(bytes.len() / 8).unwrap();
-        seal(&mut bytes);
-        bytes
-    }
-
-    pub(crate) fn seal(bytes: &mut [u8]) {
-        let (last, rest) = bytes.split_last_mut().unwrap();
-        *last = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
-    }
-
-    pub(crate) fn supply_record(body: &[u8], format: u8) -> Vec<u8> {
-        let mut sum = [body, &[0]].concat();
-        seal(&mut sum);
-        let length = u8::try_from(body.len()).unwrap();
-        let mut header = vec![POWER_SUPPLY, format, length, *sum.last().unwrap(), 0];
-        seal(&mut header);
-        [header.as_slice(), body].concat()
-    }
 
     const SUPPLY: [u8; 24] = [
         0xee, 2, 0xff, 0xff, 0, 0, 0x28, 0x23, 0xc0, 0x5d, 0x50, 0x46, 0x80, 0x67, 0, 0, 0, 0, 0,

@@ -1,53 +1,15 @@
-//! The memory of a module (SFF-8472, SFF-8636, CMIS 5.2): a lower half of 128 bytes that is always
-//! visible, and an upper half that shows one of many pages.
+//! The fields of a module's memory (SFF-8472, SFF-8636, CMIS 5.2).
 
 use std::collections::BTreeMap;
 
-use formats::bytes::array;
-use formats::hex::hex;
-
 use super::Module;
+use crate::bytes::array;
 use crate::data;
-use crate::machine::{Machine, escape_non_utf8};
-use crate::sys::netlink::ModuleEeprom;
+use crate::hex::hex;
+use crate::text::escape_non_utf8;
 
-pub(super) const HALF_BYTES: u8 = 128;
-pub(super) const ADDRESS: u8 = 0x50;
 /// The cable is permanently attached to its plug (SFF-8024, table 4-3).
 pub(super) const NO_SEPARABLE_CONNECTOR: u8 = 0x23;
-
-/// The memory of the module in a port.
-#[derive(Debug)]
-pub(super) struct Memory<'a> {
-    pub(super) machine: &'a Machine,
-    pub(super) port: &'a str,
-}
-
-impl Memory<'_> {
-    /// The upper half with `page` selected. Its first byte is byte 128 in the specifications.
-    pub(super) fn upper(&self, page: u8) -> Option<Vec<u8>> {
-        self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
-    }
-
-    /// Records a problem if the checksum over `bytes` differs from `sum`.
-    pub(super) fn check(&self, bytes: &[u8], sum: Option<u8>) {
-        let found = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
-        if let Some(expected) = sum.filter(|sum| *sum != found) {
-            self.machine.problem(
-                &format!("ethtool/{}/module", self.port),
-                format!("a checksum of {found:#04x}"),
-                format!("{expected:#04x}, as stored in the module; its data may be wrong"),
-            );
-        }
-    }
-
-    /// A piece of the memory at one of its addresses.
-    pub(super) fn read(&self, address: u8, page: u8, offset: u8, length: u8) -> Option<Vec<u8>> {
-        let interface = self.port.to_owned();
-        let piece = self.machine.ask(&ModuleEeprom { interface, address, page, offset, length })?;
-        (piece.len() >= usize::from(length)).then_some(piece)
-    }
-}
 
 /// A byte, by its number.
 pub(super) fn byte(bytes: &[u8], at: usize) -> Option<u8> {

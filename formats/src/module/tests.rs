@@ -1,11 +1,11 @@
-//! Module memories as the specifications define them, and ports that hang.
+//! Module memories as the specifications define them.
+
+use std::cell::Cell;
+
+use serde_json::json;
 
 use super::*;
-use crate::network::link::tests::link_message;
-use crate::testing::bytes::{attribute, survives_any_bytes};
-use crate::testing::has;
-use crate::testing::tree_from_bytes;
-use serde_json::json;
+use crate::testing::{has, survives_any_bytes};
 
 fn put(memory: &mut [u8], at: usize, bytes: &[u8]) {
     memory[at..at + bytes.len()].copy_from_slice(bytes);
@@ -69,28 +69,33 @@ fn optics() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     (lower, page, first)
 }
 
-/// A machine whose ports have these pieces of memory, by the names of port and piece.
-fn machine(pieces: &[(&str, &str, &[u8])]) -> Machine {
-    let mut names: Vec<&str> = pieces.iter().map(|piece| piece.0).collect();
-    names.dedup();
-    let link = |(index, name): (u32, &&str)| {
-        let name = [name.as_bytes(), &[0]].concat();
-        link_message(index, 1, &[attribute(3, &name), attribute(57, b"pci\0")])
-    };
-    let links = ("kernel/rtnetlink/link".to_owned(), (2..).zip(&names).flat_map(link).collect());
-    let piece = |(port, piece, bytes): &(&str, &str, &[u8])| {
-        (format!("kernel/ethtool/{port}/module/{piece}"), bytes.to_vec())
-    };
-    tree_from_bytes(&pieces.iter().map(piece).chain([links]).collect::<Vec<(String, Vec<u8>)>>())
+/// Pieces of a memory by address, page, offset and length, and how often a problem was found.
+#[derive(Debug)]
+struct Pieces<'a>(&'a [(&'a str, &'a [u8])], Cell<usize>);
+
+impl Memory for Pieces<'_> {
+    fn read(&self, address: u8, page: u8, offset: u8, length: u8) -> Option<Vec<u8>> {
+        let name = format!("{address:02x}-{page:02x}-{offset:02x}-{length:02x}");
+        let (_, piece) = self.0.iter().find(|(piece, _)| *piece == name)?;
+        (piece.len() >= usize::from(length)).then(|| piece.to_vec())
+    }
+
+    fn problem(&self, _: String, _: String) {
+        self.1.update(|n| n + 1);
+    }
+}
+
+/// The module with these pieces of memory, and the number of problems.
+fn found(pieces: &[(&str, &[u8])]) -> (Option<Module>, usize) {
+    let memory = Pieces(pieces, Cell::default());
+    (super::read(&memory), memory.1.get())
 }
 
 /// The module with these pieces of memory, which raise no problem.
 fn read(pieces: &[(&str, &[u8])]) -> Module {
-    let pieces: Vec<_> = pieces.iter().map(|(piece, bytes)| ("eno1", *piece, *bytes)).collect();
-    let machine = machine(&pieces);
-    let module = modules(&machine).remove("eno1").unwrap();
-    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
-    module
+    let (module, n_problems) = found(pieces);
+    assert_eq!(n_problems, 0);
+    module.unwrap()
 }
 
 fn reach(lengths: &[(&str, u32)]) -> BTreeMap<String, u32> {
@@ -133,8 +138,8 @@ fn sfp_beyond_its_own_thresholds_has_alarms() {
     assert!(measured(&[(96, 0x5000), (104, 50)]).alarms.is_empty(), "no thresholds");
 }
 
-/// A QSFP28 or a QSFP-DD in operation whose second lane receives `light` of at least 40 µW, with its thresholds.
-fn lanes(light: u16, status: [u8; 2]) -> Modules {
+/// The alarms of a QSFP28 and of a QSFP-DD in operation whose second lane receives `light` of at least 40 µW, with its thresholds.
+fn lanes(light: u16, status: [u8; 2]) -> [Vec<String>; 2] {
     let (mut lower, mut page) = copper();
     lower[2] = status[0];
     page[19] = 0;
@@ -148,25 +153,21 @@ fn lanes(light: u16, status: [u8; 2]) -> Modules {
     put(&mut second, 64, &[0x4e, 0x20, 1, 0x90]);
     let mut values = vec![0; 48];
     put(&mut values, 34, &light.to_be_bytes());
-    let machine = machine(&[
-        ("eno1", "50-00-00-80", &lower),
-        ("eno1", "50-00-80-80", &page),
-        ("eno1", "50-03-80-80", &third),
-        ("eno2", "50-00-00-80", &state),
-        ("eno2", "50-00-80-80", &description),
-        ("eno2", "50-01-80-80", &first),
-        ("eno2", "50-02-80-80", &second),
-        ("eno2", "50-11-9a-30", &values),
-    ]);
-    modules(&machine)
+    let qsfp = [("50-00-00-80", &lower[..]), ("50-00-80-80", &page), ("50-03-80-80", &third)];
+    let cmis = [
+        ("50-00-00-80", &state[..]),
+        ("50-00-80-80", &description),
+        ("50-01-80-80", &first),
+        ("50-02-80-80", &second),
+        ("50-11-9a-30", &values),
+    ];
+    [read(&qsfp).alarms, read(&cmis).alarms]
 }
 
 #[test]
 fn lane_that_receives_too_little_is_an_alarm_unless_the_module_sleeps() {
-    let weak = lanes(399, [0, 6]);
-    assert_eq!(weak["eno1"].alarms, ["receive power of lane 2 too low"]);
-    assert_eq!(weak["eno2"].alarms, weak["eno1"].alarms);
-    let none = |modules: Modules| modules.values().all(|module| module.alarms.is_empty());
+    assert_eq!(lanes(399, [0, 6]), [["receive power of lane 2 too low"]; 2]);
+    let none = |alarms: [Vec<String>; 2]| alarms.iter().all(Vec::is_empty);
     assert!(none(lanes(400, [0, 6])), "enough light");
     assert!(none(lanes(9, [0, 6])), "dark lanes");
     assert!(none(lanes(399, [1, 2])), "not ready, low power");
@@ -253,82 +254,26 @@ fn tunable_laser_is_optical_and_reserved_factor_gives_no_reach() {
 }
 
 #[test]
-fn hanging_ports_keep_earlier_modules_and_name_the_unread_ports() {
-    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
-    let read = |_: &Machine, port: &str| {
-        if port != "eno1" {
-            std::thread::sleep(Duration::from_mins(10));
-        }
-        Some(Module::default())
-    };
-    let names = ["eno1", "eno2", "eno3", "eno4"].map(str::to_owned).into_iter();
-    let start = Instant::now();
-    let found = read_all(&machine, names, read, start + Duration::from_millis(500));
-    assert!(start.elapsed() < PORT_LIMIT);
-    assert_eq!(found.keys().collect::<Vec<_>>(), ["eno1"]);
-    let problems = machine.problems();
-    let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
-    assert_eq!(paths, ["/ethtool/eno2/module", "/ethtool/eno3/module"]);
-    assert!(problems[1].found.ends_with("the first of 2"), "{}", problems[1].found);
-}
-
-#[test]
-fn too_many_ports_are_a_problem() {
-    let n_problems = |n_ports: usize| {
-        let names: Vec<String> = (0..n_ports).map(|n| format!("eno{n}")).collect();
-        let pieces: Vec<(&str, &str, &[u8])> =
-            names.iter().map(|name| (name.as_str(), "none", &[][..])).collect();
-        let machine = machine(&pieces);
-        assert!(modules(&machine).is_empty());
-        machine.problems().len()
-    };
-    assert_eq!((n_problems(LIMIT_PORTS), n_problems(LIMIT_PORTS + 1)), (0, 1));
-}
-
-#[test]
 fn wrong_checksum_is_a_problem_and_loses_no_facts() {
     let mut sfp = sfp();
     sfp[63] ^= 1;
-    let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
-    assert_eq!(modules(&machine)["eno1"].serial.as_deref(), Some("SERIAL-01"));
-    assert_eq!(machine.problems()[0].path, "/ethtool/eno1/module");
+    let (module, n_problems) = found(&[("50-00-00-80", &sfp)]);
+    assert_eq!((module.unwrap().serial.as_deref(), n_problems), (Some("SERIAL-01"), 1));
 }
 
 #[test]
 fn empty_cage_has_no_module() {
-    let (zeros, ones) = ([0; 128], [0xff; 128]);
-    let machine = machine(&[
-        ("eno1", "50-00-00-80", &zeros),
-        ("eno2", "50-00-00-80", &ones),
-        ("eno3", "50-00-00-80", &[3]),
-        ("eno4", "other", &[]),
-    ]);
-    assert!(modules(&machine).is_empty() && machine.problems().is_empty());
-}
-
-#[test]
-fn panicking_or_hanging_port_loses_only_its_own_module() {
-    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
-    let limit = Duration::from_secs(1);
-    let quick = |_: &Machine, _: &str| Some(Module::default());
-    assert!(within_limit(&machine, "eno1", limit, quick).is_some());
-    assert!(within_limit(&machine, "eno2", limit, |_, _| panic!("out of cheese")).is_none());
-    let hang = |_: &Machine, _: &str| {
-        std::thread::sleep(Duration::from_mins(10));
-        None
-    };
-    assert!(within_limit(&machine, "eno3", limit, hang).is_none());
-    let paths: Vec<String> = machine.problems().into_iter().map(|p| p.path).collect();
-    assert_eq!(paths, ["/ethtool/eno2/module", "/ethtool/eno3/module"]);
+    for lower in [&[0; 128][..], &[0xff; 128], &[3]] {
+        assert_eq!(found(&[("50-00-00-80", lower)]), (None, 0));
+    }
+    assert_eq!(found(&[]), (None, 0));
 }
 
 #[test]
 fn no_bytes_make_the_parsers_panic() {
-    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
-    let memory = Memory { machine: &machine, port: "eno1" };
-    survives_any_bytes(&sfp(), |bytes| drop(sfp::parse(&memory, bytes)));
+    survives_any_bytes(&sfp(), |bytes| drop(sfp::parse(&Pieces(&[], Cell::default()), bytes)));
     let (_, page, _) = optics();
     survives_any_bytes(&page, |bytes| {
-        drop((memory::text(bytes, 20, 16), memory::date(bytes, 84), memory::oui(bytes, 37)));
+        drop((fields::text(bytes, 20, 16), fields::date(bytes, 84), fields::oui(bytes, 37)));
     });
 }

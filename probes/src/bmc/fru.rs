@@ -2,10 +2,9 @@
 //! stores or fetches (IPMI 2.0, chapter 34; Platform Management FRU Information
 //! Storage Definition 1.0, revision 1.3).
 
-mod area;
-
 use std::time::Duration;
 
+use formats::fru::area::{self, Fault, FruBoard, FruChassis, FruPowerSupply, FruProduct};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,6 @@ use super::names;
 use super::record::Locator;
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
-use area::Fault;
 
 /// A part takes about ten commands. Power supplies are on a slow bus and are read first.
 const BUDGET: Duration = Duration::from_secs(4);
@@ -44,70 +42,6 @@ pub struct Fru {
     pub product: Option<FruProduct>,
     /// Data of the power supply (18.1); read only if the records call the part one.
     pub power_supply: Option<FruPowerSupply>,
-}
-
-/// The chassis as its FRU device names it.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct FruChassis {
-    /// Its kind, in the words of SMBIOS, e.g. `Rack Mount Chassis`.
-    pub kind: Option<String>,
-    /// Part number.
-    pub part_number: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-}
-
-/// A board as its FRU device names it.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct FruBoard {
-    /// Manufacturer.
-    pub manufacturer: Option<String>,
-    /// Name of the board.
-    pub product: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-    /// Part number.
-    pub part_number: Option<String>,
-    /// Date of manufacture, `YYYY-MM-DD`.
-    pub mfg_date: Option<String>,
-}
-
-/// A product as its FRU device names it.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct FruProduct {
-    /// Manufacturer.
-    pub manufacturer: Option<String>,
-    /// Name of the product.
-    pub name: Option<String>,
-    /// Part or model number.
-    pub part_number: Option<String>,
-    /// Version.
-    pub version: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-    /// Asset tag.
-    pub asset_tag: Option<String>,
-}
-
-/// Ratings of a power supply.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct FruPowerSupply {
-    /// Largest continuous output power, in W.
-    pub capacity_watts: Option<u16>,
-    /// Largest momentary input power, in VA.
-    pub peak_va: Option<u16>,
-    /// Lowest input voltage, in mV.
-    pub min_input_millivolts: Option<u32>,
-    /// Highest input voltage, of the second range if it has two, in mV.
-    pub max_input_millivolts: Option<u32>,
 }
 
 /// Reads the FRU devices that `locators` name, and device 0; by number.
@@ -244,8 +178,8 @@ impl Device<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::area::tests::{area, seal, supply_record};
     use super::*;
+    use crate::testing::bytes::{area, seal, supply_record};
     use crate::testing::{has, problems, tree_of_bytes};
     use serde_json::json;
 
