@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +18,9 @@ const MAX_PANIC_CHARS: usize = 500;
 /// Largest file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The memory in which the hook of panics records the message.
-static OF_PANICS: OnceLock<CrashMemory> = OnceLock::new();
-
-/// The file of this process, if a parent process reads it.
+/// The file of this process, once it is opened, for the parent process.
 #[derive(Debug, Clone, Default)]
-pub struct CrashMemory(Option<Arc<Mutex<Open>>>);
+pub struct CrashMemory(Arc<Mutex<Option<Open>>>);
 
 #[derive(Debug)]
 struct Open {
@@ -43,28 +40,35 @@ impl Open {
 
 impl CrashMemory {
     /// From now on changes are written to the file, which contains a first line at once: the parent then knows that this
-    /// process has begun and catches signals. The message of a panic is recorded in the first one that is opened.
+    /// process has begun and catches signals.
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
+    pub fn open(&self, path: &Path) -> std::io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
         file.write_all_at(b"{}\n", 0)?;
-        let memory = Open { file, checkpoint: Checkpoint::default() };
-        let memory = Self(Some(Arc::new(Mutex::new(memory))));
-        OF_PANICS.set(memory.clone()).ok();
-        Ok(memory)
+        let opened = Open { file, checkpoint: Checkpoint::default() };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        Ok(())
     }
 
     /// Changes what the file holds. Without a file nothing happens.
     pub fn update(&self, change: impl FnOnce(&mut Checkpoint)) {
-        let Some(memory) = &self.0 else { return };
-        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(memory) = &mut *memory else { return };
         let before = memory.checkpoint.clone();
         change(&mut memory.checkpoint);
         if memory.checkpoint != before {
             memory.write();
         }
+    }
+
+    /// Keeps the message of a panic. It may come from any thread, even from one inside [`CrashMemory::update`].
+    pub fn record_panic(&self, message: &str) {
+        let Ok(mut memory) = self.0.try_lock() else { return };
+        let Some(memory) = &mut *memory else { return };
+        memory.checkpoint.panic = Some(message.chars().take(MAX_PANIC_CHARS).collect());
+        memory.write();
     }
 }
 
@@ -120,14 +124,6 @@ pub fn create() -> std::io::Result<PathBuf> {
     Err(last)
 }
 
-/// Keeps the message of a panic. It may come from any thread, even from one inside [`CrashMemory::update`].
-pub fn record_panic(message: &str) {
-    let Some(memory) = OF_PANICS.get().and_then(|memory| memory.0.as_ref()) else { return };
-    let Ok(mut memory) = memory.try_lock() else { return };
-    memory.checkpoint.panic = Some(message.chars().take(MAX_PANIC_CHARS).collect());
-    memory.write();
-}
-
 /// Reads the file; `None` if the process wrote nothing.
 pub fn read(path: &Path) -> Option<Checkpoint> {
     let bytes = crate::bounded::read_file(path, MAX_BYTES).ok()?;
@@ -143,10 +139,11 @@ mod tests {
     fn shorter_text_replaces_a_longer_one() {
         let path = create().unwrap();
         assert_eq!(read(&path), None);
-        let memory = CrashMemory::open(&path).unwrap();
+        let memory = CrashMemory::default();
+        memory.open(&path).unwrap();
         memory.update(|checkpoint| checkpoint.node_id = "a-long-name-of-a-node".into());
         memory.update(|checkpoint| checkpoint.node_id = "short".into());
-        record_panic("out of cheese");
+        memory.record_panic("out of cheese");
         let found = read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(

@@ -5,7 +5,7 @@
 //! `Zp`, and of `Cf` what is invisible).
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use formats::text::is_visible;
 use serde_json::Value;
@@ -104,27 +104,25 @@ pub fn line(line: &str, has_colors: bool) -> String {
     shown
 }
 
-/// The last lines of the log, if they are kept.
-static RECENT: Mutex<Option<String>> = Mutex::new(None);
+/// The last lines of the log.
+#[derive(Debug, Clone, Default)]
+pub struct RecentLog(Arc<Mutex<String>>);
 
-/// From now on the last lines of the log are kept for [`recent_log`].
-pub fn keep_recent_log() {
-    RECENT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
-}
+impl RecentLog {
+    /// The lines as they were written.
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 
-/// The last lines of the log, as they were written.
-pub fn recent_log() -> String {
-    RECENT.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
-}
-
-fn keep(text: &str) {
-    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(recent) = recent.as_mut() else { return };
-    recent.push_str(text);
-    if recent.len() > MAX_RECENT_BYTES {
-        let half = recent.len() / 2;
-        let end = recent[..].char_indices().find(|(at, c)| *at >= half && *c == '\n');
-        drop(recent.drain(..end.map_or(recent.len(), |(at, _)| at + 1)));
+    fn keep(&self, text: &str) {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.push_str(text);
+        if recent.len() > MAX_RECENT_BYTES {
+            let half = recent.len() / 2;
+            let end = recent.char_indices().find(|(at, c)| *at >= half && *c == '\n');
+            let end = end.map_or(recent.len(), |(at, _)| at + 1);
+            drop(recent.drain(..end));
+        }
     }
 }
 
@@ -132,13 +130,14 @@ fn keep(text: &str) {
 #[derive(Debug)]
 pub(crate) struct CleanStderr {
     pub(crate) has_colors: bool,
+    pub(crate) recent: RecentLog,
 }
 
 impl Write for CleanStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let cleaned = format!("{}\n", line(text.trim_end_matches('\n'), self.has_colors));
-        keep(&cleaned);
+        self.recent.keep(&cleaned);
         io::stderr().write_all(cleaned.as_bytes())?;
         Ok(bytes.len())
     }

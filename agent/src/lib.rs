@@ -35,6 +35,7 @@ pub mod clean;
 pub mod clock;
 pub mod exit_status;
 pub(crate) mod monitor;
+pub mod process;
 pub mod random;
 pub mod secret;
 pub mod signals;

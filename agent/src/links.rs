@@ -26,8 +26,64 @@ const CARRIER_POLL: Duration = Duration::from_millis(200);
 const DRIVER_LIMIT: Duration = Duration::from_secs(30);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Every port that this program brought up, as class folder and name.
-static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
+/// Every port that is brought up now, as class folder and name. It restores them after a panic: the release build does not
+/// unwind, so no [`LinksUp`] is dropped.
+#[derive(Debug, Clone, Default)]
+pub struct BroughtUp(Arc<Mutex<Vec<(PathBuf, String)>>>);
+
+impl BroughtUp {
+    /// Brings up every physical port of this machine that is down and waits for their links; a signal ends the wait.
+    /// If a driver hangs, the agent continues without its port.
+    pub fn bring_up(&self, stop: &Stop) -> LinksUp {
+        let class = Path::new("/sys/class/net");
+        let ports = || physical_ports(&machine());
+        self.guarded(class, ports, CARRIER_WAIT, DRIVER_LIMIT, stop)
+    }
+
+    /// Brings up those of `ports` that are down, with the time `limit` for their drivers.
+    fn guarded(
+        &self,
+        class: &Path,
+        ports: impl FnOnce() -> Vec<PhysicalPort> + Send + 'static,
+        wait: Duration,
+        limit: Duration,
+        stop: &Stop,
+    ) -> LinksUp {
+        let (links, stop) = (self.none(class), stop.clone());
+        // After the limit nobody receives the links, so the thread drops them, which sets the ports down again.
+        let work = move |watch: &Watch| links.with(&ports(), wait, watch, &stop);
+        let links = with_limit(limit + wait, "bringing ports up", work);
+        links.unwrap_or_else(|| self.none(class))
+    }
+
+    fn none(&self, class: &Path) -> LinksUp {
+        LinksUp { class: class.to_owned(), names: Vec::new(), all: self.clone() }
+    }
+
+    /// Sets all of them down.
+    pub fn restore(&self) {
+        let ports = self.change(|all| all.clone());
+        self.set_down(ports);
+    }
+
+    fn set_down(&self, ports: Vec<(PathBuf, String)>) {
+        if ports.is_empty() {
+            return;
+        }
+        let all = self.clone();
+        with_limit(DRIVER_LIMIT, "setting ports down", move |watch| {
+            for (class, name) in ports {
+                watch.begin(&name);
+                all.change(|all| all.retain(|port| port.0 != class || port.1 != name));
+                restore(&class, &name);
+            }
+        });
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<(PathBuf, String)>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// Ports that were down and are up now. They are set down again when this is dropped.
 #[derive(Debug)]
@@ -35,65 +91,36 @@ static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 pub struct LinksUp {
     class: PathBuf,
     names: Vec<String>,
+    all: BroughtUp,
 }
 
 impl LinksUp {
-    /// Brings up every physical port of this machine that is down and waits for their links; a signal ends the wait.
-    /// If a driver hangs, the agent continues without its port.
-    pub fn bring_up(stop: &Stop) -> LinksUp {
-        let class = Path::new("/sys/class/net");
-        let ports = || physical_ports(&machine());
-        LinksUp::guarded(class, ports, CARRIER_WAIT, DRIVER_LIMIT, stop)
-    }
-
-    /// Whether any port was brought up.
+    /// True if any port was brought up.
     pub fn has_ports(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// Brings up those of `ports` that are down, with the time `limit` for their drivers.
-    fn guarded(
-        class: &Path,
-        ports: impl FnOnce() -> Vec<PhysicalPort> + Send + 'static,
-        wait: Duration,
-        limit: Duration,
-        stop: &Stop,
-    ) -> LinksUp {
-        let (inner, stop) = (class.to_owned(), stop.clone());
-        // After the limit nobody receives the links, so the thread drops them, which sets the ports down again.
-        let work = move |watch: &Watch| LinksUp::of(&inner, &ports(), wait, watch, &stop);
-        let links = with_limit(limit + wait, "bringing ports up", work);
-        links.unwrap_or_else(|| LinksUp { class: class.to_owned(), names: Vec::new() })
-    }
-
     /// Brings up those of `ports` that are down.
-    fn of(
-        class: &Path,
-        ports: &[PhysicalPort],
-        wait: Duration,
-        watch: &Watch,
-        stop: &Stop,
-    ) -> LinksUp {
-        let mut links = LinksUp { class: class.to_owned(), names: Vec::new() };
+    fn with(mut self, ports: &[PhysicalPort], wait: Duration, watch: &Watch, stop: &Stop) -> Self {
         // USB ports belong to the management controller, not to the machine's network.
         for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
             if !watch.begin(&port.name) || stop.is_stopped() {
-                return links;
+                return self;
             }
-            match set_up(class, &port.name, true) {
+            match set_up(&self.class, &port.name, true) {
                 // Recorded at once, so that it is restored even if the next port fails.
                 Ok(()) => {
-                    links.names.push(port.name.clone());
-                    with_brought_up(|all| all.push((class.to_owned(), port.name.clone())));
+                    self.names.push(port.name.clone());
+                    self.all.change(|all| all.push((self.class.clone(), port.name.clone())));
                 }
                 Err(error) => warn!("port {} could not be brought up: {error}", port.name),
             }
         }
-        if !links.names.is_empty() {
-            info!("ports brought up to see their links: {}", links.names.join(", "));
-            links.wait_for_carrier(wait, stop);
+        if !self.names.is_empty() {
+            info!("ports brought up to see their links: {}", self.names.join(", "));
+            self.wait_for_carrier(wait, stop);
         }
-        links
+        self
     }
 
     fn wait_for_carrier(&self, wait: Duration, stop: &Stop) {
@@ -112,24 +139,7 @@ impl LinksUp {
 impl Drop for LinksUp {
     fn drop(&mut self) {
         let names = std::mem::take(&mut self.names);
-        set_all_down(names.into_iter().map(|name| (self.class.clone(), name)).collect());
-    }
-}
-
-/// Sets down every port that this program brought up. For use after a panic: the release build does not unwind, so
-/// nothing is dropped.
-pub fn restore_all() {
-    set_all_down(with_brought_up(|all| all.clone()));
-}
-
-fn set_all_down(ports: Vec<(PathBuf, String)>) {
-    if !ports.is_empty() {
-        with_limit(DRIVER_LIMIT, "setting ports down", move |watch| {
-            for (class, name) in ports {
-                watch.begin(&name);
-                restore(&class, &name);
-            }
-        });
+        self.all.set_down(names.into_iter().map(|name| (self.class.clone(), name)).collect());
     }
 }
 
@@ -181,17 +191,12 @@ fn with_limit<T: Send + 'static>(
 }
 
 fn restore(class: &Path, name: &str) {
-    with_brought_up(|all| all.retain(|port| port.0 != class || port.1 != name));
     // Somebody configured the port meanwhile; it may be the route to the VIM.
     if is_in_use(&machine(), name) {
         info!("port {name} is in use now and stays up");
     } else if let Err(error) = set_up(class, name, false) {
         warn!("port {name} could not be set down again: {error}");
     }
-}
-
-fn with_brought_up<T>(change: impl FnOnce(&mut Vec<(PathBuf, String)>) -> T) -> T {
-    change(&mut BROUGHT_UP.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn machine() -> Machine {
@@ -216,12 +221,6 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// `restore_all` affects the ports of all tests, so they run one at a time.
-    fn alone() -> std::sync::MutexGuard<'static, ()> {
-        static ALONE: Mutex<()> = Mutex::new(());
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn port(name: &str, is_up: bool) -> PhysicalPort {
         PhysicalPort { name: name.to_owned(), index: 1, is_up, is_usb: false }
     }
@@ -242,12 +241,11 @@ mod tests {
     }
 
     fn bring_up(class: &Path, ports: &[PhysicalPort], wait: Duration, stop: &Stop) -> LinksUp {
-        LinksUp::of(class, ports, wait, &Watch::default(), stop)
+        BroughtUp::default().none(class).with(ports, wait, &Watch::default(), stop)
     }
 
     #[test]
     fn signal_ends_the_wait_and_brings_up_no_further_port() {
-        let _alone = alone();
         let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
         let ports = [port("rci-a", false), port("rci-b", false)];
         let stop = Stop::default();
@@ -268,7 +266,6 @@ mod tests {
 
     #[test]
     fn only_ports_that_were_down_are_brought_up_and_restored() {
-        let _alone = alone();
         let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
         let all = || ["rci-a", "rci-b"].map(|port| flags(&class, port));
         let ports = [port("rci-a", false), port("rci-b", true), port("rci-gone", false)];
@@ -282,25 +279,26 @@ mod tests {
     /// The shipped binary does not unwind, so nothing is dropped after a panic.
     #[test]
     fn ports_are_restored_after_a_panic_that_drops_nothing() {
-        let _alone = alone();
         let class = class(&[("rci-a", "0x1002\n")]);
-        let inner = class.path().to_owned();
+        let (all, inner) = (BroughtUp::default(), class.path().to_owned());
+        let of_thread = all.clone();
         let answer = guard::ask("run", 1 << 20, move || {
-            let ports = [port("rci-a", false)];
-            std::mem::forget(bring_up(&inner, &ports, Duration::ZERO, &Stop::default()));
+            let ports = || vec![port("rci-a", false)];
+            let stop = Stop::default();
+            let links = of_thread.guarded(&inner, ports, Duration::ZERO, DRIVER_LIMIT, &stop);
+            std::mem::forget(links);
             panic!("in between");
         });
         assert!(answer.unwrap().recv().unwrap().is_err());
         assert_eq!(flags(&class, "rci-a"), "0x1003");
-        restore_all();
+        all.restore();
         assert_eq!(flags(&class, "rci-a"), "0x1002");
-        assert!(with_brought_up(|all| all.iter().all(|port| port.0 != class.path())));
+        assert!(all.change(|all| all.is_empty()));
     }
 
     /// A pipe without a writer blocks like a driver that hangs.
     #[test]
     fn hanging_driver_is_abandoned_and_its_port_set_down_later() {
-        let _alone = alone();
         let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "")]);
         let pipe = class.path().join("rci-b/flags");
         std::fs::remove_file(&pipe).unwrap();
@@ -308,7 +306,13 @@ mod tests {
         let ports = || vec![port("rci-a", false), port("rci-b", false), port("rci-c", false)];
         let start = Instant::now();
         let limit = Duration::from_millis(300);
-        let links = LinksUp::guarded(class.path(), ports, Duration::ZERO, limit, &Stop::default());
+        let links = BroughtUp::default().guarded(
+            class.path(),
+            ports,
+            Duration::ZERO,
+            limit,
+            &Stop::default(),
+        );
         assert!(start.elapsed() < Duration::from_secs(10));
         assert!(links.names.is_empty());
         assert_eq!(flags(&class, "rci-a"), "0x1003");
@@ -336,7 +340,13 @@ mod tests {
         };
         let up = || {
             let ports = || vec![port("rci0", false)];
-            LinksUp::guarded(class, ports, Duration::from_secs(5), DRIVER_LIMIT, &Stop::default())
+            BroughtUp::default().guarded(
+                class,
+                ports,
+                Duration::from_secs(5),
+                DRIVER_LIMIT,
+                &Stop::default(),
+            )
         };
         let links = up();
         assert!(is_up());

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use probes::guard;
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::process::Process;
 use run_coreos_installer::{commands, log};
 
 /// musl's allocator has one lock for all threads, and the collectors run on several.
@@ -39,31 +40,35 @@ fn main() -> ExitCode {
 }
 
 fn run(configuration: Configuration) -> ExitCode {
-    log::start(configuration.cli.common.log_level);
-    match guarded(configuration) {
+    let process = Process::default();
+    log::start(configuration.cli.common.log_level, &process);
+    match guarded(configuration, process.clone()) {
         Ok(Ok(status)) => status.into(),
         Ok(Err(error)) => {
             tracing::error!("{error:#}");
             ExitStatus::Usage.into()
         }
         Err(panic) => {
-            run_coreos_installer::checkpoint::record_panic(&panic);
+            process.memory.record_panic(&panic);
             tracing::error!(panic, "a bug ended the run; please report it");
-            run_coreos_installer::links::restore_all();
+            process.links.restore();
             ExitStatus::Bug.into()
         }
     }
 }
 
 /// Runs the command on a thread of its own, so that the main thread can restore the network ports after a panic.
-fn guarded(configuration: Configuration) -> Result<anyhow::Result<ExitStatus>, guard::Panic> {
-    let run = move || commands::run(&configuration);
+fn guarded(
+    configuration: Configuration,
+    process: Process,
+) -> Result<anyhow::Result<ExitStatus>, guard::Panic> {
+    let run = move || commands::run(&configuration, &process);
     let answer = guard::ask("run", STACK_BYTES, run).map_err(|error| error.to_string())?;
     answer.recv().unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn usage_error(error: &anyhow::Error) -> ExitCode {
-    log::start(run_coreos_installer::cli::LogLevel::Info);
+    log::start(run_coreos_installer::cli::LogLevel::Info, &Process::default());
     tracing::error!("{error:#}");
     ExitStatus::Usage.into()
 }

@@ -16,7 +16,8 @@ const MIN_HIDDEN_BYTES: usize = 6;
 /// How many texts are hidden besides the agent's own secrets; the oldest are forgotten.
 const MAX_HIDDEN: usize = 256;
 
-/// What [`hide`] removes: tokens, queries of addresses.
+/// The texts that [`hide`] removes from the log and from all that is shown or sent. One for the process, as is the log: a text
+/// that some value lacked would be shown where that value is used.
 static HIDDEN: Mutex<Hidden> =
     Mutex::new(Hidden { own: Vec::new(), others: Vec::new(), config: String::new() });
 

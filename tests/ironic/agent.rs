@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use run_coreos_installer::cli::LogLevel;
 use run_coreos_installer::clock::RealClock;
 use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
 use run_coreos_installer::http::ServerSettings;
 use run_coreos_installer::job::{self, Survey, supervise};
+use run_coreos_installer::log;
 use run_coreos_installer::signals::Stop;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -179,7 +181,6 @@ pub(crate) fn document(mac: &str) -> Value {
 #[test]
 fn agent_process() {
     let Ok(task) = std::env::var(VARIABLE) else { return };
-    run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Debug);
     let task: Task = serde_json::from_str(&task).unwrap();
     let path = |name: &str| task.folder.join(name).to_str().unwrap().to_owned();
     let mut ironic = ServerSettings::new(task.ironic);
@@ -195,6 +196,7 @@ fn agent_process() {
     settings.journalctl = vec!["echo".into(), "a line of the journal".into()];
     settings.clean_disks = task.clean_disks;
     let mut machine = Machine::new("");
+    log::start(LogLevel::Debug, &machine.settings.process);
     machine.stop = Stop::on_signals().unwrap();
     if is_parent {
         let mut survey = || anyhow::bail!("the parent reads no hardware");

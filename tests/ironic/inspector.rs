@@ -223,7 +223,7 @@ fn machine_is_introspected_and_a_rule_sees_its_facts(inspector: &Inspector<'_>) 
     assert_eq!(inspector.api("POST", "rules", Some(&rule)).0, 201);
     let root = captured(SERVER.0);
     let report = read(&root);
-    let document = inspector::document(&report);
+    let document = inspector::document(&report, "");
     let node = inspector.expect("captured", macs(&document)[0]);
     let (status, said) = inspector.report(&root);
     assert_eq!(status, Some(0), "{said}\n{}", inspector.log());
@@ -281,7 +281,7 @@ fn machine_with_unknown_facts_is_accepted_with_its_neighbour(inspector: &Inspect
         block: Some(Block::default()),
         ..Inventory::default()
     };
-    let document = inspector::document(&Report { inventory, ..report });
+    let document = inspector::document(&Report { inventory, ..report }, "");
     let mac = macs(&document)[0];
     let node = inspector.expect("bare", mac);
     assert_eq!(inspector.post(&document).unwrap(), node.uuid);
@@ -297,7 +297,7 @@ fn machine_with_unknown_facts_is_accepted_with_its_neighbour(inspector: &Inspect
 fn data_with_an_error_are_refused_with_it(inspector: &Inspector<'_>) {
     let report = read(&captured("plain-guest"));
     let inventory = Inventory { block: None, ..report.inventory.clone() };
-    let document = inspector::document(&Report { inventory, ..report });
+    let document = inspector::document(&Report { inventory, ..report }, "");
     let node = inspector.expect("broken", macs(&document)[0]);
     let why = inspector.post(&document).unwrap_err().to_string();
     assert!(why.contains("the section block is missing"), "{why}");
@@ -311,7 +311,7 @@ fn rule_that_fails_is_no_unknown_node(inspector: &Inspector<'_>) {
         "action": "set-attribute", "path": "/extra/x", "value": "{data[extra][no][such][fact]}",
     }]});
     assert_eq!(inspector.api("POST", "rules", Some(&rule)).0, 201);
-    let document = inspector::document(&read(&captured("plain-guest")));
+    let document = inspector::document(&read(&captured("plain-guest")), "");
     let node = inspector.expect("ruled", macs(&document)[0]);
     let why = inspector.post(&document).unwrap_err().to_string();
     assert!(why.contains("has probably processed an earlier try") && why.contains("500"), "{why}");

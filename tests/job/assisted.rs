@@ -13,11 +13,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use run_coreos_installer::act::{Code, DiskState, Failure, Outcome};
 use run_coreos_installer::checkpoint::Checkpoint;
+use run_coreos_installer::cli::LogLevel;
 use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::engines::assisted::{Assisted, Settings, Surveyed};
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::http::TokenHeader;
 use run_coreos_installer::job::{self, AfterCrash, Crash, Engine as _, Survey, supervise};
+use run_coreos_installer::log;
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
@@ -524,10 +526,10 @@ const PRINTED: &str = "the host ends with ";
 #[expect(clippy::print_stdout, reason = "the test reads it")]
 fn agent_process() {
     let Ok(url) = std::env::var(VARIABLE) else { return };
-    run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Info);
     let stop = Stop::on_signals().unwrap();
     let is_child = supervise::is_child();
     let mut world = if is_child { ready() } else { World::new() };
+    log::start(LogLevel::Info, &world.machine.settings.process);
     world.is_recorded = false;
     world.machine.settings.vim.url = Some(url);
     world.machine.stop = stop.clone();

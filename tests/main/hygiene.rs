@@ -198,6 +198,36 @@ fn jobs_take_time_from_the_clock_and_threads_from_the_guard() {
     }
 }
 
+/// The statics that can change, and why they are not parts of a value that is passed.
+const STATICS: [(&str, &str, &str); 8] = [
+    ("agent/src/secret.rs", "HIDDEN", "the log, which must not show them, is one for the process"),
+    ("agent/src/signals.rs", "CAUGHT", "the kernel keeps one handler for a signal"),
+    ("probes/src/guard.rs", "ON_PANIC", "the process has one panic hook, which asks the thread"),
+    ("probes/src/guard.rs", "ONCE", "the process has one panic hook"),
+    ("probes/src/machine/folder.rs", "LAST", "the open directory of a thread"),
+    ("probes/src/machine/live.rs", "BUFFER", "the buffer of a thread"),
+    ("probes/src/machine/directory.rs", "LAST_OWNER", "counts owners of the threads' directories"),
+    ("probes/src/sys/netlink/ethtool.rs", "FAMILY", "a number that the running kernel chose"),
+];
+
+#[test]
+fn no_static_can_change_unless_it_is_listed() {
+    let changing = ["Mutex", "RwLock", "OnceLock", "Once ", "Atomic", "Cell<", "static mut "];
+    let mut n_found = 0;
+    for (path, text) in CRATES.into_iter().flat_map(tested_sources) {
+        for line in code(&text).lines().filter(|line| changing.iter().any(|t| line.contains(t))) {
+            let words: Vec<&str> = line.split([' ', ':']).collect();
+            let Some(at) = words.iter().position(|word| *word == "static") else { continue };
+            let is_known = |(file, name, _): &(&str, &str, &str)| {
+                path.ends_with(file) && words.get(at + 1) == Some(name)
+            };
+            assert!(STATICS.iter().any(is_known), "{}: {line}", path.display());
+            n_found += 1;
+        }
+    }
+    assert_eq!(n_found, STATICS.len());
+}
+
 #[test]
 fn only_http_names_its_client() {
     for room in ["act", "engines", "job"] {

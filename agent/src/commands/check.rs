@@ -11,6 +11,7 @@ use crate::check::sample::Earlier;
 use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions, SourceOptions};
 use crate::exit_status::ExitStatus;
+use crate::links::BroughtUp;
 use crate::output::draft::{Draft, READABLE};
 use crate::qr::{self, Screen, Summary};
 use crate::report::Report;
@@ -24,21 +25,21 @@ const PROGRESS_S: u64 = 10;
 ///
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
-pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
+pub(super) fn check(options: &CheckOptions, links: &BroughtUp) -> anyhow::Result<ExitStatus> {
     let is_text = options.format == CheckFormat::Text;
     ensure!(is_text || !options.qr, "--qr needs --format text: a QR code is for people");
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let source = super::source(&options.source)?;
     let reads = SourceOptions { disk_samples: options.read_disks, ..options.source.clone() };
     let window = options.sample.or(options.load);
-    let first = window.map(|_| super::read(&source, &reads, super::NO_WAIT));
+    let first = window.map(|_| super::read(&source, &reads, super::NO_WAIT, links));
     let earlier = first.transpose()?.map(|first| Earlier::new(&source, first));
     let load = options.load.map(Load::start);
     let seconds = window.unwrap_or_default();
     wait(seconds);
     // Before the second reading, which may set links up and down.
     let risen = earlier.as_ref().map(|earlier| earlier.risen(&source, seconds));
-    let mut report = super::read(&source, &reads, super::NO_WAIT)?;
+    let mut report = super::read(&source, &reads, super::NO_WAIT, links)?;
     super::require_hardware(&report, &options.source)?;
     if let (Some(earlier), Some(risen)) = (earlier, risen) {
         earlier.compare(&mut report, risen, seconds);

@@ -4,13 +4,14 @@ use anyhow::bail;
 
 use crate::cli::{Form, InspectFormat, InspectOptions};
 use crate::exit_status::ExitStatus;
+use crate::links::BroughtUp;
 use crate::{expect, export, output, text};
 
 /// Prints the report.
 ///
 /// # Errors
 /// If the options are wrong, or the machine cannot be read.
-pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
+pub(super) fn inspect(options: &InspectOptions, links: &BroughtUp) -> anyhow::Result<ExitStatus> {
     let is_own =
         matches!(options.format, InspectFormat::Text | InspectFormat::Json | InspectFormat::Yaml);
     if options.form == Form::Annotation && options.format != InspectFormat::Metal3 {
@@ -21,8 +22,8 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
         bail!("--only: this format needs all sections; remove --only, or use --format json");
     }
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
-    let mut report =
-        super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    let source = super::source(&options.source)?;
+    let mut report = super::read(&source, &options.source, super::NO_WAIT, links)?;
     if let Err(error) = super::require_hardware(&report, &options.source) {
         tracing::warn!("{error:#}");
     }

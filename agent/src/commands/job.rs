@@ -27,8 +27,9 @@ use crate::http::transport::ProxySettings;
 use crate::http::url::{Url, Zones};
 use crate::http::{Client, ServerSettings, TokenHeader};
 use crate::job::{self, Collected, Engine, Listener, Node, Survey, supervise};
-use crate::links::{LinksUp, restore_all};
+use crate::links::{BroughtUp, LinksUp};
 use crate::machine_name::machine_name;
+use crate::process::Process;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
@@ -43,9 +44,11 @@ pub(super) fn install(
     offline: Option<offline::Settings>,
     is_typed: bool,
     expectations: Option<&Expectations>,
+    process: &Process,
 ) -> ExitStatus {
     let stop = job::stop_on_signals();
-    let node = Node::new(node_settings(options), Arc::new(RealClock), stop.clone());
+    let settings = job::Settings { process: process.clone(), ..node_settings(options) };
+    let node = Node::new(settings, Arc::new(RealClock), stop.clone());
     let mut collect = collector(options, &node, expectations, stop.clone());
     let ended = with_engine(options, offline, node, &mut collect, &mut |engine| {
         if let Some(status) = supervise::supervise(engine, &stop) {
@@ -53,7 +56,7 @@ pub(super) fn install(
         }
         let ended = job::run(engine);
         // The agent may end while it still listens.
-        restore_all();
+        process.links.restore();
         let status = exit_status(ended, options.dry_run && !is_typed);
         // A disk that hangs can keep this process from ending; its parent does not wait for that.
         engine.node().memory.update(|checkpoint| checkpoint.exit_status = Some(status.code()));
@@ -72,7 +75,7 @@ fn collector<'a>(
     expectations: Option<&'a Expectations>,
     stop: Stop,
 ) -> impl FnMut() -> Report + use<'a> {
-    let (listener, load) = (node.settings.listener.clone(), node.settings.load.clone());
+    let job::Settings { listener, load, process, .. } = node.settings.clone();
     let backend = options.ironic.backend;
     // assisted-service asks for the hardware again and again; a port must not go up and down each time.
     let brings_links_up =
@@ -88,7 +91,7 @@ fn collector<'a>(
         let is_first = std::mem::take(&mut follows);
         let brings_links_up = brings_links_up && !stop.is_stopped();
         let links = (brings_links_up && !is_first && !listener.is_listening())
-            .then(|| LinksUp::bring_up(&stop));
+            .then(|| process.links.bring_up(&stop));
         let mut report = report(&Arc::new(Source::live()), &collect_options);
         load.end_into(&mut report);
         if let Err(why) = expect::add(expectations, &mut report) {
@@ -96,7 +99,7 @@ fn collector<'a>(
         }
         drop(links);
         if is_first {
-            listen(&listener, brings_links_up, &stop);
+            listen(&listener, brings_links_up.then_some(&process.links), &stop);
         }
         report
     }
@@ -131,7 +134,8 @@ fn with_engine(
             run(&mut Assisted::new(settings, server, node, Survey(&mut survey))?)
         }
         Backend::Inspector => {
-            let mut survey = || inspector::document(&collect());
+            let log = node.settings.process.log.clone();
+            let mut survey = || inspector::document(&collect(), &log.text());
             run(&mut Inspector::new(&server, node, Survey(&mut survey))?)
         }
         Backend::Ironic | Backend::IronicAgent => {
@@ -207,15 +211,15 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
     })
 }
 
-/// Brings links up if asked to, and listens for neighbours, while the report is posted. Not while the hardware is read: a
-/// slow driver holds the kernel's network lock while it brings a port up.
-fn listen(listener: &Listener, brings_links_up: bool, stop: &Stop) {
-    let (of_thread, stop) = (listener.clone(), stop.clone());
-    if brings_links_up {
+/// Brings links up if `links` are given, and listens for neighbours, while the report is posted. Not while the hardware is
+/// read: a slow driver holds the kernel's network lock while it brings a port up.
+fn listen(listener: &Listener, links: Option<&BroughtUp>, stop: &Stop) {
+    let (of_thread, links, stop) = (listener.clone(), links.cloned(), stop.clone());
+    if links.is_some() {
         listener.begin_links();
     }
     listener.start(move || {
-        let links = brings_links_up.then(|| LinksUp::bring_up(&stop));
+        let links = links.map(|links| links.bring_up(&stop));
         of_thread.end_links(links.as_ref().is_some_and(LinksUp::has_ports));
         let extras = Extras { lldp_wait: LLDP_WAIT, ..Extras::default() };
         let machine = Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras);
@@ -241,18 +245,23 @@ fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
     }
 }
 
-pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus> {
+pub(super) fn send_report(
+    options: &ReportOptions,
+    process: &Process,
+) -> anyhow::Result<ExitStatus> {
     let mut settings = server_settings(&options.vim);
     settings.url = options.url.clone().or(settings.url);
     if settings.url.is_none() {
         bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
     }
-    let read = |wait| super::read(&super::source(&options.source)?, &options.source, wait);
+    let read =
+        |wait| super::read(&super::source(&options.source)?, &options.source, wait, &process.links);
     match options.to {
         Recipient::Vim => {}
         Recipient::Ironic => return send_inspection(&settings, || read(Duration::ZERO)),
         Recipient::Inspector => {
-            return inspector::send(&settings, &inspector::document(&read(Duration::ZERO)?));
+            let document = inspector::document(&read(Duration::ZERO)?, &process.log.text());
+            return inspector::send(&settings, &document);
         }
     }
     // No handler: a signal ends the program at once, since there is nothing to restore.

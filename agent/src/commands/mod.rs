@@ -26,8 +26,9 @@ use crate::cli::{
 };
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
-use crate::links::LinksUp;
+use crate::links::BroughtUp;
 use crate::live_config::live_config;
+use crate::process::Process;
 use crate::report::{Report, report};
 use crate::secret::redact_setting;
 use crate::signals::Stop;
@@ -40,7 +41,7 @@ const NO_WAIT: Duration = Duration::ZERO;
 ///
 /// # Errors
 /// If the options are wrong or contradict the machine; the caller exits with status 2.
-pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
+pub fn run(configuration: &Configuration, process: &Process) -> anyhow::Result<ExitStatus> {
     if let Some(task) = Task::of_environment() {
         task.run();
         return Ok(ExitStatus::Done);
@@ -63,15 +64,15 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         return Ok(ExitStatus::Done);
     }
     match command {
-        Command::Inspect(options) => inspect::inspect(options),
-        Command::Check(options) => check::check(options),
+        Command::Inspect(options) => inspect::inspect(options, &process.links),
+        Command::Check(options) => check::check(options, &process.links),
         Command::Diff(options) => compare::diff(options),
         Command::Expect(options) => compare::expect(options),
         Command::Cohort(options) => compare::cohort(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
         Command::Locate(options) => locate(options),
-        Command::Capture(options) => capture(options),
+        Command::Capture(options) => capture(options, &process.links),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {
             let live = live_config(options, &configuration.settings)?;
@@ -86,16 +87,16 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
             let offline = crate::engines::offline::offline(options, &configuration.settings)?;
             let expectations = options.expect.as_deref().map(expect::read).transpose()?;
             let is_typed = is_typed(&configuration.settings, "dry-run");
-            Ok(job::install(options, offline, is_typed, expectations.as_ref()))
+            Ok(job::install(options, offline, is_typed, expectations.as_ref(), process))
         }
-        Command::Report(options) => job::send_report(options),
+        Command::Report(options) => job::send_report(options, process),
     }
 }
 
-fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
+fn capture(options: &CaptureOptions, links: &BroughtUp) -> anyhow::Result<ExitStatus> {
     let source = Arc::new(open(options.source.root.as_deref())?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
-    let report = read(&source, &options.source, NO_WAIT)?;
+    let report = read(&source, &options.source, NO_WAIT, links)?;
     if let Err(error) = require_hardware(&report, &options.source) {
         tracing::warn!("{error:#}");
     }
@@ -151,12 +152,13 @@ fn show<T: Serialize>(
 
 /// Reads the machine. `lldp_wait` is the time to listen for neighbours if the options do not set it.
 ///
-/// A signal ends the program, so nothing is printed or posted after one. Ports that were brought up
+/// A signal ends the program, so nothing is printed or posted after one. Ports that were brought up, which `links` has,
 /// are restored first.
 fn read(
     source: &Arc<Source>,
     options: &SourceOptions,
     lldp_wait: Duration,
+    links: &BroughtUp,
 ) -> anyhow::Result<Report> {
     let collection = collection(options, lldp_wait)?;
     if source.is_live() && !collection.extras.lldp_wait.is_zero() {
@@ -169,7 +171,7 @@ fn read(
         return Ok(report(source, &collection));
     }
     let stop = Stop::on_signals().context("catching signals")?;
-    let links = LinksUp::bring_up(&stop);
+    let links = links.bring_up(&stop);
     let source = Arc::clone(source);
     let read = move || report(&source, &collection);
     let found = ask_within("collect", Duration::MAX, &stop, read).map_err(|error| match error {

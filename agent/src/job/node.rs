@@ -27,6 +27,7 @@ use crate::checkpoint::CrashMemory;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::http::Client;
+use crate::process::Process;
 use crate::qr::Summary;
 use crate::random;
 use crate::signals::Stop;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub load: WaitingLoad,
     /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
+    /// The process that does the job.
+    pub process: Process,
 }
 
 impl Default for Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             listener: Listener::default(),
             load: WaitingLoad::default(),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
+            process: Process::default(),
         }
     }
 }
@@ -141,6 +145,7 @@ impl Node {
         let system = settings.site.system.until(&stop).with_clock(Arc::clone(&clock));
         let settings = Settings { site: Site { system, ..settings.site.clone() }, ..settings };
         Self {
+            memory: settings.process.memory.clone(),
             settings,
             started_at: clock.time_of_day(),
             console: Console::new(Arc::clone(&clock)),
@@ -153,7 +158,6 @@ impl Node {
             expectations: None,
             warnings: Vec::new(),
             seen: None,
-            memory: CrashMemory::default(),
             blocked: Blocked::default(),
             display: Display::default(),
             client: None,

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use super::{AfterCrash, Crash, Engine, Node};
 use crate::act::{Code, DiskState, Failure, Outcome, Stage};
-use crate::checkpoint::{self, Checkpoint, CrashMemory};
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
@@ -43,14 +43,11 @@ pub fn is_child() -> bool {
 }
 
 /// Makes the child record what a crash would leave.
-fn begin_child(node: &mut Node, path: &Path) {
+fn begin_child(node: &Node, path: &Path) {
     // A child without its parent would install without anybody who reports its end.
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM).ok();
-    match CrashMemory::open(path) {
-        Ok(memory) => node.memory = memory,
-        Err(error) => {
-            warn!("opening {}: {error}; a crash would not be reported", path.display());
-        }
+    if let Err(error) = node.memory.open(path) {
+        warn!("opening {}: {error}; a crash would not be reported", path.display());
     }
 }
 

@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Directory in which the running system's rules are replaced.
@@ -29,24 +28,20 @@ const UDEV_DELAY: Duration = Duration::from_millis(3500);
 /// # Errors
 /// The links cannot be made.
 pub(in crate::act) fn disable() -> io::Result<Duration> {
-    static IS_DISABLED: Mutex<bool> = Mutex::new(false);
-    let mut is_disabled = IS_DISABLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let rules = Path::new(RULES);
     // Without udev nothing is started.
-    if *is_disabled || !rules.parent().is_some_and(Path::is_dir) {
-        return Ok(Duration::ZERO);
-    }
-    replace(rules)?;
-    *is_disabled = true;
-    Ok(UDEV_DELAY)
+    let is_new = rules.parent().is_some_and(Path::is_dir) && replace(rules)?;
+    Ok(if is_new { UDEV_DELAY } else { Duration::ZERO })
 }
 
-fn replace(rules: &Path) -> io::Result<()> {
+/// True if any rule was not replaced before.
+fn replace(rules: &Path) -> io::Result<bool> {
     fs::create_dir_all(rules)?;
-    NAMES.into_iter().try_for_each(|name| match symlink("/dev/null", rules.join(name)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    })
+    let replaced = NAMES.map(|name| match symlink("/dev/null", rules.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        made => made.map(|()| true),
+    });
+    replaced.into_iter().try_fold(false, |is_new, made| Ok(is_new | made?))
 }
 
 #[cfg(test)]
@@ -56,9 +51,8 @@ mod tests {
     #[test]
     fn rules_that_start_arrays_and_groups_are_replaced_by_empty_ones() {
         let rules = tempfile::tempdir().unwrap();
-        for _ in 0..2 {
-            replace(rules.path()).unwrap();
-        }
+        assert!(replace(rules.path()).unwrap(), "udev has yet to notice");
+        assert!(!replace(rules.path()).unwrap());
         for name in NAMES {
             assert_eq!(fs::read(rules.path().join(name)).unwrap(), b"", "{name}");
         }

@@ -10,6 +10,7 @@ use super::api::Api;
 use super::step::Step;
 use super::tasks::Around;
 use crate::archive::tar_gz;
+use crate::clean::RecentLog;
 use crate::{bounded, clean, random};
 
 /// Largest file of the archive.
@@ -22,6 +23,8 @@ pub(super) struct Sources {
     pub(super) report: Vec<u8>,
     /// The file with the result of the last install.
     pub(super) result: PathBuf,
+    /// This program's log.
+    pub(super) log: RecentLog,
 }
 
 /// The step `logs-gather`.
@@ -63,7 +66,7 @@ fn archive(sources: &Sources) -> std::io::Result<Vec<u8>> {
     tar_gz(&[
         ("report.json", &concealed(&sources.report)),
         ("result.json", &concealed(&result)),
-        ("agent.log", clean::recent_log().as_bytes()),
+        ("agent.log", sources.log.text().as_bytes()),
     ])
 }
 

@@ -151,12 +151,11 @@ impl<'a> Assisted<'a> {
 
 impl Engine for Assisted<'_> {
     fn next(&mut self) -> Next {
-        if !std::mem::replace(&mut self.is_surveyed, true) {
-            crate::clean::keep_recent_log();
-            if let Err(error) = self.survey_first() {
-                error!("CONFIG: {error:#}; nothing was installed");
-                return Next::End(ExitStatus::Usage);
-            }
+        if !std::mem::replace(&mut self.is_surveyed, true)
+            && let Err(error) = self.survey_first()
+        {
+            error!("CONFIG: {error:#}; nothing was installed");
+            return Next::End(ExitStatus::Usage);
         }
         self.serve()
     }

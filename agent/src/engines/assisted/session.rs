@@ -238,6 +238,7 @@ impl Assisted<'_> {
         logs::Sources {
             report: self.session.surveyed.collected.report.clone(),
             result: ResultFile::of(&self.node.settings.site).0,
+            log: self.node.settings.process.log.clone(),
         }
     }
 

@@ -9,14 +9,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::extra;
+use super::extra::{self, interfaces};
 use crate::archive::tar_gz;
-use crate::clean;
 use crate::export;
 use crate::report::Report;
 
-/// The machine's facts as the inspector expects them.
-pub fn document(report: &Report) -> Value {
+/// The machine's facts as the inspector expects them, with the last lines of the log.
+pub fn document(report: &Report, log: &str) -> Value {
     let mut document = export::ironic(report);
     document["data"] = extra::items(&report.inventory, &document);
     let lldp = document.as_object_mut().and_then(|keys| keys.remove("lldp_raw"));
@@ -32,7 +31,7 @@ pub fn document(report: &Report) -> Value {
             keys.retain(|_, value| !value.is_null());
         }
     }
-    if let Ok(logs) = tar_gz(&[("run-coreos-installer.log", clean::recent_log().as_bytes())]) {
+    if let Ok(logs) = tar_gz(&[("run-coreos-installer.log", log.as_bytes())]) {
         document["logs"] = STANDARD.encode(logs).into();
     }
     document
@@ -57,10 +56,6 @@ pub(super) fn identity(document: &Value) -> String {
     words
 }
 
-pub(super) fn interfaces(document: &Value) -> impl Iterator<Item = &Value> {
-    document["inventory"]["interfaces"].as_array().into_iter().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use probes::block::{Block, Disk};
@@ -74,7 +69,7 @@ mod tests {
     use crate::check::tests::report_with;
 
     fn of(inventory: Inventory) -> Value {
-        let mut document = document(&Report { inventory, ..report_with(Vec::new()) });
+        let mut document = document(&Report { inventory, ..report_with(Vec::new()) }, "");
         let logs = document["logs"].take();
         assert!(logs.as_str().is_some_and(|logs| STANDARD.decode(logs).is_ok()));
         document.as_object_mut().unwrap().remove("logs");

@@ -8,8 +8,6 @@ use probes::collect::Inventory;
 use probes::cpuset::CpuSet;
 use serde_json::Value;
 
-use super::document::interfaces;
-
 const GB: u64 = 1_000_000_000;
 const MHZ: u64 = 1_000_000;
 
@@ -25,6 +23,11 @@ impl Items {
             Value::from(vec![category.into(), part.into(), name.into(), value])
         }));
     }
+}
+
+/// The ports in a document for Ironic.
+pub(super) fn interfaces(document: &Value) -> impl Iterator<Item = &Value> {
+    document["inventory"]["interfaces"].as_array().into_iter().flatten()
 }
 
 /// The facts of a machine whose document for Ironic is `document`.

@@ -68,7 +68,6 @@ impl<'a> Inspector<'a> {
 
 impl Engine for Inspector<'_> {
     fn next(&mut self) -> Next {
-        clean::keep_recent_log();
         let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
         settle::wait(&self.node.settings.site.system);
         match inspect(&self.client, &survey_with_address(self.survey.0, clock, stop)) {

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::http::{Answer, Permit};
 use super::journal::{Journal, Record, Status};
-use super::logs;
+use super::logs::Logs;
 use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
 use crate::ask::ask_within;
 use crate::clean;
@@ -58,8 +58,7 @@ pub(super) struct Commands {
     work: Sender<(String, Work)>,
     pub(super) clock: Arc<dyn Clock>,
     started_at: SystemTime,
-    /// Secrets of the node whose journal is read are hidden, whatever program logged them.
-    journalctl: Vec<String>,
+    logs: Logs,
     /// True if the next heartbeat is due.
     pub(super) is_due: AtomicBool,
     is_closed: AtomicBool,
@@ -70,7 +69,7 @@ impl Commands {
     pub(super) fn new(
         journal: Journal,
         work: Sender<(String, Work)>,
-        journalctl: Vec<String>,
+        logs: Logs,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -78,7 +77,7 @@ impl Commands {
             work,
             started_at: clock.time_of_day(),
             clock,
-            journalctl,
+            logs,
             is_due: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             large_body: Mutex::new(()),
@@ -140,7 +139,7 @@ impl Commands {
                 .map(|()| Value::Null)
                 .map_err(|why| format!("writing all caches to the disks: {why}")),
             // The list of commands is read at each heartbeat, and need not repeat megabytes.
-            Task::Logs => logs::collect(&self.journalctl).map(|found| {
+            Task::Logs => self.logs.collect().map(|found| {
                 logs = Some(found);
                 Value::Null
             }),

@@ -106,6 +106,7 @@ mod tests {
     use crate::clock::RealClock;
     use crate::engines::ironic::journal::Journal;
     use crate::engines::ironic::journal::tests::session;
+    use crate::engines::ironic::logs::Logs;
 
     fn answer_to(commands: &Commands, request: &str) -> String {
         let (mut client, mut server) = UnixStream::pair().unwrap();
@@ -125,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(folder.path());
         journal.begin(session("good"), None).unwrap();
-        let commands = Commands::new(journal, channel().0, Vec::new(), Arc::new(RealClock));
+        let commands = Commands::new(journal, channel().0, Logs::default(), Arc::new(RealClock));
         let good = "POST /v1/commands/?agent_token=good HTTP/1.1\r\n";
         for (request, status, part) in [
             // With the last byte it is not JSON.

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::archive::tar_gz;
 use crate::ask::ask_within;
-use crate::clean;
+use crate::clean::RecentLog;
 use crate::secret::hide;
 use crate::signals::Stop;
 
@@ -18,18 +18,28 @@ const MAX_JOURNAL_BYTES: u64 = 4 << 20;
 /// Time limit for reading it; Ironic waits a minute for the answer.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
 
-/// The archive. `journalctl` is the program that prints the journal, with its arguments.
-///
-/// # Errors
-/// A message with the fault.
-pub(super) fn collect(journalctl: &[String]) -> Result<String, String> {
-    let own = clean::recent_log();
-    let journal = journal(journalctl)
-        .unwrap_or_else(|why| format!("the journal could not be read: {why}\n").into_bytes());
-    let journal = hide(&String::from_utf8_lossy(&journal));
-    let files = [("run-coreos-installer.log", own.as_bytes()), ("journal", journal.as_bytes())];
-    let bytes = tar_gz(&files).map_err(|error| format!("packing the logs: {error}"))?;
-    Ok(STANDARD.encode(bytes))
+/// The sources of the archive.
+#[derive(Debug, Default)]
+pub(super) struct Logs {
+    /// Program and arguments that print the journal. Secrets are hidden in it, whatever program logged them.
+    pub(super) journalctl: Vec<String>,
+    pub(super) own: RecentLog,
+}
+
+impl Logs {
+    /// The archive.
+    ///
+    /// # Errors
+    /// A message with the fault.
+    pub(super) fn collect(&self) -> Result<String, String> {
+        let own = self.own.text();
+        let journal = journal(&self.journalctl)
+            .unwrap_or_else(|why| format!("the journal could not be read: {why}\n").into_bytes());
+        let journal = hide(&String::from_utf8_lossy(&journal));
+        let files = [("run-coreos-installer.log", own.as_bytes()), ("journal", journal.as_bytes())];
+        let bytes = tar_gz(&files).map_err(|error| format!("packing the logs: {error}"))?;
+        Ok(STANDARD.encode(bytes))
+    }
 }
 
 fn journal(journalctl: &[String]) -> Result<Vec<u8>, String> {
@@ -66,7 +76,8 @@ mod tests {
     fn archive_has_the_journal_without_the_agents_secrets() {
         let token = Secret::new("t0ken-in-a-j0urnal");
         let line = format!("GET /v1/commands/?agent_token={} HTTP/1.1", token.expose());
-        let text = collect(&["echo".into(), line]).unwrap();
+        let logs = Logs { journalctl: vec!["echo".into(), line], ..Logs::default() };
+        let text = logs.collect().unwrap();
         let bytes = STANDARD.decode(text).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(&bytes[..]));
         let mut found = Vec::new();
@@ -83,7 +94,7 @@ mod tests {
 
     #[test]
     fn missing_journal_does_not_cost_the_agents_own_log() {
-        let text = collect(&["/nonexistent/journalctl".into()]).unwrap();
-        assert!(!text.is_empty());
+        let journalctl = vec!["/nonexistent/journalctl".into()];
+        assert!(!Logs { journalctl, ..Logs::default() }.collect().unwrap().is_empty());
     }
 }

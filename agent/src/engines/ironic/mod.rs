@@ -41,11 +41,11 @@ use self::erase::Erasures;
 use self::heartbeat::Contact;
 use self::inspection::{Inspected, addresses, inspect};
 use self::journal::Journal;
+use self::logs::Logs;
 use self::steps::StepOrder;
 use super::vim::ResultFile;
 use crate::act::say::Words;
 use crate::act::{Code, Outcome, settle};
-use crate::clean;
 use crate::exit_status::ExitStatus;
 use crate::http::ServerSettings;
 use crate::job::power::wait_for_signal;
@@ -209,8 +209,7 @@ impl<'a> Ironic<'a> {
 
     /// Inspects and starts the agent; the error is the exit status if there is none.
     fn start(&mut self) -> Result<Agent, ExitStatus> {
-        clean::keep_recent_log();
-        let Node { settings: Common { site, .. }, clock, stop, .. } = &self.node;
+        let Node { settings: Common { site, process, .. }, clock, stop, .. } = &self.node;
         // An inspection is posted once, so it waits for the disks.
         settle::wait(&site.system);
         let journal = Journal::open(&site.run_dir);
@@ -231,8 +230,8 @@ impl<'a> Ironic<'a> {
             return Err(self.wait_for_the_end(inspected.as_ref()));
         }
         let (sender, work) = channel();
-        let journalctl = self.settings.journalctl.clone();
-        let commands = Arc::new(Commands::new(journal, sender, journalctl, Arc::clone(clock)));
+        let logs = Logs { journalctl: self.settings.journalctl.clone(), own: process.log.clone() };
+        let commands = Arc::new(Commands::new(journal, sender, logs, Arc::clone(clock)));
         let contact = Contact {
             api: Arc::clone(&self.api),
             commands: Arc::clone(&commands),
