@@ -62,7 +62,7 @@ pub struct Departure<'a> {
     pub norm: Norm,
 }
 
-/// What most machines have in a place.
+/// The value that most machines have in a place.
 #[derive(Debug, Clone)]
 pub struct Norm {
     /// The part's kind.

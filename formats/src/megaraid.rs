@@ -82,7 +82,7 @@ pub struct ListedVolume {
     pub n_blocks: u64,
 }
 
-/// What `info` says about a controller.
+/// The facts of a controller in `info`.
 pub fn controller(info: &[u8]) -> RaidController {
     let number = |at: usize| array(info, at).map(u16::from_le_bytes);
     let memory_mib = number(1488).filter(|mib| *mib > 0);

@@ -53,7 +53,7 @@ pub struct Module {
     pub reach_m: BTreeMap<String, u32>,
     /// Temperature at the time of reading, in °C, rounded.
     pub temperature_celsius: Option<i16>,
-    /// What the module measures beyond its own alarm thresholds, e.g. `receive power too low` or
+    /// Measurements beyond the module's own alarm thresholds, e.g. `receive power too low` or
     /// `receive power of lane 2 too low`. A port without a cable receives none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<String>,

@@ -56,7 +56,7 @@ pub struct RaidDrive {
     pub size_bytes: Option<u64>,
     /// Bytes of a logical block; absent with older firmware, which supports only 512.
     pub logical_block_bytes: Option<u16>,
-    /// Whether it rotates (VPD page B1h of the drive, SBC-4 §6.6.2).
+    /// True if it rotates (VPD page B1h of the drive, SBC-4 §6.6.2).
     pub rotational: Option<bool>,
     /// Rotation rate in rpm (VPD page B1h).
     pub rotation_rpm: Option<u32>,
@@ -79,9 +79,9 @@ pub struct RaidDrive {
     pub media_errors: Option<u32>,
     /// Other errors counted by the controller: cable, backplane, and timeouts.
     pub other_errors: Option<u32>,
-    /// How often the drive predicted its failure (SMART).
+    /// Number of times that the drive predicted its failure (SMART).
     pub predictive_failures: Option<u32>,
-    /// Whether it contains volumes of another controller that were not imported.
+    /// True if it contains volumes of another controller that were not imported.
     pub is_foreign: Option<bool>,
     /// Kernel name of its disk, for a drive that is passed through.
     pub disk: Option<String>,

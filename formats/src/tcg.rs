@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which TCG storage standards a disk supports, and whether it is locked by them.
+/// The TCG storage standards that a disk supports, and its locks by them.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -13,17 +13,17 @@ pub struct DiskTcg {
     /// The standards, by their feature codes: `Enterprise` (0100h), `Opal 1` (0200h), `Opal 2`
     /// (0203h), `Opalite` (0301h), `Pyrite 1` (0302h), `Pyrite 2` (0303h), `Ruby` (0304h).
     pub standards: Vec<String>,
-    /// Whether it can lock ranges at all (feature 0002h, `LockingSupported`).
+    /// True if it can lock ranges at all (feature 0002h, `LockingSupported`).
     pub is_locking_supported: Option<bool>,
-    /// Whether its locks are in use (`LockingEnabled`).
+    /// True if its locks are in use (`LockingEnabled`).
     pub is_locking_enabled: Option<bool>,
-    /// Whether at least one range currently refuses reads or writes (`Locked`).
+    /// True if at least one range currently refuses reads or writes (`Locked`).
     pub is_locked: Option<bool>,
-    /// Whether it encrypts its data (`MediaEncryption`).
+    /// True if it encrypts its data (`MediaEncryption`).
     pub is_encrypting: Option<bool>,
-    /// Whether a small shadow MBR replaces its first blocks after power-on (`MBREnabled`).
+    /// True if a small shadow MBR replaces its first blocks after power-on (`MBREnabled`).
     pub is_shadow_mbr_enabled: Option<bool>,
-    /// Whether that shadow is currently disabled (`MBRDone`).
+    /// True if that shadow is currently disabled (`MBRDone`).
     pub is_shadow_mbr_done: Option<bool>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Address to serve HTTPS on, with a certificate from the lab VIM's own CA. May be repeated.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen_https: Vec<SocketAddr>,
-    /// Where ca.pem, client.pem and client-key.pem are written; the CA's key is kept there.
+    /// Folder for ca.pem, client.pem and client-key.pem; the CA's key is kept there.
     #[arg(long, value_name = "DIR", default_value = "lab-vim-tls")]
     pub(crate) tls_dir: PathBuf,
     /// One more name or address for the certificate. May be repeated.

@@ -12,9 +12,9 @@ use crate::sys::clock::CLOCK;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Clock {
-    /// Whether time servers keep the kernel's clock synchronised (`STA_UNSYNC`).
+    /// True if time servers keep the kernel's clock synchronised (`STA_UNSYNC`).
     pub is_synchronized: Option<bool>,
-    /// How many seconds the battery-backed clock is ahead of the kernel's; 0 if they differ by at most
+    /// Seconds by which the battery-backed clock is ahead of the kernel's; 0 if they differ by at most
     /// one. Whole hours may mean that it is set to local time.
     pub rtc_offset_s: Option<i64>,
 }

@@ -13,23 +13,23 @@ const AMD: &str = "sys/module/kvm_amd/parameters";
 const INTEL: &str = "sys/module/kvm_intel/parameters";
 const ULTRAVISOR: &str = "sys/firmware/uv";
 
-/// What this machine can keep secret, and from whom. A host's values are there only once KVM's
+/// Protection of memory by encryption, from the host or its operator. A host's values are there only once KVM's
 /// module is loaded.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfidentialComputing {
-    /// Whether it hosts guests with AMD SEV.
+    /// True if it hosts guests with AMD SEV.
     pub is_sev_host: Option<bool>,
-    /// Whether it hosts guests with AMD SEV-ES.
+    /// True if it hosts guests with AMD SEV-ES.
     pub is_sev_es_host: Option<bool>,
-    /// Whether it hosts guests with AMD SEV-SNP.
+    /// True if it hosts guests with AMD SEV-SNP.
     pub is_sev_snp_host: Option<bool>,
-    /// Whether it hosts guests with Intel TDX.
+    /// True if it hosts guests with Intel TDX.
     pub is_tdx_host: Option<bool>,
-    /// Whether it hosts guests with Intel SGX enclaves or runs enclaves itself.
+    /// True if it hosts guests with Intel SGX enclaves or runs enclaves itself.
     pub has_sgx: Option<bool>,
-    /// Whether it hosts guests with IBM Secure Execution.
+    /// True if it hosts guests with IBM Secure Execution.
     pub is_secure_execution_host: Option<bool>,
     /// As what guest it runs itself: `sev-snp`, `tdx`, `secure-execution`; `None` where it is none
     /// or does not know it.

@@ -86,18 +86,18 @@ pub struct Card {
     pub firmware: Option<String>,
     /// Types of virtual GPUs that the driver can make (`mdev_supported_types`).
     pub mdev_types: Vec<String>,
-    /// How many virtual functions are enabled.
+    /// Number of virtual functions that are enabled.
     pub n_vfs: Option<u32>,
-    /// How many virtual functions the card can have.
+    /// Largest number of virtual functions of the card.
     pub max_vfs: Option<u32>,
     /// For a virtual function: the address of the card.
     pub physical_function: Option<String>,
     /// Configured Multi-Instance GPUs of an NVIDIA card
     /// (`/proc/driver/nvidia/capabilities/gpuN/mig`).
     pub n_mig_instances: Option<usize>,
-    /// How amdgpu splits the card's compute units, e.g. `SPX`, `CPX`.
+    /// Partition mode of the card's compute units by amdgpu, e.g. `SPX`, `CPX`.
     pub compute_partition: Option<String>,
-    /// How amdgpu splits the card's memory, e.g. `NPS1`, `NPS4`.
+    /// Partition mode of the card's memory by amdgpu, e.g. `NPS1`, `NPS4`.
     pub memory_partition: Option<String>,
 }
 

@@ -13,19 +13,19 @@ const TABLES: &str = "sys/firmware/acpi/tables";
 /// Length of the header of every ACPI table.
 const HEADER_BYTES: usize = 36;
 
-/// Whether and how the memory accesses of devices are restricted.
+/// The restriction of device memory accesses.
 #[serde_with::skip_serializing_none]
 #[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Iommu {
-    /// Whether the kernel uses one; `None` if unknown.
+    /// True if the kernel uses one; `None` if unknown.
     pub is_enabled: Option<bool>,
     /// Its units by kernel name, e.g. `dmar0`, `ivhd0`, `smmu3.0x0000000023400000`.
     pub units: Vec<String>,
-    /// How many groups of devices it isolates.
+    /// Number of device groups that it isolates.
     pub n_groups: Option<usize>,
-    /// How the devices of the first group access memory: `DMA`, `DMA-FQ` (translated) or `identity`
+    /// Memory access of the devices of the first group: `DMA`, `DMA-FQ` (translated) or `identity`
     /// (passed through). Groups normally share the default.
     pub default_domain: Option<String>,
     /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has one

@@ -23,7 +23,7 @@ pub struct KernelMessages {
     /// The part as the kernel names it, e.g. `sda`, `0000:3b:00.0`, `3` for a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// How many are in the log; the kernel overwrites the oldest messages when the log is full.
+    /// Number in the log; the kernel overwrites the oldest messages when the log is full.
     pub n: u32,
     /// The first of them.
     pub first: String,

@@ -16,9 +16,9 @@ use sysinfo::{MemoryRefreshKind, System};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Live {
-    /// How long the machine has been up, in seconds.
+    /// Time since the machine started, in seconds.
     pub uptime_s: Option<u64>,
-    /// How many tasks were running or waiting for a disk, as an average.
+    /// Average number of tasks that were running or waiting for a disk.
     pub load: Option<Load>,
     /// Memory in bytes that programs can get without swapping (`MemAvailable`).
     pub available_memory_bytes: Option<u64>,

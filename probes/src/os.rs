@@ -45,7 +45,7 @@ pub struct Os {
     pub virtualization: Option<String>,
     /// The container that the system runs in, e.g. `podman`, `lxc`; `None` outside of one.
     pub container: Option<String>,
-    /// Whether the memory of guests is protected from their host; `None` if unknown.
+    /// The protection of guest memory from the host; `None` if unknown.
     pub confidential_computing: Option<ConfidentialComputing>,
     /// The IOMMU; `None` without a sign of one.
     pub iommu: Option<Iommu>,
@@ -54,12 +54,12 @@ pub struct Os {
     /// Taint of the kernel, as the bits of `/proc/sys/kernel/tainted`
     /// (`Documentation/admin-guide/tainted-kernels.rst`); 0 means none.
     pub kernel_taint: Option<u64>,
-    /// What the kernel denies even root: `none`, `integrity` or `confidentiality`
+    /// Access that the kernel denies even root: `none`, `integrity` or `confidentiality`
     /// (`/sys/kernel/security/lockdown`).
     pub lockdown: Option<String>,
-    /// Whether only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
+    /// True if only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
     pub is_fips_enabled: Option<bool>,
-    /// What the kernel logged about faults of the hardware since boot. Other messages are not read.
+    /// Messages of the kernel about hardware faults since boot. Other messages are not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_log: Vec<KernelMessages>,
     /// Crashes of an earlier kernel that it stored for the next boot (`/sys/fs/pstore`).
@@ -80,7 +80,7 @@ pub struct EarlierCrash {
     pub message: Option<String>,
 }
 
-/// How the live image was booted.
+/// The boot of the live image.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -89,7 +89,7 @@ pub struct LiveImage {
     pub kind: String,
     /// Label of the ISO that the live system runs from (`coreos.liveiso=`).
     pub iso_label: Option<String>,
-    /// Where the root file system was fetched from (`coreos.live.rootfs_url=`); `<redacted>` replaces a
+    /// Address from which the root file system was fetched (`coreos.live.rootfs_url=`); `<redacted>` replaces a
     /// user, password or query in it.
     pub rootfs_url: Option<String>,
 }

@@ -20,7 +20,7 @@ pub struct KernelPowerSupply {
     pub name: String,
     /// As the kernel spells it: `Mains`, `Battery`, `UPS`, `USB`, `Wireless`.
     pub kind: Option<String>,
-    /// Whether it supplies power now; absent for batteries.
+    /// True if it supplies power now; absent for batteries.
     pub is_online: Option<bool>,
     /// `Charging`, `Discharging`, `Full` and the like (batteries only).
     pub status: Option<String>,

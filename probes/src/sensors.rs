@@ -30,7 +30,7 @@ pub struct Sensor {
     pub device: Option<String>,
     /// Kernel name on the chip, e.g. `temp1`, `fan2`.
     pub name: String,
-    /// What it measures according to the driver, e.g. `Package id 0`.
+    /// The driver's name for the measured part, e.g. `Package id 0`.
     pub label: Option<String>,
     /// Temperature in thousandths of a degree Celsius.
     pub temperature_millicelsius: Option<i64>,
@@ -54,7 +54,7 @@ pub struct Sensor {
     pub power_milliwatts: Option<i64>,
     /// Relative humidity in thousandths of a percent.
     pub humidity_millipercent: Option<i64>,
-    /// Whether the driver calls the sensor faulty (`*_fault`), e.g. an open diode or a missing fan.
+    /// True if the driver calls the sensor faulty (`*_fault`), e.g. an open diode or a missing fan.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_faulty: bool,
     /// Alarms of the chip in the driver's words: `min`, `max`, `crit`, or `alarm` for one without a kind

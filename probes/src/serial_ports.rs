@@ -25,7 +25,7 @@ pub struct SerialPort {
     pub memory_address: Option<String>,
     /// Interrupt; `None` if it is polled.
     pub irq: Option<u32>,
-    /// Whether the kernel writes its console there; `None` before Linux 5.10.
+    /// True if the kernel writes its console there; `None` before Linux 5.10.
     pub is_console: Option<bool>,
     /// The kernel driver, e.g. `serial8250`, `ftdi_sio`.
     pub driver: Option<String>,

@@ -47,7 +47,7 @@ pub struct UsbDevice {
     pub interface_classes: Vec<String>,
     /// Drivers of the interfaces, e.g. `usb-storage`; sorted.
     pub drivers: Vec<String>,
-    /// Whether it is the root hub of a controller.
+    /// True if it is the root hub of a controller.
     pub is_root_hub: bool,
 }
 

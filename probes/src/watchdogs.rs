@@ -22,11 +22,11 @@ pub struct Watchdog {
     pub identity: Option<String>,
     /// Timeout in seconds, after which it resets the machine.
     pub timeout_s: Option<u32>,
-    /// Whether it runs now.
+    /// True if it runs now.
     pub is_active: Option<bool>,
-    /// Whether it cannot be stopped once it is running.
+    /// True if it cannot be stopped once it is running.
     pub no_way_out: Option<bool>,
-    /// Whether it caused the last reset, as far as the hardware remembers.
+    /// True if it caused the last reset, as far as the hardware remembers.
     pub caused_last_reset: Option<bool>,
     /// PCI address of its device.
     pub pci_address: Option<String>,

@@ -249,7 +249,7 @@ mod tests {
         0, 0, 0, 0, 0,
     ];
 
-    /// What `parse` makes of the bytes, and the faults that it finds.
+    /// The result of `parse`, and the faults that it finds.
     fn read<T>(
         parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
         bytes: &[u8],

@@ -30,7 +30,7 @@ fn rate(bytes: &[u8], fast_at: usize) -> Option<u32> {
     }
 }
 
-/// What the memory of an SFP and page 0 of a QSFP have at the same place.
+/// The fields that an SFP and page 0 of a QSFP have at the same place.
 pub(super) fn common(bytes: &[u8], revision_bytes: usize, fast_rate_at: usize) -> Module {
     Module {
         connector: byte(bytes, 2).and_then(|code| data::named("module_connector", code)),

@@ -28,10 +28,10 @@ pub struct Filesystem {
     pub label: Option<String>,
     /// Its UUID in its usual form.
     pub uuid: Option<String>,
-    /// How many devices a file system of several has, where it says so. Not reported.
+    /// Number of devices of a file system that spans several, if it records that. Not reported.
     #[serde(skip)]
     pub n_devices: Option<u64>,
-    /// What it is a part of, as its own metadata say. Not reported.
+    /// The whole that it is a part of, by its own metadata. Not reported.
     #[serde(skip)]
     pub membership: Option<Box<Membership>>,
 }

@@ -1,4 +1,4 @@
-//! What a member says of its pool or volume group: the label of a ZFS device, the metadata area of an LVM physical volume.
+//! The description of a pool or volume group on its member: the label of a ZFS device, the metadata area of an LVM physical volume.
 #![no_main]
 
 use formats::lvm::group;

@@ -31,9 +31,9 @@ pub struct DiskBay {
     pub slot: Option<u32>,
     /// Status that the enclosure reports for the slot: `OK`, `critical`, `not installed`, … (SES-3 table 71).
     pub status: Option<String>,
-    /// Whether its locate light is on.
+    /// True if its locate light is on.
     pub is_locate_on: Option<bool>,
-    /// Whether its fault light is on.
+    /// True if its fault light is on.
     pub is_fault_on: Option<bool>,
 }
 

@@ -31,6 +31,6 @@ pub(super) struct Content {
     pub sample_failure: Option<String>,
     /// True if a part could not be read because the right to read it is missing.
     pub is_denied: bool,
-    /// What it, its controller and its enclosure answered.
+    /// The answers of the disk, its controller and its enclosure.
     pub answers: Answers,
 }

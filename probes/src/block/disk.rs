@@ -31,7 +31,7 @@ pub struct Disk {
     pub diskseq: Option<u64>,
     /// Size in bytes; 0 for a drive without a medium.
     pub size_bytes: Option<u64>,
-    /// Whether the kernel considers it rotating; virtual machines often claim this for any disk.
+    /// True if the kernel considers it rotating; virtual machines often claim this for any disk.
     pub rotational: Option<bool>,
     /// `sata`, `ata` (parallel, or of unknown kind), `sas`, `raid` (a RAID controller's volume,
     /// whatever its disks are), `scsi` (of unknown kind), `nvme`, `usb`, `virtio`, `mmc`, `fc`,
@@ -56,7 +56,7 @@ pub struct Disk {
     pub eui64: Option<String>,
     /// NGUID of an NVMe namespace, 32 hexadecimal digits.
     pub nguid: Option<String>,
-    /// What is wrong with the identifiers: blank, or shared with another disk.
+    /// Faults of the identifiers: blank, or shared with another disk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identity_issues: Vec<String>,
     /// SCSI Host:Channel:Target:LUN; it may change across boots.
@@ -73,7 +73,7 @@ pub struct Disk {
     pub logical_block_bytes: Option<u32>,
     /// Physical block size in bytes.
     pub physical_block_bytes: Option<u32>,
-    /// Which CoreOS disk image fits: `metal` for logical blocks of 512 bytes, whatever the size
+    /// The CoreOS disk image that fits: `metal` for logical blocks of 512 bytes, whatever the size
     /// of the physical ones, `metal4k` for logical blocks of 4096 bytes; `None` if no image fits.
     pub coreos_image: Option<String>,
     /// Rotation rate in rpm; `None` for disks that do not rotate or do not report it (VPD page B1h, word
@@ -87,7 +87,7 @@ pub struct Disk {
     pub controller_driver: Option<String>,
     /// PCI address of the Intel Volume Management Device (VMD) that the drive is attached through.
     pub vmd_address: Option<String>,
-    /// Whether it is the volume of a RAID controller, whose drives are hidden, or a RAID 1 volume of Intel VROC, which
+    /// True if it is the volume of a RAID controller, whose drives are hidden, or a RAID 1 volume of Intel VROC, which
     /// the operating system assembles. `None` for controllers where this is unknown. Members of the firmware RAID of a
     /// chipset (Intel, AMD) are disks, with `false`.
     pub is_raid_volume: Option<bool>,
@@ -105,21 +105,21 @@ pub struct Disk {
     /// Type of T10 protection that a SCSI disk is formatted with, 1 to 3
     /// (`scsi_disk/*/protection_type`).
     pub protection_type: Option<u32>,
-    /// How the kernel sends requests to it.
+    /// The queue through which the kernel sends requests to it.
     pub queue: Option<DiskQueue>,
-    /// How it can be erased and locked.
+    /// Its means to erase and lock itself.
     pub security: Option<DiskSecurity>,
-    /// Which TCG standards (Opal and others) it supports, and whether it is locked by them. `None` if it
+    /// The TCG standards (Opal and others) that it supports, and its locks by them. `None` if it
     /// was not asked: it does not support the commands, it is not a SAS, SATA or NVMe disk of its own, or
     /// the kernel blocks the commands (for SATA unless `libata.allow_tpm=1`).
     pub tcg: Option<DiskTcg>,
     /// The health that it reports.
     pub health: Option<Health>,
-    /// Whether the medium is removable.
+    /// True if the medium is removable.
     pub is_removable: Option<bool>,
-    /// Whether it refuses writes.
+    /// True if it refuses writes.
     pub is_read_only: Option<bool>,
-    /// Whether the device itself refuses writes; otherwise the kernel may only have been configured so. Not reported.
+    /// True if the device itself refuses writes; otherwise the kernel may only have been configured so. Not reported.
     #[serde(skip)]
     pub is_write_protected: bool,
     /// True if the kernel hides it.
@@ -128,7 +128,7 @@ pub struct Disk {
     pub state: Option<String>,
     /// `host-managed` or `host-aware` for zoned disks; `None` for all others.
     pub zoned: Option<String>,
-    /// Whether an install may use it, as far as the disk itself is concerned.
+    /// True if an install may use it, as far as the disk itself is concerned.
     pub eligible: bool,
     /// Why an install may not use it; empty if it may.
     pub not_eligible_because: Vec<String>,
@@ -138,13 +138,13 @@ pub struct Disk {
     /// Partitions that its table lists and the kernel does not have. Not reported.
     #[serde(skip)]
     pub unlisted: Vec<UnlistedPartition>,
-    /// What the mappings and arrays that are built on it contain. Not reported.
+    /// The content of mappings and arrays that are built on it. Not reported.
     #[serde(skip)]
     pub content_above: Vec<ContentAbove>,
-    /// Whether its first bytes contain something without any known signature. Not reported.
+    /// True if its first bytes contain something without any known signature. Not reported.
     #[serde(skip)]
     pub has_unknown_content: bool,
-    /// Whether part of its content was not examined because the right to read it is missing. Not
+    /// True if part of its content was not examined because the right to read it is missing. Not
     /// reported, since `not_eligible_because` says it in words.
     #[serde(skip)]
     pub is_content_denied: bool,
@@ -152,10 +152,10 @@ pub struct Disk {
     /// `not_eligible_because` says it.
     #[serde(skip)]
     pub unreadable_because: Option<String>,
-    /// What of it a quick test could not read, if the disk itself is the cause. Not reported, since only `check` reads it.
+    /// The part that a quick test could not read, if the disk itself is the cause. Not reported, since only `check` reads it.
     #[serde(skip)]
     pub sample_failure: Option<String>,
-    /// Whether the running system was booted from it.
+    /// True if the running system was booted from it.
     pub is_live_medium: bool,
     /// The disk that this boot area of an eMMC belongs to.
     pub part_of: Option<String>,
@@ -174,10 +174,10 @@ pub struct Disk {
     pub partition_table: Option<String>,
     /// Content of the whole disk, outside partitions.
     pub filesystem: Option<Filesystem>,
-    /// Where the whole disk is mounted.
+    /// Mount points of the whole disk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether the whole disk is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
+    /// True if the whole disk is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     pub is_swap: Option<bool>,
     /// Devices that the kernel has built on the whole disk, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

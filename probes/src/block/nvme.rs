@@ -88,7 +88,7 @@ pub struct NvmeSubsystem {
     pub name: String,
     /// NVMe qualified name.
     pub nqn: Option<String>,
-    /// How the kernel chooses among paths: `numa`, `round-robin` or `queue-depth`.
+    /// The kernel's choice among paths: `numa`, `round-robin` or `queue-depth`.
     pub io_policy: Option<String>,
     /// Its controllers, by name in natural order.
     pub controllers: Vec<String>,

@@ -36,9 +36,9 @@ pub struct Partition {
     pub type_uuid: Option<String>,
     /// Its content.
     pub filesystem: Option<Filesystem>,
-    /// Where it is mounted.
+    /// Its mount points.
     pub mounted_at: Vec<String>,
-    /// Whether it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
+    /// True if it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     pub is_swap: Option<bool>,
     /// Devices that the kernel has built on it, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -30,7 +30,7 @@ pub struct DiskQueue {
     pub max_discard_bytes: Option<u64>,
     /// `write back` or `write through`, as the kernel treats it (`queue/write_cache`).
     pub write_cache: Option<String>,
-    /// Whether files can be mapped to it without the page cache (`queue/dax`).
+    /// True if files can be mapped to it without the page cache (`queue/dax`).
     pub is_dax: Option<bool>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use formats::ata_identify::Identify;
 
-/// How a disk can be erased and locked.
+/// The means of a disk to erase and lock itself.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -15,14 +15,14 @@ pub struct DiskSecurity {
     /// Methods by which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`. Empty if it
     /// reports none; `None` if it does not fill the word that reports them.
     pub sanitize: Option<Vec<String>>,
-    /// Whether it supports the commands of TCG storage (Opal, Pyrite, Enterprise); its answers to them
+    /// True if it supports the commands of TCG storage (Opal, Pyrite, Enterprise); its answers to them
     /// are in the disk's `tcg`.
     pub has_trusted_commands: Option<bool>,
-    /// Whether an ATA password blocked reads and writes when the kernel detected the disk.
+    /// True if an ATA password blocked reads and writes when the kernel detected the disk.
     pub is_locked: Option<bool>,
-    /// Whether an ATA password is set.
+    /// True if an ATA password is set.
     pub has_password: Option<bool>,
-    /// Whether the firmware has frozen the password commands until the next power cycle.
+    /// True if the firmware has frozen the password commands until the next power cycle.
     pub is_frozen: Option<bool>,
 }
 

@@ -35,7 +35,7 @@ pub struct VirtualDevice {
     pub state: Option<String>,
     /// Metadata format of an array, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
     pub metadata: Option<String>,
-    /// How many members an array lacks (`md/degraded`).
+    /// Number of members that an array lacks (`md/degraded`).
     pub n_missing_members: Option<u32>,
     /// The devices that it is built on.
     pub members: Vec<String>,
@@ -46,10 +46,10 @@ pub struct VirtualDevice {
     /// Names of its partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<String>,
-    /// Where it or a partition of it is mounted.
+    /// Mount points of the device and its partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether it or a partition of it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
+    /// True if it or a partition of it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     pub is_swap: Option<bool>,
 }
 

@@ -27,11 +27,11 @@ const LAST_SINCE_START: u32 = 0x2000_0000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EventLogInfo {
-    /// How many entries it holds.
+    /// Number of entries.
     pub n_entries: u16,
     /// Free space in bytes; an entry needs 16. `None` if it is 65535 or more.
     pub free_bytes: Option<u16>,
-    /// Whether entries were lost because the log was full.
+    /// True if entries were lost because the log was full.
     pub has_overflowed: bool,
     /// When the last entry was made, as the time of an entry.
     pub last_added: Option<String>,
@@ -55,13 +55,13 @@ pub struct BmcEvent {
     pub sensor: Option<String>,
     /// The sensor's number; `None` for OEM entries.
     pub sensor_number: Option<u8>,
-    /// What the sensor watches, e.g. `memory` (table 42-3).
+    /// The quantity or part that the sensor watches, e.g. `memory` (table 42-3).
     pub kind: Option<String>,
-    /// What happened, e.g. `uncorrectable error`; `None` for OEM events.
+    /// The event, e.g. `uncorrectable error`; `None` for OEM events.
     pub event: Option<String>,
-    /// Whether the state was entered (`true`) or left.
+    /// True if the state was entered, false if it was left.
     pub is_asserted: Option<bool>,
-    /// Whether the state was entered and its meaning calls for attention.
+    /// True if the state was entered and its meaning calls for attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_for_attention: bool,
     /// The three bytes of event data in hexadecimal.

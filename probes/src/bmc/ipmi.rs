@@ -38,7 +38,7 @@ pub struct LanChannel {
     pub ipv4: Option<String>,
     /// Length of the IPv4 prefix.
     pub ipv4_prefix_length: Option<u32>,
-    /// Where the IPv4 address comes from: `static`, `dhcp`, `firmware` or `other`.
+    /// Source of the IPv4 address: `static`, `dhcp`, `firmware` or `other`.
     pub ipv4_source: Option<String>,
     /// IPv4 router.
     pub ipv4_gateway: Option<String>,

@@ -53,7 +53,7 @@ pub struct Bmc {
     pub device_id: Option<u32>,
     /// GUID of the controller as the kernel writes it; `None` where all zeros.
     pub guid: Option<String>,
-    /// How the host communicates with it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
+    /// The interface between the host and the controller: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
     pub interface: Option<String>,
     /// Its LAN channels, by number.
     pub lan_channels: Vec<LanChannel>,
@@ -71,7 +71,7 @@ pub struct Bmc {
     /// The last entries of the System Event Log, at most 512, oldest first. If a slow
     /// controller does not return all of them, the oldest are missing and a problem is reported.
     pub event_log: Vec<BmcEvent>,
-    /// Whether the kernel's devices are unknown, as in a capture of the SMBIOS table alone: then nobody
+    /// True if the kernel's devices are unknown, as in a capture of the SMBIOS table alone: then nobody
     /// could have asked the controller. Not reported.
     #[serde(skip)]
     pub is_unexamined: bool,

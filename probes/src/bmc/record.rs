@@ -41,7 +41,7 @@ pub(super) struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
     pub(super) unit: &'static str,
-    /// How negative readings are written: 1 is one's complement, 2 is two's.
+    /// Form of negative readings: 1 is one's complement, 2 is two's.
     complement: u8,
     m: i16,
     b: i16,

@@ -33,7 +33,7 @@ pub struct BmcSensor {
     pub owner_channel: Option<u8>,
     /// Its name, e.g. `Inlet Temp`.
     pub name: Option<String>,
-    /// What it measures or watches, e.g. `temperature`, `power supply` (table 42-3).
+    /// The quantity or part that it watches, e.g. `temperature`, `power supply` (table 42-3).
     pub kind: Option<String>,
     /// The part that it is at, e.g. `processor 1` (table 43-13).
     pub entity: Option<String>,
@@ -56,7 +56,7 @@ pub struct BmcSensor {
     /// The states that a sensor without thresholds is in, e.g. `present`, `failure predicted`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<String>,
-    /// Whether the meaning of one of `states` calls for attention.
+    /// True if the meaning of one of `states` calls for attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_for_attention: bool,
 }

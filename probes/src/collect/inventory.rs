@@ -48,7 +48,7 @@ pub struct Inventory {
     pub product: Option<Product>,
     /// The firmware's vendor, version and date.
     pub bios: Option<Bios>,
-    /// How the firmware booted the machine.
+    /// The firmware and its boot of the machine.
     pub firmware: Option<Firmware>,
     /// The management controller.
     pub bmc: Option<Bmc>,

@@ -39,11 +39,11 @@ const CPU: &str = "sys/devices/system/cpu";
 pub struct Cpu {
     /// Architecture as `uname -m` prints it, e.g. `x86_64`.
     pub architecture: Option<String>,
-    /// How many logical CPUs are online.
+    /// Number of logical CPUs that are online.
     pub n_logical_cpus_online: Option<usize>,
-    /// How many logical CPUs are present, online or not.
+    /// Number of logical CPUs that are present, online or not.
     pub n_logical_cpus_present: Option<usize>,
-    /// How many logical CPUs the kernel could ever have.
+    /// Number of logical CPUs that the kernel could ever have.
     pub n_logical_cpus_possible: Option<usize>,
     /// The logical CPUs that are online, as a list such as `0-3,8`.
     pub online: Option<String>,
@@ -62,11 +62,11 @@ pub struct Cpu {
     pub stuck: Option<String>,
     /// The logical CPUs that are isolated from the scheduler (`isolcpus=`); `None` if there are none.
     pub isolated: Option<String>,
-    /// How many packages (sockets with a processor) have an online CPU.
+    /// Number of packages (sockets with a processor) that have an online CPU.
     pub n_packages: Option<usize>,
-    /// How many cores have an online CPU.
+    /// Number of cores that have an online CPU.
     pub n_cores: Option<usize>,
-    /// How many threads a core has; `None` if cores differ, or if offline CPUs may be further threads.
+    /// Number of threads of a core; `None` if cores differ, or if offline CPUs may be further threads.
     pub threads_per_core: Option<usize>,
     /// Vendor of the first package as the kernel spells it, e.g. `GenuineIntel`.
     pub vendor: Option<String>,
@@ -93,11 +93,11 @@ pub struct Cpu {
     /// The kernel's status of each hardware vulnerability, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vulnerabilities: BTreeMap<String, String>,
-    /// Whether more than one thread per core is running.
+    /// True if more than one thread per core is running.
     pub is_smt_active: Option<bool>,
     /// SMT control of the kernel: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     pub smt_control: Option<String>,
-    /// Whether an x86 CPU reports that it runs under a hypervisor; `None` on other architectures.
+    /// True if an x86 CPU reports that it runs under a hypervisor; `None` on other architectures.
     pub has_hypervisor_flag: Option<bool>,
     /// Packages by id.
     #[serde(skip_serializing_if = "Vec::is_empty")]

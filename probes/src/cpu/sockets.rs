@@ -16,7 +16,7 @@ use crate::smbios::{Smbios, text};
 pub struct Socket {
     /// Name that is printed on the board, e.g. `CPU1`.
     pub locator: Option<String>,
-    /// Whether it contains a processor; `None` if the firmware does not report it.
+    /// True if it contains a processor; `None` if the firmware does not report it.
     pub is_populated: Option<bool>,
     /// State of the processor as the firmware set it: `enabled`, `disabled by the user`, `disabled by a
     /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).

@@ -44,7 +44,7 @@ pub struct Chassis {
     pub asset_tag: Option<String>,
     /// Height in rack units (SMBIOS type 3, 11h).
     pub height_u: Option<u8>,
-    /// How many power cords it has (12h).
+    /// Number of power cords (12h).
     pub n_power_cords: Option<u8>,
 }
 
@@ -91,12 +91,12 @@ pub struct Product {
     /// The 16 bytes of the UUID as the table contains them, in hexadecimal; a BMC may read them in
     /// the other order.
     pub uuid_raw_hex: Option<String>,
-    /// What the device tree is compatible with, the most exact first.
+    /// Models that the device tree is compatible with, the most exact first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<String>,
     /// Who names the machine: `smbios`, or `device_tree` on boards without SMBIOS.
     pub source: Option<String>,
-    /// What started the machine, e.g. `power switch`, `network` (SMBIOS type 1, 18h).
+    /// The event that started the machine, e.g. `power switch`, `network` (SMBIOS type 1, 18h).
     pub wake_up: Option<String>,
 }
 

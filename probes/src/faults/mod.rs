@@ -32,9 +32,9 @@ pub struct Fault {
     /// The parts that may be the cause, the most likely one first; empty if no part is known. At most 100: their
     /// certainties add up to at most 100 %.
     pub suspects: Vec<Suspect>,
-    /// What each source observed.
+    /// The observations of each source.
     pub evidence: Vec<Evidence>,
-    /// What to do next.
+    /// The next step for people.
     pub advice: String,
 }
 
@@ -59,18 +59,18 @@ impl Evidence {
 pub struct Suspect {
     /// Kind and name of the part, e.g. `DIMM P1-DIMMA1`, `disk sda`, `NIC eno1`.
     pub part: String,
-    /// Where it is, as printed on the board, bay or slot, e.g. `P1-DIMMA1`, `bay 3`, `slot 4`.
+    /// Its place, as printed on the board, bay or slot, e.g. `P1-DIMMA1`, `bay 3`, `slot 4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The unit to replace, as its own label identifies it; absent if nothing of it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fru: Option<ReplaceableUnit>,
-    /// How certain it is that this part is the cause, 1 to 99.
+    /// Certainty that this part is the cause, 1 to 99.
     #[schemars(range(min = 1, max = 99))]
     pub certainty_percent: u8,
 }
 
-/// What is printed on a replaceable unit.
+/// The text that is printed on a replaceable unit.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -85,18 +85,18 @@ pub struct ReplaceableUnit {
     pub serial: Option<String>,
 }
 
-/// What one source observed.
+/// The observation of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The source, e.g. `EDAC`, `SMART`, `system event log`, `kernel log`.
     pub source: String,
     /// The finding that reports it.
     pub finding: FindingCode,
-    /// What that finding is about; absent if it is about the machine.
+    /// The subject of that finding; absent if it is about the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub locator: Option<PartId>,
-    /// What was observed, with figures.
+    /// The observation, with figures.
     pub observed: String,
     /// The first message of the kernel log about the part; absent for other sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]

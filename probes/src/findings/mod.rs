@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::collect::Inventory;
 use crate::parts::PartId;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -63,23 +63,23 @@ impl Severity {
 pub struct Finding {
     /// Stable code, e.g. `memory.ecc.uncorrectable`; `explain` and docs/findings.md describe each.
     pub code: FindingCode,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The kind of part: `cpu`, `memory`, `disk`, `nic`, `pci`, `firmware`, `identity`, `power`, `bmc`,
     /// `os`.
     pub component: String,
-    /// Which part: slot, locator, serial, bay, kernel name.
+    /// The part: slot, locator, serial, bay, kernel name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub locator: Option<PartId>,
-    /// What was observed, with figures.
+    /// The observation, with figures.
     pub evidence: String,
-    /// What to do next.
+    /// The next step for people.
     pub advice: String,
     /// The record of the source, for the evidence of a fault: the first message of the kernel log. Not reported.
     #[serde(skip)]
     pub raw: Option<String>,
-    /// What the memory controller's driver calls the part, which is printed nowhere. Not reported.
+    /// The name that the memory controller's driver has for the part, which is printed nowhere. Not reported.
     #[serde(skip)]
     pub driver_label: Option<String>,
 }

@@ -24,7 +24,7 @@ pub struct BootError {
     pub unit: Option<String>,
     /// Slot, PCI address or APIC id of the part, e.g. `P1-DIMMA1`, `0000:3b:00.0`, `APIC 34`.
     pub part: Option<String>,
-    /// Where the memory is, as the controller counts, e.g. `node 0, card 1, module 0`.
+    /// The place of the memory, as the controller counts, e.g. `node 0, card 1, module 0`.
     pub place: Option<String>,
 }
 

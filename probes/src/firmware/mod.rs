@@ -24,7 +24,7 @@ const LIMIT_RESOURCES: usize = 128;
 /// A firmware has at most some hundred entries in practice; 65536 are possible.
 const LIMIT_ENTRIES: usize = 1000;
 
-/// How the firmware booted the machine.
+/// The firmware and its boot of the machine.
 #[serde_with::skip_serializing_none]
 #[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,9 +34,9 @@ pub struct Firmware {
     pub boot_mode: Option<BootMode>,
     /// 32 or 64: the word size of the UEFI firmware.
     pub platform_bits: Option<u32>,
-    /// Whether the firmware checks signatures of what it boots.
+    /// True if the firmware checks signatures of what it boots.
     pub secure_boot: Option<bool>,
-    /// Whether no platform key is enrolled, so that anyone may enrol keys.
+    /// True if no platform key is enrolled, so that anyone may enrol keys.
     pub setup_mode: Option<bool>,
     /// The entry that was booted, four hexadecimal digits, e.g. `0001`.
     pub boot_current: Option<String>,
@@ -70,7 +70,7 @@ pub struct FirmwareResource {
     pub version: Option<u32>,
     /// The oldest version that it accepts.
     pub lowest_version: Option<u32>,
-    /// How the last update ended; 0 is well, other numbers are those of the specification.
+    /// Result of the last update: 0 is success, other numbers are those of the specification.
     pub last_update_status: Option<u32>,
 }
 
@@ -85,9 +85,9 @@ pub struct BootEntry {
     pub description: Option<String>,
     /// True if the firmware tries it.
     pub is_active: Option<bool>,
-    /// Whether the firmware's menu leaves it out.
+    /// True if the firmware's menu leaves it out.
     pub is_hidden: Option<bool>,
-    /// What it boots, in the text form of the UEFI specification, e.g.
+    /// The path that it boots, in the text form of the UEFI specification, e.g.
     /// `HD(1,GPT,…,0x800,0x32000)/\EFI\fedora\shimx64.efi`.
     pub device_path: Option<String>,
 }

@@ -18,9 +18,9 @@ pub struct Problem {
     pub collector: String,
     /// The path or question on the machine, e.g. `/sys/class/net/eno1/speed`.
     pub path: String,
-    /// What was found: the text in quotes, or the system's error.
+    /// The value that was found: the text in quotes, or the system's error.
     pub found: String,
-    /// What was expected, in words.
+    /// The expected value, in words.
     pub expected: String,
 }
 

@@ -15,7 +15,7 @@ const DIR: &str = "sys/bus/dax/devices";
 pub struct DaxDevice {
     /// Kernel name, e.g. `dax0.0`.
     pub name: String,
-    /// Where the memory comes from: `pmem` (NVDIMMs), `cxl`, or `hmem`: reserved by the firmware for
+    /// Origin of the memory: `pmem` (NVDIMMs), `cxl`, or `hmem`: reserved by the firmware for
     /// a special purpose, as HBM and CXL memory often are.
     pub origin: Option<String>,
     /// `kmem`: its memory is ordinary memory of the node `target_node`; `device_dax`: programs map it as

@@ -64,11 +64,11 @@ pub struct Memory {
     pub mapped_bytes: Option<u64>,
     /// Memory that the kernel can allocate (`MemTotal`).
     pub usable_bytes: Option<u64>,
-    /// How many slots the firmware lists.
+    /// Number of slots that the firmware lists.
     pub n_slots: Option<usize>,
-    /// How many of them contain a module; `None` if that is unknown for one of them.
+    /// Number of these that contain a module; `None` if that is unknown for one of them.
     pub n_slots_populated: Option<usize>,
-    /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not report it.
+    /// Error correction of the arrays, e.g. `Multi-bit ECC`; `None` if they differ or do not report it.
     pub error_correction: Option<String>,
     /// Largest capacity of the arrays.
     pub max_capacity_bytes: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Dimm {
     pub locator: Option<String>,
     /// Name of the bank.
     pub bank_locator: Option<String>,
-    /// Whether it contains a module; `None` if the firmware does not know the size.
+    /// True if it contains a module; `None` if the firmware does not know the size.
     pub is_populated: Option<bool>,
     /// Size of the module; `None` for an empty slot.
     pub size_bytes: Option<u64>,
@@ -175,7 +175,7 @@ pub struct EccCount {
     pub location: Option<String>,
     /// The controller as its driver names it, e.g. `Skylake Socket#0 IMC#0` (`mc_name`).
     pub controller: Option<String>,
-    /// How errors are detected, e.g. `S4ECD4ED` (`dimm_edac_mode`).
+    /// Error detection mode, e.g. `S4ECD4ED` (`dimm_edac_mode`).
     pub mode: Option<String>,
     /// Its size.
     pub size_bytes: Option<u64>,
@@ -192,9 +192,9 @@ pub struct EccCount {
 pub struct HugePages {
     /// Size of a page.
     pub size_bytes: u64,
-    /// How many there are.
+    /// Total number.
     pub n_total: Option<u64>,
-    /// How many are free.
+    /// Number that are free.
     pub n_free: Option<u64>,
 }
 

@@ -52,11 +52,11 @@ pub struct PersistentRegion {
     pub name: String,
     /// Its size (`size`).
     pub size_bytes: Option<u64>,
-    /// How many modules it is interleaved over; `None` if the kernel knows none of them.
+    /// Number of modules that it is interleaved over; `None` if the kernel knows none of them.
     pub n_modules: Option<u32>,
-    /// Whether the kernel refuses writes, e.g. after a module failed to save (`read_only`).
+    /// True if the kernel refuses writes, e.g. after a module failed to save (`read_only`).
     pub is_read_only: Option<bool>,
-    /// Which parts keep their data on a loss of power: `cpu_cache`, `memory_controller`
+    /// The parts that keep their data on a loss of power: `cpu_cache`, `memory_controller`
     /// (`persistence_domain`).
     pub persistence_domain: Option<String>,
     /// The NUMA node of the CPUs next to it; `None` if the kernel reports -1.

@@ -144,7 +144,7 @@ fn named(lease: Lease, interface: String, client: &str, path: &str) -> DhcpLease
     }
 }
 
-/// How a `DHCPv6` server knows an interface of this machine.
+/// The identity of an interface of this machine at a `DHCPv6` server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dhcp6Client {

@@ -59,11 +59,11 @@ pub struct Interface {
     pub max_speed_mbit_s: Option<u32>,
     /// `full` or `half`; `None` while the link is down.
     pub duplex: Option<String>,
-    /// Whether speed and duplex are negotiated.
+    /// True if speed and duplex are negotiated.
     pub is_autonegotiating: Option<bool>,
-    /// Whether it is administratively up (`IFF_UP`).
+    /// True if it is administratively up (`IFF_UP`).
     pub is_up: Option<bool>,
-    /// Whether there is a link; `None` while the interface is not up.
+    /// True if there is a link; `None` while the interface is not up.
     pub has_carrier: Option<bool>,
     /// Why there is no link, e.g. `no cable`; few drivers report it, Linux 5.8.
     pub link_down_reason: Option<String>,
@@ -73,7 +73,7 @@ pub struct Interface {
     pub mtu: Option<u32>,
     /// Largest value that the driver accepts for `mtu`, in bytes.
     pub max_mtu: Option<u32>,
-    /// Which port of the card it is.
+    /// Its port of the card.
     pub port: Option<Port>,
     /// Number of enabled SR-IOV virtual functions; `None` if the port does not support them.
     pub n_vfs: Option<u32>,
@@ -83,7 +83,7 @@ pub struct Interface {
     pub vfs: Vec<VirtualFunction>,
     /// PCI address of the physical function, if this is a virtual one.
     pub vf_of: Option<String>,
-    /// Whether it only represents a function of a card in switch mode (`pf0vf1`).
+    /// True if it only represents a function of a card in switch mode (`pf0vf1`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_representor: bool,
     /// Bond, bridge or other interface that this one is a member of.
@@ -92,14 +92,14 @@ pub struct Interface {
     pub lower: Option<String>,
     /// VLAN number of a `vlan`.
     pub vlan_id: Option<u16>,
-    /// Whether the machine booted from it; `None` if no source names the boot interface or the MAC of
+    /// True if the machine booted from it; `None` if no source names the boot interface or the MAC of
     /// this port is unknown.
     pub is_boot_interface: Option<bool>,
-    /// Whether it is the USB link to the management controller, not a port. Its MAC may be the same on
+    /// True if it is the USB link to the management controller, not a port. Its MAC may be the same on
     /// every machine of the model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_bmc_usb: bool,
-    /// How the bond chooses among its members, in the bonding driver's words, e.g. `802.3ad`.
+    /// The bond's choice among its members, in the bonding driver's words, e.g. `802.3ad`.
     pub bond_mode: Option<String>,
     /// Queues of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
     pub queues: Option<Queues>,
@@ -108,18 +108,18 @@ pub struct Interface {
     /// Enabled features of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
     /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
     pub offloads: Vec<String>,
-    /// What wakes the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
+    /// The events that wake the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
     pub wake_on_lan: Option<WakeOnLan>,
     /// Energy Efficient Ethernet; `None` where the port has none (`ETHTOOL_MSG_EEE_GET`, Linux 5.7).
     pub eee: Option<Eee>,
     /// Forward error correction; `None` if the driver does not report it (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
     pub fec: Option<Fec>,
-    /// How packets are distributed over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
+    /// Distribution of packets over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
     /// `ETHTOOL_GRSSH` before).
     pub rss: Option<Rss>,
     /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
     pub ptp_clock_index: Option<u32>,
-    /// Whether the card's firmware runs its own LLDP agent. It then consumes the switch's frames, so
+    /// True if the card's firmware runs its own LLDP agent. It then consumes the switch's frames, so
     /// this machine sees no neighbour (a private flag of i40e and ice, otherwise `DCB_CMD_GDCBX`).
     pub has_firmware_lldp_agent: Option<bool>,
     /// The pluggable module or cable in the port; needs root.
@@ -129,7 +129,7 @@ pub struct Interface {
     pub lldp: Option<Vec<LldpNeighbour>>,
 }
 
-/// Which port of a card an interface is.
+/// The port of a card that an interface uses.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -87,7 +87,7 @@ pub struct LocalAddresses {
     /// Addresses that a DHCP server leased, by interface in natural order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp_leases: Vec<DhcpLease>,
-    /// How `DHCPv6` servers know this machine, by interface.
+    /// The identities of this machine at `DHCPv6` servers, by interface.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp6_clients: Vec<Dhcp6Client>,
     /// Domains that the resolver appends to a name without dots.

@@ -39,7 +39,7 @@ pub struct Route {
     pub family: String,
     /// Preferred source address, if the route names one.
     pub source: Option<String>,
-    /// What created it: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
+    /// Its creator: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
     pub protocol: Option<String>,
 }
 

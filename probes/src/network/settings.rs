@@ -59,9 +59,9 @@ pub struct WakeOnLan {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Eee {
-    /// Whether the port offers it.
+    /// True if the port offers it.
     pub is_enabled: Option<bool>,
-    /// Whether both sides agreed on it.
+    /// True if both sides agreed on it.
     pub is_active: Option<bool>,
 }
 
@@ -73,7 +73,7 @@ pub struct Fec {
     /// Permitted encodings: `none`, `rs`, `base_r`, `ll_rs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
-    /// Whether the port chooses the encoding automatically.
+    /// True if the port chooses the encoding automatically.
     pub is_automatic: Option<bool>,
     /// Encoding in use; `None` while the link is down.
     pub active: Option<String>,

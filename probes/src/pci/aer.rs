@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Attributes;
 use crate::machine::{Machine, quote};
 
-/// How many errors the kernel has counted since boot.
+/// Errors that the kernel has counted since boot.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

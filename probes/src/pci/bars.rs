@@ -16,7 +16,7 @@ pub struct Bar {
     pub kind: BarKind,
     /// Size of the window, in bytes.
     pub size_bytes: u64,
-    /// Whether reads have no side effects, as with memory.
+    /// True if reads have no side effects, as with memory.
     pub is_prefetchable: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct Link {
     pub possible_gt_s_x10: Option<u32>,
     /// Most lanes that both ends have; `None` if the other end is unknown.
     pub possible_width: Option<u32>,
-    /// Whether the state of the link reads as all ones, as it does if the device has no power or no longer responds.
+    /// True if the state of the link reads as all ones, as it does if the device has no power or no longer responds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reads_all_ones: bool,
 }

@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Time limit for all devices; below the deadline of the collector.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// What a card reports about itself.
+/// The facts that a card reports about itself.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -40,7 +40,7 @@ const LIMIT_BYTES: usize = 1 << 20;
 pub struct SmbiosTable {
     /// Version that the entry point names, e.g. `3.2`.
     pub version: Option<String>,
-    /// How many structures the table holds, the end of the table included; `None` if it is cut.
+    /// Number of structures in the table, the end of the table included; `None` if it is cut.
     pub n_structures: Option<usize>,
     /// Slots for cards (type 9), in table order.
     pub slots: Vec<Slot>,
@@ -54,7 +54,7 @@ pub struct SmbiosTable {
     pub tpm: Option<SmbiosTpm>,
     /// Vendor-defined strings (type 11).
     pub oem_strings: Vec<String>,
-    /// How the last start went, e.g. `no errors detected` (type 32).
+    /// Result of the last start, e.g. `no errors detected` (type 32).
     pub boot_status: Option<String>,
     /// The table's bytes, in Base64 (RFC 4648).
     pub raw_base64: Option<String>,

@@ -22,9 +22,9 @@ const LIMIT_STRINGS: usize = 256;
 pub struct OnboardDevice {
     /// The label printed next to it, e.g. `Integrated NIC 1`.
     pub designation: Option<String>,
-    /// What it is, e.g. `ethernet`, `sata`, `video`; `None` where other or unknown.
+    /// Its kind, e.g. `ethernet`, `sata`, `video`; `None` where other or unknown.
     pub kind: Option<String>,
-    /// Whether the firmware has it switched on.
+    /// True if the firmware has it switched on.
     pub is_enabled: Option<bool>,
     /// Distinguishes devices of one kind, from 1; type 41 only.
     pub instance: Option<u8>,

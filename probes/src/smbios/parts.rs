@@ -23,7 +23,7 @@ pub struct FirmwareComponent {
     pub name: Option<String>,
     /// Version as its maker writes it (05h).
     pub version: Option<String>,
-    /// What names it to an updater, e.g. a GUID (07h).
+    /// Its name for an updater, e.g. a GUID (07h).
     pub id: Option<String>,
     /// When it was released, as the maker writes it, by the specification ISO 8601 (09h).
     pub date: Option<String>,
@@ -33,9 +33,9 @@ pub struct FirmwareComponent {
     pub lowest_version: Option<String>,
     /// Size of its image (0Ch).
     pub size_bytes: Option<u64>,
-    /// Whether it may be updated (14h, bit 0).
+    /// True if it may be updated (14h, bit 0).
     pub is_updatable: Option<bool>,
-    /// Whether it is write-protected (14h, bit 1).
+    /// True if it is write-protected (14h, bit 1).
     pub is_write_protected: Option<bool>,
     /// `disabled`, `enabled`, `absent`, `standby, offline`, `standby, spare` or `unavailable` (16h).
     pub state: Option<String>,

@@ -14,7 +14,7 @@ use super::{Smbios, text};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PowerSupply {
-    /// Where it is, e.g. `PSU 1` (offset 05h).
+    /// Its place, e.g. `PSU 1` (offset 05h).
     pub location: Option<String>,
     /// Name of the model (06h).
     pub name: Option<String>,
@@ -34,15 +34,15 @@ pub struct PowerSupply {
     pub max_power_watts: Option<u16>,
     /// `linear`, `switching`, `battery`, `ups`, `converter` or `regulator` (0Eh, bits 13:10).
     pub kind: Option<String>,
-    /// How it adapts to the voltage of the feed: `manual`, `automatic` or `wide range` (bits 6:3).
+    /// Its adaptation to the voltage of the feed: `manual`, `automatic` or `wide range` (bits 6:3).
     pub input_range: Option<String>,
     /// `ok`, `non-critical` or `critical`, at the time when the machine was started (bits 9:7).
     pub status: Option<String>,
-    /// Whether it was plugged into the wall then (bit 2).
+    /// True if it was plugged into the wall then (bit 2).
     pub is_plugged: Option<bool>,
-    /// Whether it is there (bit 1).
+    /// True if it is there (bit 1).
     pub is_present: Option<bool>,
-    /// Whether it may be changed while the machine runs (bit 0).
+    /// True if it may be changed while the machine runs (bit 0).
     pub is_hot_pluggable: Option<bool>,
 }
 

@@ -14,7 +14,7 @@ use super::{Smbios, named, pci_address, text};
 pub struct Slot {
     /// The label printed next to it, e.g. `PCIe Slot 3` (offset 04h).
     pub designation: Option<String>,
-    /// What fits, e.g. `PCI Express 4 x16`, `M.2 Socket 3`, `OCP NIC 3.0` (05h); `None` where the
+    /// The cards that fit, e.g. `PCI Express 4 x16`, `M.2 Socket 3`, `OCP NIC 3.0` (05h); `None` where the
     /// firmware calls it other or unknown, or gives a number without a name here.
     pub kind: Option<String>,
     /// Number of the type (05h).
@@ -23,10 +23,10 @@ pub struct Slot {
     pub n_lanes: Option<u8>,
     /// Lanes for which the connector has room (since SMBIOS 3.4).
     pub n_physical_lanes: Option<u8>,
-    /// How long a card may be: `short`, `long`, or the drive bay that the slot is, `2.5-inch drive` or
+    /// Largest length of a card: `short`, `long`, or the drive bay that the slot is, `2.5-inch drive` or
     /// `3.5-inch drive` (08h).
     pub length: Option<String>,
-    /// How high a card may be: `full height` or `low profile` (since SMBIOS 3.5).
+    /// Largest height of a card: `full height` or `low profile` (since SMBIOS 3.5).
     pub height: Option<String>,
     /// Distance to the next slot, in hundredths of a mm (since SMBIOS 3.4).
     pub pitch_mm_x100: Option<u16>,
@@ -34,7 +34,7 @@ pub struct Slot {
     pub usage: Option<String>,
     /// The maker's number of the slot (09h).
     pub id: Option<u16>,
-    /// Whether cards may be changed while the machine runs (0Ch, bit 1).
+    /// True if cards may be changed while the machine runs (0Ch, bit 1).
     pub is_hot_pluggable: Option<bool>,
     /// PCI address that the firmware names for it (0Dh to 10h): of the card's first function with
     /// most makers, of the port above the card with others.

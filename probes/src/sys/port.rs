@@ -10,7 +10,7 @@ use super::{Question, ethtool, netlink};
 pub enum PortFact {
     /// Its driver; the answer is a `struct ethtool_drvinfo`.
     Driver,
-    /// How it distributes packets over queues, in kernels that do not list this over netlink (before Linux 6.12); the
+    /// Its distribution of packets over queues, in kernels that do not list this over netlink (before Linux 6.12); the
     /// answer is the head of a `struct ethtool_rxfh`.
     RssHead,
     /// The agent that runs DCBX, and with it LLDP; the answer is one message with `DCB_ATTR_DCBX`.

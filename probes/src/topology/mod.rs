@@ -42,12 +42,12 @@ pub struct Node {
     pub id: u32,
     /// Its online CPUs; empty for a node of memory only, `None` if unknown.
     pub cpus: Option<String>,
-    /// Whether it has CPUs.
+    /// True if it has CPUs.
     pub has_cpu: Option<bool>,
-    /// Whether it has memory (`/sys/devices/system/node/has_memory`); `None` if the kernel does
+    /// True if it has memory (`/sys/devices/system/node/has_memory`); `None` if the kernel does
     /// not report it.
     pub has_memory: Option<bool>,
-    /// Whether it has memory that the kernel may use for itself (`has_normal_memory`); `false` together
+    /// True if it has memory that the kernel may use for itself (`has_normal_memory`); `false` together
     /// with `has_memory` for removable memory, as CXL memory often is.
     pub has_normal_memory: Option<bool>,
     /// Memory that the kernel can allocate there (`MemTotal`); 0 for a node of CPUs only.
@@ -60,7 +60,7 @@ pub struct Node {
     /// Number of the memory tier, lower is faster
     /// (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`), since Linux 6.1.
     pub memory_tier: Option<u32>,
-    /// Which nodes reach this node's memory best, and how fast.
+    /// The nodes that reach this node's memory best, and their speed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<Access>,
     /// Caches in front of the node's memory, by level.

@@ -29,7 +29,7 @@ use formats::tcg::DiskTcg;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Health {
-    /// Whether the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
+    /// True if the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
     /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
     /// controller except temperature, no urgent state of an eMMC.
     pub is_passed: Option<bool>,
@@ -57,9 +57,9 @@ pub struct Health {
     pub data_written_bytes: Option<u64>,
     /// Hours with power.
     pub power_on_hours: Option<u64>,
-    /// How often it was powered on.
+    /// Number of times that it was powered on.
     pub power_cycles: Option<u64>,
-    /// How often it lost power without notice.
+    /// Number of times that it lost power without notice.
     pub unsafe_shutdowns: Option<u64>,
     /// Failures to read or write data: media errors of NVMe, uncorrected errors of SCSI.
     pub media_errors: Option<u64>,

@@ -35,11 +35,11 @@ pub struct LldpNeighbour {
     /// `mac`, `network_address`, `interface_name`, `interface_alias`, `chassis_component`,
     /// `port_component` or `local`; the number of a kind that the standard reserves.
     pub chassis_id_kind: String,
-    /// Which port of the device this machine is plugged into (TLV 2, 8.5.3).
+    /// The port of the device into which this machine is plugged (TLV 2, 8.5.3).
     pub port_id: String,
     /// Like `chassis_id_kind`; also `agent_circuit_id`.
     pub port_id_kind: String,
-    /// How long the information is valid, in s (TLV 3, 8.5.4).
+    /// Time for which the information is valid, in s (TLV 3, 8.5.4).
     pub ttl_s: Option<u16>,
     /// The switch's description of the port, often set by an operator (TLV 4).
     pub port_description: Option<String>,
@@ -62,13 +62,13 @@ pub struct LldpNeighbour {
     pub vlans: Vec<LldpVlan>,
     /// The VLAN in which the switch is managed (D.2.6).
     pub management_vlan_id: Option<u16>,
-    /// Whether the port is part of a bundle on the switch (IEEE 802.1AX-2020, F.1; on older switches
+    /// The switch's bundle for the port (IEEE 802.1AX-2020, F.1; on older switches
     /// IEEE 802.3-2012, 79.3.3).
     pub link_aggregation: Option<LldpLinkAggregation>,
     /// Largest frame that the switch accepts, in bytes, including header and checksum (IEEE 802.3-2022,
     /// 79.3.4). A switch with MTU 9000 reports 9018 or more.
     pub max_frame_bytes: Option<u16>,
-    /// How the switch's port negotiates (IEEE 802.3-2022, 79.3.1).
+    /// Autonegotiation of the switch's port (IEEE 802.3-2022, 79.3.1).
     pub mac_phy: Option<LldpMacPhy>,
     /// All other parts, in the order of the frame.
     pub other_tlvs: Vec<LldpTlv>,
@@ -109,9 +109,9 @@ pub struct LldpVlan {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpLinkAggregation {
-    /// Whether the port can be part of a bundle.
+    /// True if the port can be part of a bundle.
     pub is_capable: bool,
-    /// Whether it is part of one now.
+    /// True if it is part of one now.
     pub is_enabled: bool,
     /// Number of the bundle; `None` if the port is in none.
     pub port_number: Option<u32>,
@@ -122,9 +122,9 @@ pub struct LldpLinkAggregation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpMacPhy {
-    /// Whether it can negotiate.
+    /// True if it can negotiate.
     pub is_autonegotiation_supported: bool,
-    /// Whether it does.
+    /// True if it does.
     pub is_autonegotiation_enabled: bool,
     /// Advertised modes: bits of `ifMauAutoNegCapAdvertisedBits` (RFC 4836), in hexadecimal.
     pub advertised_hex: String,
