@@ -47,3 +47,5 @@ mod namespace;
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]
 mod skipped;
+#[cfg(test)]
+mod testing;

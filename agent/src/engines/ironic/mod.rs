@@ -210,7 +210,7 @@ impl<'a> Ironic<'a> {
     /// Inspects and starts the agent; the error is the exit status if there is none.
     fn start(&mut self) -> Result<Agent, ExitStatus> {
         clean::keep_recent_log();
-        let Node { settings: Common { site, .. }, clock, stop, .. } = &self.node;
+        let Node { settings: Common { site, .. }, stop, .. } = &self.node;
         // An inspection is posted once, so it waits for the disks.
         settle::wait(&site.system);
         let journal = Journal::open(&site.run_dir);
@@ -232,7 +232,7 @@ impl<'a> Ironic<'a> {
         }
         let (sender, work) = channel();
         let journalctl = self.settings.journalctl.clone();
-        let commands = Arc::new(Commands::new(journal, sender, journalctl, Arc::clone(clock)));
+        let commands = Arc::new(Commands::new(journal, sender, journalctl, site.system.clone()));
         let contact = Contact {
             api: Arc::clone(&self.api),
             commands: Arc::clone(&commands),
