@@ -3,14 +3,22 @@
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probes::guard::{self, Panic};
 
+use crate::clock::{Clock, RealClock};
 use crate::signals::Stop;
 
 /// Stack of the thread: the default of Rust's threads.
 const STACK_BYTES: usize = 2 << 20;
+/// Time for which an answer is waited for after a signal: within five seconds the agent must have ended.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+/// Interval at which a wait looks for a signal.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The answer of a thread, once it is there.
+pub(crate) type Answer<T> = Receiver<Result<T, Panic>>;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +44,8 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// Does `work` on a thread of its own and waits for it. Work that is late goes on, since nothing can end it.
+/// Does `work` on a thread of its own and waits for it; after a signal only a moment longer. Work that is late goes on, since
+/// nothing can end it.
 ///
 /// # Errors
 /// See [`Unanswered`].
@@ -46,53 +55,76 @@ pub fn ask_within<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unanswered> {
-    let answer = guard::ask(name, STACK_BYTES, work)
-        .map_err(|error| Unanswered::NoThread(error.to_string()))?;
-    receive_within(&answer, limit, stop)
+    ask_by(&RealClock, name, (limit, GRACE), stop, work)
 }
 
-/// Waits for the answer of a thread; after a signal only a moment longer.
+/// The same by another clock, with the time limits of [`receive_within`].
 ///
 /// # Errors
 /// See [`Unanswered`].
-pub fn receive_within<T>(
-    answer: &Receiver<Result<T, Panic>>,
-    limit: Duration,
+pub(crate) fn ask_by<T: Send + 'static>(
+    clock: &dyn Clock,
+    name: &str,
+    limits: (Duration, Duration),
+    stop: &Stop,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unanswered> {
+    let answer = guard::ask(name, STACK_BYTES, work);
+    let answer = answer.map_err(|error| Unanswered::NoThread(error.to_string()))?;
+    receive_within(clock, &answer, limits, stop)
+}
+
+/// Waits for the answer of a thread, for at most the first limit, and after a signal for at most the second one.
+///
+/// # Errors
+/// See [`Unanswered`].
+pub(crate) fn receive_within<T>(
+    clock: &dyn Clock,
+    answer: &Answer<T>,
+    (limit, grace): (Duration, Duration),
     stop: &Stop,
 ) -> Result<T, Unanswered> {
-    let started = Instant::now();
-    match stop.receive(answer, limit) {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(panic)) => Err(Unanswered::Bug(panic)),
-        Err(RecvTimeoutError::Disconnected) => {
-            Err(Unanswered::Bug("the thread ended without an answer".into()))
+    let started = clock.now_outside();
+    let mut stopped_at = None;
+    loop {
+        let now = clock.now_outside();
+        if stop.is_stopped() && now.duration_since(*stopped_at.get_or_insert(now)) > grace {
+            return Err(Unanswered::Stopped);
         }
-        Err(RecvTimeoutError::Timeout) if started.elapsed() < limit => Err(Unanswered::Stopped),
-        Err(RecvTimeoutError::Timeout) => Err(Unanswered::Late(limit)),
+        let left = limit.saturating_sub(now.duration_since(started));
+        match clock.receive(answer, left.min(TICK)) {
+            Ok(answer) => return answer.map_err(Unanswered::Bug),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Unanswered::Bug("the thread ended without an answer".into()));
+            }
+            Err(RecvTimeoutError::Timeout) if left <= TICK => return Err(Unanswered::Late(limit)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::VirtualClock;
 
-    const LONG: Duration = Duration::from_mins(1);
+    const LONG: Duration = Duration::from_secs(10);
 
     #[test]
     fn work_that_never_ends_is_given_up_after_its_limit_or_soon_after_a_signal() {
         let endless = || std::thread::sleep(LONG);
-        let limit = Duration::from_millis(200);
-        let late = ask_within("late", limit, &Stop::default(), endless);
-        assert_eq!(late, Err(Unanswered::Late(limit)));
         let stop = Stop::default();
         let during = stop.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(300));
-            during.stop();
-        });
-        let started = Instant::now();
-        assert_eq!(ask_within("stopped", LONG, &stop, endless), Err(Unanswered::Stopped));
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        let signal = move |passed: Duration| {
+            if passed.as_secs() == 15 {
+                during.stop();
+            }
+        };
+        let clock = VirtualClock::new(0, signal);
+        let wait = || ask_by(&clock, "endless", (LONG, GRACE), &stop, endless);
+        let late = wait();
+        assert_eq!((late, clock.passed()), (Err(Unanswered::Late(LONG)), LONG));
+        assert_eq!((wait(), clock.passed().as_secs()), (Err(Unanswered::Stopped), 17));
         // What is done quickly is done after a signal, too.
         assert_eq!(ask_within("quick", LONG, &stop, || 7), Ok(7));
     }

@@ -1,6 +1,7 @@
 //! Time and random numbers behind one trait, so that a test can supply both.
 
 use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::signals::Stop;
@@ -25,8 +26,28 @@ pub trait Clock: fmt::Debug + Send + Sync {
     fn pause(&self, duration: Duration) {
         std::thread::sleep(duration);
     }
+    /// Waits for what happens by itself: calls `arrives`, which waits for as long as it is told and returns true once it is
+    /// there.
+    fn wait_for(&self, limit: Duration, arrives: &mut dyn FnMut(Duration) -> bool) {
+        arrives(limit);
+    }
     /// A uniformly distributed number from 0 to 2³²-1.
     fn random(&self) -> u32;
+}
+
+impl dyn Clock + '_ {
+    /// Waits for a message, for at most `limit`.
+    ///
+    /// # Errors
+    /// None came in time, or none will come.
+    pub fn receive<T>(&self, from: &Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
+        let mut received = Err(RecvTimeoutError::Timeout);
+        self.wait_for(limit, &mut |limit| {
+            received = from.recv_timeout(limit);
+            !matches!(received, Err(RecvTimeoutError::Timeout))
+        });
+        received
+    }
 }
 
 /// The machine's clock and the kernel's random numbers.

@@ -48,3 +48,5 @@ mod namespace;
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]
 mod skipped;
+#[cfg(test)]
+mod testing;

@@ -1,18 +1,11 @@
 //! SIGTERM, SIGINT and SIGHUP: the request to end, which cuts every wait short and leaves the machine in a clear state.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The signals with which people, systemd and a connection that breaks off ask a program to end.
 const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP];
-
-/// How long an answer is waited for after a signal: within five seconds the agent must have ended.
-const GRACE: Duration = Duration::from_secs(2);
-/// How often a wait looks for a signal.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Whether the agent should end: one of the signals was received.
 #[derive(Debug, Clone, Default)]
@@ -68,25 +61,6 @@ impl Stop {
         self.signal.store(number, Ordering::SeqCst);
     }
 
-    /// Waits for an answer, after a signal only a moment longer.
-    ///
-    /// # Errors
-    /// No answer came in time, or none will come.
-    pub fn receive<T>(&self, answer: &Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
-        let started = Instant::now();
-        let mut stopped_at = None;
-        loop {
-            let left = limit.saturating_sub(started.elapsed());
-            match answer.recv_timeout(left.min(TICK)) {
-                Err(RecvTimeoutError::Timeout) if left > TICK => {}
-                outcome => return outcome,
-            }
-            if self.is_stopped() && stopped_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-                return Err(RecvTimeoutError::Timeout);
-            }
-        }
-    }
-
     /// The number of the signal, which is zero before one is received.
     pub fn number(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.signal)
@@ -111,23 +85,6 @@ mod tests {
     use nix::sys::signal::{Signal, raise};
 
     use super::*;
-
-    #[test]
-    fn answer_is_waited_for_only_a_moment_after_a_signal() {
-        let (sender, answer) = std::sync::mpsc::channel::<u32>();
-        let stop = Stop::default();
-        let short = Duration::from_millis(250);
-        assert_eq!(stop.receive(&answer, short), Err(RecvTimeoutError::Timeout));
-        sender.send(7).unwrap();
-        stop.stop();
-        assert_eq!(stop.receive(&answer, Duration::from_mins(1)), Ok(7));
-        let started = Instant::now();
-        assert!(stop.receive(&answer, Duration::from_mins(1)).is_err());
-        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
-        drop(sender);
-        let gone = stop.receive(&answer, Duration::from_mins(1));
-        assert_eq!(gone, Err(RecvTimeoutError::Disconnected));
-    }
 
     /// The signal ends the process of the test, so each case runs in a process of its own.
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::transport::ProxySettings;
+use run_coreos_installer::http::proxy::ProxySettings;
 use serde_json::{Value, json};
 
 use super::certificates::{Certificates, Fault};

@@ -192,7 +192,8 @@ fn no_probe_can_write() {
 /// So that a run can be driven in the time of a test.
 #[test]
 fn jobs_take_time_from_the_clock_and_threads_from_the_guard() {
-    let words = ["Instant::now", "SystemTime::now", ".elapsed()", "thread::sleep", "thread::spawn"];
+    let times = ["Instant::now", "SystemTime::now", ".elapsed()", "recv_timeout("];
+    let words = [&times[..], &["thread::sleep", "thread::spawn"]].concat();
     for room in ["act", "engines", "http", "job"] {
         forbid(tested_sources(&format!("agent/src/{room}")), &words, |_, _| true);
     }
@@ -226,6 +227,25 @@ fn no_static_can_change_unless_it_is_listed() {
         }
     }
     assert_eq!(n_found, STATICS.len());
+}
+
+/// Files of the agent with a command of the library, and what it starts.
+const COMMANDS: [(&str, &str); 5] = [
+    ("agent/src/act/programs.rs", "every other program"),
+    ("agent/src/check/load/mod.rs", "this program, to load a CPU"),
+    ("agent/src/engines/offline/options.rs", "none: it is a part of our own command line"),
+    ("agent/src/job/supervise.rs", "this program, for the job"),
+    ("agent/src/namespace.rs", "a test in a namespace of its own"),
+];
+
+/// So that a test can put a script in the place of programs and servers.
+#[test]
+fn programs_are_started_and_requests_are_sent_in_one_file_each() {
+    forbid(tested_sources("agent/src"), &["Command::new("], |path, _| {
+        !COMMANDS.iter().any(|(file, _)| path.ends_with(file))
+    });
+    let words = ["ureq::Agent", "ureq::{Agent", "ureq::Body", "configure_request("];
+    forbid(tested_sources("agent/src"), &words, |path, _| !path.ends_with("http/transport.rs"));
 }
 
 #[test]

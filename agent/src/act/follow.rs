@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use tracing::warn;
 
 use super::Site;
-use super::child::Process;
+use super::programs::Process;
 use super::progress::{Lines, Tail, percent};
 use super::stream::Stream;
 use super::watchdog::{DiskClock, Sample, Sampler};
@@ -93,7 +93,7 @@ impl Follower<'_> {
         let clock = self.site.system.clock().as_ref();
         let mut run = Run::new(clock.now_outside());
         loop {
-            let received = self.output.recv_timeout(TICK);
+            let received = clock.receive(self.output, TICK);
             run.now = clock.now_outside();
             match received {
                 Ok(bytes) => {
@@ -269,14 +269,15 @@ mod tests {
     use std::fs;
     use std::os::unix::process::ExitStatusExt as _;
     use std::path::Path;
-    use std::sync::mpsc::sync_channel;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
 
     use tempfile::TempDir;
 
     use super::*;
     use crate::act::System;
-    use crate::act::watchdog::Patience;
     use crate::signals::Stop;
+    use crate::testing::VirtualClock;
 
     /// A process that only SIGKILL ends, if anything does.
     struct Stuck {
@@ -322,25 +323,22 @@ mod tests {
         dir
     }
 
-    const PATIENCE: Patience = Patience {
-        stall: Duration::from_millis(300),
-        hang: Duration::from_millis(700),
-        kill: Duration::from_millis(400),
-        repeat: Duration::from_mins(1),
-    };
     const IN_FLIGHT: &str = "9 0 9 0 9 0 9 0 3 0 0\n";
     const IDLE: &str = "9 0 9 0 9 0 9 0 0 0 0\n";
 
     /// Follows a stuck process on such a system, which prints what `output` receives; what is reported, and how it ends.
+    /// `events` gets the time that has passed.
     fn follow(
         root: &Path,
         process: &mut Stuck,
         stop: &Stop,
         output: &Receiver<Vec<u8>>,
+        events: impl FnMut(Duration) + Send + 'static,
     ) -> (Vec<String>, Ended) {
-        let system = System::below(root.to_owned()).until(stop);
+        let clock = Arc::new(VirtualClock::new(0, events));
+        let system = System::below(root.to_owned()).until(stop).with_clock(clock);
         let sampler = Sampler::new(&system, 77, "8:0");
-        let site = Site { system, patience: PATIENCE, ..Site::default() };
+        let site = Site { system, ..Site::default() };
         let mut follower =
             Follower { output, stream: None, sampler, device: "/dev/sda", site: &site };
         let mut reported = Vec::new();
@@ -354,15 +352,15 @@ mod tests {
         for is_mortal in [true, false] {
             let system = hung_system(IN_FLIGHT, "folio_wait_bit_common");
             let mut process = Stuck { is_mortal, signals: Vec::new() };
-            let (_open, output) = sync_channel(1);
-            let (started, stop) = (Instant::now(), Stop::default());
-            let (reported, ended) = follow(system.path(), &mut process, &stop, &output);
-            assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+            let (_open, output) = channel();
+            let stop = Stop::default();
+            let (reported, ended) = follow(system.path(), &mut process, &stop, &output, |_| {});
             assert_eq!(process.signals, [Signal::SIGKILL]);
             assert_eq!(ended.status.is_some(), is_mortal);
             let Some(Cut::Hung(why)) = ended.cut else { panic!("{ended:?}") };
             assert_eq!(reported.len(), 1, "{reported:?}");
-            for text in [&why, &reported[0]] {
+            for (text, seconds) in [(&reported[0], 15), (&why, 25)] {
+                assert!(text.starts_with(&format!("no progress for {seconds} s: ")), "{text}");
                 assert!(text.contains("a (b) c (process 78) waits in the kernel"), "{text}");
                 assert!(text.contains("folio_wait_bit_common"), "{text}");
                 let disk = "/dev/sda has 3 requests in flight, state running, 2 failed requests";
@@ -375,17 +373,16 @@ mod tests {
     fn run_that_waits_for_a_flush_hangs_and_one_that_reads_a_slow_medium_does_not() {
         for (wchan, is_hung) in [("blkdev_issue_flush", true), ("filemap_read_folio", false)] {
             let system = hung_system(IDLE, wchan);
-            let (_open, output) = sync_channel(1);
+            let (_open, output) = channel();
             let mut process = Stuck { is_mortal: true, signals: Vec::new() };
             let stop = Stop::default();
             let stopper = stop.clone();
-            if !is_hung {
-                std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_secs(2));
+            let signal = move |passed: Duration| {
+                if passed.as_secs() == 40 {
                     stopper.stop();
-                });
-            }
-            let (reported, ended) = follow(system.path(), &mut process, &stop, &output);
+                }
+            };
+            let (reported, ended) = follow(system.path(), &mut process, &stop, &output, signal);
             assert_eq!(matches!(ended.cut, Some(Cut::Hung(_))), is_hung, "{ended:?}");
             assert_eq!(reported.len(), 1, "a stall is reported in either case");
         }
@@ -394,29 +391,27 @@ mod tests {
     #[test]
     fn disk_that_freezes_is_reported_once_and_given_up_although_the_installer_makes_progress() {
         let system = hung_system(IDLE, "0");
-        let (printing, output) = sync_channel(1);
+        let (printing, output) = channel();
         let stat = system.path().join("sys/devices/sda/stat");
-        std::thread::spawn(move || {
-            for n in 0.. {
-                if n == 10 {
-                    fs::write(&stat, IN_FLIGHT).unwrap();
-                }
-                if printing.send(format!("Read disk ({}%)\n", n % 100).into_bytes()).is_err() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(20));
+        let mut is_frozen = false;
+        let print = move |passed: Duration| {
+            if !is_frozen && passed.as_secs() == 10 {
+                fs::write(&stat, IN_FLIGHT).unwrap();
+                is_frozen = true;
             }
-        });
+            printing.send(b"Read disk (7%)\n".to_vec()).ok();
+        };
         let mut process = Stuck { is_mortal: true, signals: Vec::new() };
         let stop = Stop::default();
-        let (reported, ended) = follow(system.path(), &mut process, &stop, &output);
+        let (reported, ended) = follow(system.path(), &mut process, &stop, &output, print);
         assert_eq!(process.signals, [Signal::SIGKILL]);
         let Some(Cut::Hung(why)) = ended.cut else { panic!("{ended:?}") };
         let reported: Vec<_> =
             reported.iter().filter(|line| !line.starts_with("Read disk")).collect();
         assert_eq!(reported.len(), 1, "{reported:?}");
-        for text in [&why, reported[0]] {
-            assert!(text.starts_with("no progress of the disk for 0 s: a (b) c "), "{text}");
+        for (text, seconds) in [(reported[0], 15), (&why, 25)] {
+            let start = format!("no progress of the disk for {seconds} s: a (b) c ");
+            assert!(text.starts_with(&start), "{text}");
             assert!(text.contains("/dev/sda has 3 requests in flight"), "{text}");
         }
     }

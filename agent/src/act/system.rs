@@ -7,19 +7,19 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::{major, minor};
 use probes::block::Disk;
 use probes::collect::{Options, collect};
-use probes::guard::{self, Panic};
+use probes::guard;
 use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
+use super::programs::{Programs, RealPrograms};
 use super::takedown::{Step, disable_activation, perform};
-use crate::ask::ask_within;
+use crate::ask::{Answer, GRACE, ask_by};
 use crate::clock::{Clock, RealClock};
 use crate::signals::Stop;
 
@@ -29,11 +29,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
 /// Time limit for one step of a take-down.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_mins(2);
-/// Of the thread that asks.
+/// Of the threads that are not waited for.
 const STACK_BYTES: usize = 2 << 20;
 
 /// The answer of a thread, once it is there.
-pub(super) type Pending<T> = Receiver<Result<io::Result<T>, Panic>>;
+pub(super) type Pending<T> = Answer<io::Result<T>>;
 
 /// The kernel as an install uses it. Tests simulate one.
 pub trait Kernel: fmt::Debug + Send + Sync {
@@ -133,6 +133,7 @@ pub struct System {
     /// Cuts short the wait for an answer.
     stop: Stop,
     clock: Arc<dyn Clock>,
+    pub(super) programs: Arc<dyn Programs>,
 }
 
 impl Default for System {
@@ -149,7 +150,8 @@ impl System {
 
     /// A system with another kernel, and with its other files below `root`.
     pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
-        Self { kernel, root, stop: Stop::default(), clock: Arc::new(RealClock) }
+        let (clock, programs) = (Arc::new(RealClock), Arc::new(RealPrograms));
+        Self { kernel, root, stop: Stop::default(), clock, programs }
     }
 
     /// The same system; after a signal its answers are not waited for any longer.
@@ -191,8 +193,7 @@ impl System {
     pub fn is_uefi(&self) -> bool {
         // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
         // the stricter check.
-        let has_efi = |machine: &Machine| machine.has_directory("sys/firmware/efi");
-        self.ask(has_efi).ok().flatten().unwrap_or(true)
+        self.ask(|machine| machine.has_directory("sys/firmware/efi")).ok().flatten().unwrap_or(true)
     }
 
     /// The facts of every disk as they are now; `None` if only those of the report are known.
@@ -254,7 +255,8 @@ impl System {
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let kernel = Arc::clone(&self.kernel);
-        ask_within(name, limit, &self.stop, move || work(kernel.as_ref()))
+        let work = move || work(kernel.as_ref());
+        ask_by(self.clock.as_ref(), name, (limit, GRACE), &self.stop, work)
             .map_err(|why| io::Error::other(why.to_string()))?
     }
 }

@@ -23,7 +23,7 @@ use crate::engines::vim::{self, Vim};
 use crate::exit_status::ExitStatus;
 use crate::expect;
 use crate::export;
-use crate::http::transport::ProxySettings;
+use crate::http::proxy::ProxySettings;
 use crate::http::url::{Url, Zones};
 use crate::http::{Client, ServerSettings, TokenHeader};
 use crate::job::{self, Collected, Engine, Listener, Node, Survey, supervise};

@@ -11,7 +11,7 @@ use crate::bounded;
 use crate::cli::NetworkOptions;
 use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
-use crate::http::transport::ProxySettings;
+use crate::http::proxy::ProxySettings;
 use crate::http::{Client, ServerSettings};
 use crate::live_config::additions::write_profiles;
 use crate::signals::Stop;

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::retry::{Backoff, Failed};
 use super::token::Token;
-use super::transport::{self, ServerSettings, Timeouts};
+use super::transport::{ServerSettings, Transport, connect};
 use super::url::{Url, Zones};
 use crate::clock::Clock;
 use crate::secret;
@@ -46,10 +46,9 @@ impl std::fmt::Display for GaveUp {
 pub struct Client {
     pub(crate) base: Option<Url>,
     pub(super) zones: Zones,
-    pub(super) agent: ureq::Agent,
+    pub(super) transport: Arc<dyn Transport>,
     pub(super) token: Option<Token>,
-    pub(super) timeouts: Timeouts,
-    pub(super) deadline: Option<Duration>,
+    pub(super) settings: ServerSettings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,
@@ -77,15 +76,14 @@ impl Client {
                 base.shown()
             );
         }
-        let (agent, token) = transport::agent(settings, &zones)?;
+        let (transport, token) = connect(settings, &zones)?;
         Ok(Self {
             started: clock.now(),
             base,
             zones,
-            agent,
+            transport,
             token,
-            timeouts: settings.timeouts,
-            deadline: settings.deadline,
+            settings: settings.clone(),
             clock,
             stop,
             skew: Mutex::new(None),
@@ -96,7 +94,7 @@ impl Client {
     /// server that answers now and then does not restart it.
     pub fn time_left(&self) -> Option<Duration> {
         let spent = self.clock.now().saturating_duration_since(self.started);
-        self.deadline.map(|deadline| deadline.saturating_sub(spent))
+        self.settings.deadline.map(|deadline| deadline.saturating_sub(spent))
     }
 
     /// The finding of a clock that differs from the server's, by its last response.
@@ -106,7 +104,7 @@ impl Client {
 
     /// Returns the time for which an image may send nothing until that is reported.
     pub fn stall_notice(&self) -> Duration {
-        self.timeouts.stall_notice
+        self.settings.timeouts.stall_notice
     }
 
     /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
@@ -152,7 +150,7 @@ impl Client {
         secret::conceal_address(text);
         let url = Url::parse(text, &self.zones)?;
         ensure!(
-            url.is_https() || !self.agent.config().https_only(),
+            url.is_https() || self.settings.allow_plain_http,
             "{} is plain HTTP, which is not allowed; use https://, or allow it with --allow-plain-http",
             url.shown()
         );

@@ -14,6 +14,7 @@ use super::exchange::{authorized, header, total_bytes};
 use super::fetch::FETCH_LIMIT;
 use super::retry::{Backoff, Failed, Why};
 use super::token::Token;
+use super::transport::{Limits, Received, Timeouts};
 use super::url::Url;
 
 /// The least that must arrive within each [`Timeouts::stall`](super::transport::Timeouts::stall): a server that sends
@@ -50,17 +51,6 @@ pub struct Broken {
     pub message: String,
     /// True if a new download from the first byte may succeed.
     pub is_transient: bool,
-}
-
-/// The headers of a download and its body, which is still to be read.
-pub(super) struct Started {
-    pub(super) status: u16,
-    /// Position of the body in the file, if the server sends only a part.
-    pub(super) first_byte: Option<u64>,
-    pub(super) total_bytes: Option<u64>,
-    /// The entity tag, or the time of the last change.
-    pub(super) validator: Option<String>,
-    pub(super) body: Box<dyn std::io::Read>,
 }
 
 /// A file that is being downloaded.
@@ -115,7 +105,7 @@ impl Client {
             n_bytes: 0,
             total_bytes: None,
             validator: None,
-            pace: Pace::new(self.timeouts.stall),
+            pace: Pace::new(self.settings.timeouts.stall),
             broke: Breaks::default(),
         };
         download.connect()?;
@@ -123,12 +113,11 @@ impl Client {
     }
 
     /// Starts a download, of a part of the file if `range` is given, with the validator for `If-Range`.
-    pub(super) fn start_download(
+    fn start_download(
         &self,
         url: &Url,
         range: Option<(&str, Option<&str>)>,
-        limit: Duration,
-    ) -> Result<Started, Failed> {
+    ) -> Result<Received, Failed> {
         let token = self.token_for(url);
         let mut request = authorized(http::Request::get(url.to_string()), token);
         if let Some((range, validator)) = range {
@@ -137,29 +126,15 @@ impl Client {
                 request = request.header("If-Range", validator);
             }
         }
-        let get = || {
-            let request = self.agent.configure_request(request.body(())?);
-            let request = request.max_redirects(Token::max_redirects(token));
-            self.agent.run(request.timeout_recv_body(Some(limit)).build())
-        };
-        let response = get().map_err(|error| self.no_response(url, &error))?;
-        let status = response.status().as_u16();
-        if status != 200 && status != 206 {
-            return Err(self.refused(url, response));
+        let Timeouts { image, idle, .. } = self.settings.timeouts;
+        let max_redirects = Token::max_redirects(token);
+        let limits = Limits { max_redirects, body: image, piece: Some(idle) };
+        let send = || self.transport.send(request.body(None)?, limits);
+        let response = send().map_err(|error| self.no_response(url, &error))?;
+        match response.status().as_u16() {
+            200 | 206 => Ok(response),
+            _ => Err(self.refused(url, response)),
         }
-        let header = |name: &str| header(response.headers(), name);
-        let content_range = header("content-range").filter(|_| status == 206);
-        Ok(Started {
-            status,
-            first_byte: content_range.and_then(first_byte),
-            total_bytes: total_bytes(status, response.headers()),
-            // Only a strong validator says that the bytes are the same (RFC 9110, §13.1.5).
-            validator: header("etag")
-                .filter(|tag| tag.starts_with('"'))
-                .or_else(|| header("last-modified"))
-                .map(str::to_owned),
-            body: Box::new(response.into_body().into_reader()),
-        })
     }
 }
 
@@ -199,7 +174,7 @@ impl Download<'_> {
                     return Ok(n);
                 }
                 Err(error) if is_timeout(&error) => {
-                    let idle_s = self.client.timeouts.idle.as_secs_f32();
+                    let idle_s = self.client.settings.timeouts.idle.as_secs_f32();
                     let message =
                         format!("the server has stalled: nothing received for {idle_s} s");
                     self.break_off(Cause::Stalled, &message)?;
@@ -266,11 +241,10 @@ impl Download<'_> {
             self.check_not_stopped()?;
             let range = (self.n_bytes > 0).then(|| format!("bytes={}-", self.n_bytes));
             let range = range.as_deref().map(|range| (range, self.validator.as_deref()));
-            let failed =
-                match self.client.start_download(&self.url, range, self.client.timeouts.image) {
-                    Ok(started) => return self.accept(started),
-                    Err(failed) => failed,
-                };
+            let failed = match self.client.start_download(&self.url, range) {
+                Ok(response) => return self.accept(response),
+                Err(failed) => failed,
+            };
             let cause = failed.status.map_or(Cause::Unreachable, Cause::Status);
             if failed.status == Some(416) {
                 return Err(self.broken(Cause::Truncated, "the server has no more of it"));
@@ -287,16 +261,22 @@ impl Download<'_> {
     }
 
     /// Takes the body of a response, if it continues the same file.
-    fn accept(&mut self, started: Started) -> Result<(), Broken> {
-        let is_first = self.n_bytes == 0;
-        if !is_first {
-            if started.status != 206 {
+    fn accept(&mut self, response: Received) -> Result<(), Broken> {
+        let status = response.status().as_u16();
+        let header = |name: &str| header(response.headers(), name);
+        let total_bytes = total_bytes(status, response.headers());
+        // Only a strong validator says that the bytes are the same (RFC 9110, §13.1.5).
+        let validator = header("etag").filter(|tag| tag.starts_with('"'));
+        let validator = validator.or_else(|| header("last-modified")).map(str::to_owned);
+        if self.n_bytes > 0 {
+            if status != 206 {
                 let message = "the connection broke, and the server does not resume downloads or has another file";
                 return Err(self.broken(self.broke.cause.unwrap_or(Cause::Unreachable), message));
             }
-            let is_other = started.validator.is_some() && started.validator != self.validator;
-            let is_same_length = started.total_bytes == self.total_bytes;
-            if started.first_byte != Some(self.n_bytes) || is_other || !is_same_length {
+            let is_other = validator.is_some() && validator != self.validator;
+            let is_same_length = total_bytes == self.total_bytes;
+            let first = header("content-range").and_then(first_byte);
+            if first != Some(self.n_bytes) || is_other || !is_same_length {
                 return Err(self.broken(Cause::Changed, "the file on the server was changed"));
             }
             if self.validator.is_none() && !self.is_verified {
@@ -304,10 +284,9 @@ impl Download<'_> {
                 return Err(self.broken(Cause::Unreachable, message));
             }
         }
-        self.total_bytes = started.total_bytes;
-        self.validator = started.validator;
-        self.body = Some(started.body);
-        self.pace = Pace::new(self.client.timeouts.stall);
+        (self.total_bytes, self.validator) = (total_bytes, validator);
+        self.body = Some(response.into_body());
+        self.pace = Pace::new(self.client.settings.timeouts.stall);
         Ok(())
     }
 

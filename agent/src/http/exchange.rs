@@ -1,11 +1,9 @@
 //! One request and its response, with limited sizes; failures are described with advice.
 
 use std::io::Read as _;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use probes::guard;
 use tracing::warn;
 use ureq::http;
 
@@ -18,7 +16,9 @@ use super::refusal::{CHECK_ADDRESS, refusal};
 use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
 use super::token::{Token, TokenHeader};
+use super::transport::{Limits, Received};
 use super::url::Url;
+use crate::ask::{Unanswered, ask_by};
 use crate::clock::Clock;
 
 /// Time limit for a request that was sent after a signal; the last one of a job gets [`FAREWELL_LIMIT`].
@@ -26,10 +26,6 @@ const STOPPED_LIMIT: Duration = Duration::from_secs(1);
 /// The same for the result, without which the VIM does not know how the job ended. All requests after a signal and the
 /// remaining events fit into the five seconds in which the agent ends.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// Interval at which a request that is under way is checked for a signal.
-const POLL: Duration = Duration::from_millis(50);
-/// Stack of a request's thread; TLS needs some of it.
-const STACK_BYTES: usize = 1 << 20;
 /// A body is read in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -98,36 +94,20 @@ impl Client {
     ) -> Result<Response, Failed> {
         let sent_at = self.clock.time_of_day();
         let work = self.prepare(url, request, max_bytes);
-        let answer = guard::ask("request", STACK_BYTES, work)
-            .map_err(|error| Failed::network(format!("could not start a thread: {error}")))?;
-        let clock = self.clock.as_ref();
-        let started = clock.now_outside();
-        let limit = self.timeouts.total(request.is_source);
-        let mut stopped_at = None;
-        let stopped_limit = if request.is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
+        let after_signal = if request.is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
+        let limits = (self.settings.timeouts.total(request.is_source), after_signal);
+        let text = match ask_by(self.clock.as_ref(), "request", limits, &self.stop, work) {
+            Ok(Ok(raw)) => return Ok(self.reply(raw, url, sent_at)),
+            Ok(Err(broken)) => return Err(self.broken(url, &broken)),
+            Err(Unanswered::Late(_)) => {
+                format!("reading {}: the server sends its response too slowly", url.shown())
+            }
+            Err(why @ Unanswered::NoThread(_)) => return Err(Failed::network(why.to_string())),
+            Err(Unanswered::Stopped) => "interrupted by a signal".to_owned(),
+            Err(why) => why.to_string(),
+        };
         // The server may have received it by then.
-        let lost = |text| Failed { may_have_arrived: true, ..Failed::network(text) };
-        loop {
-            match answer.recv_timeout(POLL) {
-                Ok(Ok(Ok(raw))) => return Ok(self.reply(raw, url, sent_at)),
-                Ok(Ok(Err(broken))) => return Err(self.broken(url, &broken)),
-                Ok(Err(panic)) => return Err(lost(format!("a bug ended the request: {panic}"))),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(lost("the request ended without a result".into()));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = clock.now_outside();
-            let spent_since = |since| now.saturating_duration_since(since);
-            if self.stop.is_stopped() && spent_since(*stopped_at.get_or_insert(now)) > stopped_limit
-            {
-                return Err(lost("interrupted by a signal".into()));
-            }
-            if spent_since(started) > limit {
-                let text = "the server sends its response too slowly";
-                return Err(lost(format!("reading {}: {text}", url.shown())));
-            }
-        }
+        Err(Failed { may_have_arrived: true, ..Failed::network(text) })
     }
 
     fn broken(&self, url: &Url, broken: &Broken) -> Failed {
@@ -144,9 +124,8 @@ impl Client {
         request: &Request,
         max_bytes: u64,
     ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
-        let (agent, timeouts, token) = (self.agent.clone(), self.timeouts, self.token_for(url));
+        let (timeouts, token) = (self.settings.timeouts, self.token_for(url));
         let (is_source, is_start) = (request.is_source, request.is_start);
-        let max_redirects = if is_source { Token::max_redirects(token) } else { 0 };
         let anything = if is_source { ", */*" } else { "" };
         let mut builder = http::Request::builder()
             .method(request.method.clone())
@@ -155,22 +134,16 @@ impl Client {
         for (name, value) in &request.headers {
             builder = builder.header(*name, value);
         }
-        let (builder, body) = (authorized(builder, token), request.body.clone());
-        let clock = Arc::clone(&self.clock);
-        let send = move || {
-            let Some(bytes) = body else {
-                let request = agent
-                    .configure_request(builder.body(())?)
-                    .max_redirects(max_redirects)
-                    .timeout_recv_body(Some(timeouts.ignition))
-                    // A VIM may think for longer than the longest pause in a download.
-                    .timeout_per_read(is_source.then_some(timeouts.idle));
-                return agent.run(request.build());
-            };
-            let request = agent.configure_request(builder.body(&bytes[..])?);
-            agent.run(request.timeout_per_read(None).build())
+        let limits = Limits {
+            max_redirects: if is_source { Token::max_redirects(token) } else { 0 },
+            body: if request.body.is_some() { timeouts.body } else { timeouts.ignition },
+            // A VIM may think for longer than the longest pause in a download.
+            piece: is_source.then_some(timeouts.idle),
         };
+        let request = authorized(builder, token).body(request.body.clone());
+        let (transport, clock) = (Arc::clone(&self.transport), Arc::clone(&self.clock));
         move || {
+            let send = || transport.send(request?, limits);
             let response = send().map_err(Broken::NoResponse)?;
             if is_start {
                 return read_start(response, max_bytes);
@@ -180,9 +153,10 @@ impl Client {
     }
 
     /// The failure of a download that got another status than 200 or 206.
-    pub(super) fn refused(&self, url: &Url, response: http::Response<ureq::Body>) -> Failed {
+    pub(super) fn refused(&self, url: &Url, response: Received) -> Failed {
         let sent_at = self.clock.time_of_day();
-        match read_all(response, Some(self.timeouts.body), 64 * 1024, self.clock.as_ref()) {
+        match read_all(response, Some(self.settings.timeouts.body), 64 * 1024, self.clock.as_ref())
+        {
             Ok(raw) => refusal(&self.reply(raw, url, sent_at), url, CHECK_ADDRESS),
             Err(broken) => self.broken(url, &broken),
         }
@@ -260,23 +234,23 @@ pub(crate) fn total_bytes(status: u16, headers: &http::HeaderMap) -> Option<u64>
 }
 
 /// Reads the first `max_bytes` of a body and nothing after them: a server may ignore that only these are wanted.
-fn read_start(response: http::Response<ureq::Body>, max_bytes: u64) -> Result<Raw, Broken> {
-    let (head, mut response) = response.into_parts();
+fn read_start(response: Received, max_bytes: u64) -> Result<Raw, Broken> {
+    let (head, response) = response.into_parts();
     let mut body = Vec::new();
-    response.as_reader().take(max_bytes).read_to_end(&mut body).map_err(Broken::InBody)?;
+    response.take(max_bytes).read_to_end(&mut body).map_err(Broken::InBody)?;
     Ok(Raw { head, body, is_cut: false })
 }
 
 /// Reads a body of at most `max_bytes`. With `api_limit` it is a response of the API: only a bare Ignition config may be
 /// larger than an instruction, and anything else must arrive within that time.
 fn read_all(
-    response: http::Response<ureq::Body>,
+    response: Received,
     api_limit: Option<Duration>,
     max_bytes: u64,
     clock: &dyn Clock,
 ) -> Result<Raw, Broken> {
     let started = clock.now_outside();
-    let (head, mut body) = response.into_parts();
+    let (head, mut reader) = response.into_parts();
     let is_ignition = header(&head.headers, "content-type").is_some_and(|kind| {
         kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(IGNITION_MEDIA_TYPE)
     });
@@ -286,7 +260,6 @@ fn read_all(
         None => (max_bytes, None),
     };
     let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-    let mut reader = body.as_reader();
     let mut bytes = Vec::new();
     let mut piece = vec![0; PIECE_BYTES];
     let is_cut = loop {

@@ -8,10 +8,13 @@ pub mod clock_skew;
 pub mod download;
 mod exchange;
 pub mod fetch;
+pub mod proxy;
 pub(crate) mod refusal;
 mod request;
 pub mod retry;
 pub(crate) mod server;
+#[cfg(test)]
+mod tests;
 mod token;
 pub mod transport;
 mod unreachable;

@@ -157,25 +157,12 @@ impl RetryAfter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::signals::Stop;
+    use crate::testing::VirtualClock;
 
-    #[derive(Debug)]
-    struct Fixed(u32);
-
-    impl Clock for Fixed {
-        fn now(&self) -> Instant {
-            Instant::now()
-        }
-        fn time_of_day(&self) -> SystemTime {
-            SystemTime::UNIX_EPOCH
-        }
-        fn sleep(&self, _: Duration, _: &Stop) {}
-        fn random(&self) -> u32 {
-            self.0
-        }
+    /// A clock with this random number.
+    fn fixed(random: u32) -> VirtualClock {
+        VirtualClock::new(random, |_| {})
     }
 
     fn failed(why: Why, retry_after: Option<u64>) -> Failed {
@@ -188,8 +175,8 @@ mod tests {
         let (mut longest, mut shortest) = (Backoff::default(), Backoff::default());
         let mut last = Duration::ZERO;
         for _ in 0..40 {
-            let long = longest.wait(&failed(Why::Network, None), &Fixed(u32::MAX));
-            let short = shortest.wait(&failed(Why::Network, None), &Fixed(0));
+            let long = longest.wait(&failed(Why::Network, None), &fixed(u32::MAX));
+            let short = shortest.wait(&failed(Why::Network, None), &fixed(0));
             assert!(long >= last && long <= Duration::from_secs(30));
             assert_eq!(short, MIN_WAIT);
             last = long;
@@ -201,16 +188,16 @@ mod tests {
     fn retry_after_is_the_shortest_wait_and_capped_at_an_hour() {
         let mut backoff = Backoff::default();
         for random in [0, u32::MAX] {
-            let wait = backoff.wait(&failed(Why::Unavailable, Some(120)), &Fixed(random));
+            let wait = backoff.wait(&failed(Why::Unavailable, Some(120)), &fixed(random));
             assert!(wait >= Duration::from_mins(2) && wait <= Duration::from_secs(132));
         }
-        let wait = backoff.wait(&failed(Why::Unavailable, Some(1 << 40)), &Fixed(0));
+        let wait = backoff.wait(&failed(Why::Unavailable, Some(1 << 40)), &fixed(0));
         assert!(wait < Duration::from_secs(3700));
     }
 
     #[test]
     fn a_refused_request_slows_down() {
-        let wait = Backoff::default().wait(&failed(Why::Refused, None), &Fixed(0));
+        let wait = Backoff::default().wait(&failed(Why::Refused, None), &fixed(0));
         assert_eq!(wait, Duration::from_secs(15));
     }
 
@@ -222,11 +209,11 @@ mod tests {
             let (mut backoff, mut own) = (Backoff::default(), Backoff::default());
             for _ in 0..10 {
                 let plain = failed(Why::Unavailable, None);
-                let wait = own.wait(&plain, &Fixed(u32::MAX));
+                let wait = own.wait(&plain, &fixed(u32::MAX));
                 let now = Failed { retry_after: asked, ..plain };
-                assert!(backoff.wait(&now, &Fixed(u32::MAX)) >= wait, "{text}");
+                assert!(backoff.wait(&now, &fixed(u32::MAX)) >= wait, "{text}");
             }
-            assert!(RetryAfter::poll(asked, &Fixed(0)) >= Duration::from_secs(10) || text != "0");
+            assert!(RetryAfter::poll(asked, &fixed(0)) >= Duration::from_secs(10) || text != "0");
         }
     }
 
@@ -234,7 +221,7 @@ mod tests {
     fn nodes_that_were_given_the_same_date_do_not_return_together() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let date = RetryAfter::parse("Sun, 06 Nov 1994 08:49:47 GMT", now).unwrap();
-        let spread = date.spread(&Fixed(u32::MAX)).checked_sub(date.spread(&Fixed(0))).unwrap();
+        let spread = date.spread(&fixed(u32::MAX)).checked_sub(date.spread(&fixed(0))).unwrap();
         assert!(spread > Duration::from_secs(9), "{spread:?}");
     }
 
@@ -242,7 +229,7 @@ mod tests {
     fn polls_have_jitter() {
         let asked = Some(RetryAfter::seconds(30));
         let (least, most) =
-            (RetryAfter::poll(asked, &Fixed(0)), RetryAfter::poll(asked, &Fixed(u32::MAX)));
+            (RetryAfter::poll(asked, &fixed(0)), RetryAfter::poll(asked, &fixed(u32::MAX)));
         assert!(least == Duration::from_secs(30) && most > Duration::from_millis(32_900));
     }
 

@@ -3,6 +3,8 @@
 //! The CAs of the live system's bundle and of the configured file are trusted. Plain HTTP is refused unless the
 //! configuration allows it explicitly.
 
+use std::fmt;
+use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +13,18 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use ureq::Proxy;
+use ureq::AsSendBody as _;
 use ureq::config::Config;
-use ureq::http::Uri;
+use ureq::http::{self, Uri};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
+use super::proxy::ProxySettings;
 use super::token::{Token, TokenHeader};
-use super::url::{Zones, check_proxy};
+use super::url::Zones;
 use crate::bounded;
-use crate::secret::{self, Secret};
+use crate::secret::Secret;
 
 /// Files in which distributions keep the CAs that they trust; the first one that exists is read.
 const SYSTEM_BUNDLES: [&str; 4] = [
@@ -56,77 +59,14 @@ pub struct ServerSettings {
     pub deadline: Option<Duration>,
     /// Time limits of one request.
     pub timeouts: Timeouts,
+    /// Sends the requests; `None` for sockets.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl ServerSettings {
     /// Settings with only an address.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: Some(url.into()), ..Self::default() }
-    }
-}
-
-/// A proxy for every request: reports, Ignition configs and images.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProxySettings {
-    /// Its address, e.g. `http://proxy.example:3128`; it may contain a user and a password.
-    url: Secret,
-    /// Hosts that are reached without it, as `no_proxy` lists them.
-    no_proxy: Vec<String>,
-}
-
-impl ProxySettings {
-    /// The proxy that the environment names, as curl reads it: `https_proxy`, `all_proxy`, `http_proxy`, and `no_proxy`.
-    pub fn from_env() -> Option<Self> {
-        Self::from_variables(|name| std::env::var(name).ok())
-    }
-
-    /// The same with another environment.
-    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let value = |name: &str| {
-            let value = variable(name).or_else(|| variable(&name.to_ascii_uppercase()));
-            value.filter(|text| !text.trim().is_empty())
-        };
-        let url = ["https_proxy", "all_proxy", "http_proxy"].into_iter().find_map(value)?;
-        let no_proxy = value("no_proxy").unwrap_or_default();
-        let hosts: Vec<String> = no_proxy.split(',').map(str::to_owned).collect();
-        Some(Self::default().with_url(&url).with_no_proxy(&hosts))
-    }
-
-    /// The same with another address of the proxy.
-    pub fn with_url(self, url: &str) -> Self {
-        Self { url: Secret::new(url.trim()), ..self }
-    }
-
-    /// The same with other hosts that are reached without the proxy.
-    pub fn with_no_proxy(self, hosts: &[String]) -> Self {
-        let hosts = hosts.iter().map(|host| host.trim().to_owned());
-        Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }
-    }
-
-    fn proxy(&self) -> anyhow::Result<Proxy> {
-        check_proxy(self.url.expose())?;
-        let wrong = |_| {
-            anyhow!(
-                "the proxy is malformed (--proxy, or https_proxy, all_proxy or http_proxy), expected e.g. http://proxy.example:3128"
-            )
-        };
-        let parsed = Proxy::new(self.url.expose()).map_err(wrong)?;
-        let mut builder = Proxy::builder(parsed.protocol()).host(parsed.host()).port(parsed.port());
-        if let Some(user) = parsed.username() {
-            builder = builder.username(user);
-        }
-        if let Some(password) = parsed.password() {
-            builder = builder.password(password);
-        }
-        for host in &self.no_proxy {
-            // curl's `.example.com` and `example.com` both include the hosts of the domain.
-            let domain = host.trim_start_matches('.');
-            builder = builder.no_proxy(domain);
-            if domain != "*" {
-                builder = builder.no_proxy(&format!(".{domain}"));
-            }
-        }
-        builder.build().map_err(wrong)
     }
 }
 
@@ -181,17 +121,64 @@ impl Default for Timeouts {
     }
 }
 
-/// Makes the agent that sends every request, and reads the token.
+/// The body of a request.
+pub type Body = Option<Arc<Vec<u8>>>;
+
+/// The headers of a response, and its body, which is still to be read.
+pub type Received = http::Response<Box<dyn Read>>;
+
+/// Limits of one request that depend on its purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most redirects that are followed.
+    pub max_redirects: u32,
+    /// For the whole body of the response.
+    pub body: Duration,
+    /// Between two pieces of it.
+    pub piece: Option<Duration>,
+}
+
+/// Sends requests. Tests put a script in its place.
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// Sends a request once.
+    ///
+    /// # Errors
+    /// There was no response.
+    fn send(&self, request: http::Request<Body>, limits: Limits) -> Result<Received, ureq::Error>;
+}
+
+impl Transport for ureq::Agent {
+    fn send(&self, request: http::Request<Body>, limits: Limits) -> Result<Received, ureq::Error> {
+        let (head, body) = request.into_parts();
+        let (mut bytes, mut none) = (body.as_ref().map(|bytes| &bytes[..]), ());
+        let body = match &mut bytes {
+            Some(bytes) => bytes.as_body(),
+            None => none.as_body(),
+        };
+        let request = self
+            .configure_request(http::Request::from_parts(head, body))
+            .max_redirects(limits.max_redirects)
+            .timeout_recv_body(Some(limits.body))
+            .timeout_per_read(limits.piece);
+        let response = self.run(request.build())?;
+        Ok(response.map(|body| Box::new(body.into_reader()) as Box<dyn Read>))
+    }
+}
+
+/// Returns what sends every request, and reads the token.
 ///
 /// # Errors
 /// A file of the settings cannot be read or has unexpected content.
-pub(super) fn agent(
+pub(super) fn connect(
     settings: &ServerSettings,
     zones: &Zones,
-) -> anyhow::Result<(ureq::Agent, Option<Token>)> {
+) -> anyhow::Result<(Arc<dyn Transport>, Option<Token>)> {
     let token = settings.token_file.as_deref().map(Secret::from_file).transpose();
     let token = token.context("reading --token-file")?;
     let token = token.map(|secret| Token { header: settings.token_header, secret });
+    if let Some(given) = &settings.transport {
+        return Ok((Arc::clone(given), token));
+    }
     let roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
     ensure!(
         !roots.is_empty() || settings.allow_plain_http,
@@ -211,10 +198,6 @@ pub(super) fn agent(
         .client_cert(client_cert)
         .unversioned_rustls_crypto_provider(provider)
         .build();
-    if let Some(proxy) = &settings.proxy {
-        // An error of the library may quote the address.
-        secret::conceal_address(proxy.url.expose());
-    }
     let times = settings.timeouts;
     let config = Config::builder()
         .http_status_as_error(false)
@@ -235,7 +218,8 @@ pub(super) fn agent(
         .tls_config(tls)
         .build();
     let resolver = ZoneResolver { zones: zones.clone(), names: DefaultResolver::default() };
-    Ok((ureq::Agent::with_parts(config, DefaultConnector::default(), resolver), token))
+    let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), resolver);
+    Ok((Arc::new(agent), token))
 }
 
 /// The trusted CAs: the system's and those of the configured file.
@@ -357,57 +341,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxy_comes_from_the_environment_and_never_shows_its_password() {
-        let settings = |pairs: &'static [(&str, &str)]| {
-            ProxySettings::from_variables(move |name| {
-                let found = pairs.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert_eq!(settings(&[("no_proxy", "a"), ("http_proxy", "")]), None);
-        let proxy = settings(&[
-            ("http_proxy", "http://other:1"),
-            ("HTTPS_PROXY", "http://user:pass@proxy.example:3128"),
-            ("no_proxy", "vim.example, .site.example,192.0.2.1"),
-        ]);
-        let proxy = proxy.unwrap();
-        assert!(!format!("{proxy:?}").contains("pass"), "{proxy:?}");
-        let proxy = proxy.proxy().unwrap();
-        assert_eq!((proxy.host(), proxy.port()), ("proxy.example", 3128));
-        assert_eq!((proxy.username(), proxy.password()), (Some("user"), Some("pass")));
-        for (url, is_direct) in [
-            ("https://vim.example/x", true),
-            ("https://a.vim.example/x", true),
-            ("https://site.example", true),
-            ("https://a.site.example", true),
-            ("http://192.0.2.1:80/", true),
-            ("https://notvim.example", false),
-            ("http://192.0.2.10/", false),
-        ] {
-            assert_eq!(proxy.is_no_proxy(&Uri::try_from(url).unwrap()), is_direct, "{url}");
-        }
-        for (password, code) in
-            [("hun/ter", "%2F"), ("hun?ter", "%3F"), ("hun#ter", "%23"), ("hun@ter", "%40")]
-        {
-            for scheme in ["", "http://", "socks5://"] {
-                let address = format!("{scheme}user:{password}@proxy.example:3128");
-                let proxy = ProxySettings::default().with_url(&address);
-                let error = proxy.proxy().unwrap_err();
-                let error = format!("{error:#}");
-                assert!(
-                    error.ends_with(&format!("expected it percent-encoded: {code}")),
-                    "{error}"
-                );
-                assert!(!error.contains("hun") && !error.contains("ter@"), "{error}");
-            }
-        }
-        let encoded = settings(&[("all_proxy", "http://user:hun%2Fter@proxy.example")]).unwrap();
-        assert_eq!(encoded.proxy().unwrap().password(), Some("hun/ter"));
-        let malformed = settings(&[("all_proxy", "http://")]).unwrap();
-        assert!(malformed.proxy().unwrap_err().to_string().contains("is malformed"));
-    }
-
-    #[test]
     fn zone_is_an_interface_name_or_index() {
         assert_eq!(scope_id("7"), Some(7));
         assert_eq!(scope_id("no-such-interface"), None);
@@ -425,7 +358,7 @@ mod tests {
             let mut settings = ServerSettings::new("https://vim.example");
             settings.allow_plain_http = true;
             change(&mut settings);
-            format!("{:#}", agent(&settings, &Zones::default()).unwrap_err())
+            format!("{:#}", connect(&settings, &Zones::default()).unwrap_err())
         };
         let token = error(&|settings| settings.token_file.clone_from(&absent));
         let ca = error(&|settings| settings.ca_file.clone_from(&absent));

@@ -40,9 +40,9 @@ type Explanation = (Why, String);
 impl Client {
     /// The failure of a request that got no response.
     pub(super) fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
-        let mut request = self.request(url);
         let proxy = self.proxy_for(url);
-        let through = proxy.map(|proxy| {
+        let mut request = self.request(url);
+        let through = proxy.as_ref().map(|proxy| {
             if matches!(error, ureq::Error::HostNotFound) {
                 request.host = proxy.host();
             }
@@ -58,9 +58,10 @@ impl Client {
     }
 
     /// The proxy for requests to this address.
-    fn proxy_for(&self, url: &Url) -> Option<&ureq::Proxy> {
+    fn proxy_for(&self, url: &Url) -> Option<ureq::Proxy> {
         let address = Uri::try_from(url.to_string()).ok()?;
-        self.agent.config().proxy().filter(|proxy| !proxy.is_no_proxy(&address))
+        let proxy = self.settings.proxy.as_ref()?.proxy().ok()?;
+        (!proxy.is_no_proxy(&address)).then_some(proxy)
     }
 
     /// The failure of a response that ended while it was read.
@@ -77,7 +78,7 @@ impl Client {
         Request {
             host: url.host(),
             is_https: url.is_https(),
-            has_client_cert: self.agent.config().tls_config().client_cert().is_some(),
+            has_client_cert: self.settings.client_cert_file.is_some(),
         }
     }
 }

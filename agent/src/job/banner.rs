@@ -17,6 +17,7 @@ use tracing::debug;
 use super::qr::screen;
 use crate::act::blocking::part;
 use crate::clean;
+use crate::clock::Clock;
 use crate::qr::{Summary, draw};
 
 /// Letters in a line: each is 5 columns wide and has one to its right.
@@ -120,16 +121,10 @@ impl Display {
         }
     }
 
-    /// Writes the last text and waits until it is written, but not for ever.
-    pub(super) fn show_last(&mut self, text: String, summary: Summary, file: PathBuf) {
-        self.wait();
-        self.show(text, Some(summary), file);
-        self.wait();
-    }
-
-    fn wait(&self) {
+    /// Waits until the text is written, but not for ever.
+    pub(super) fn wait(&self, clock: &dyn Clock) {
         if let Some(writing) = &self.writing {
-            writing.recv_timeout(SHOW_LIMIT).ok();
+            clock.receive(writing, SHOW_LIMIT).ok();
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod supervise;
 mod watch;
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use self::watch::Watcher;
 use crate::act::install::Act;
 use crate::act::settle;
 use crate::act::{Code, Failure, Outcome, Site, Stage};
+use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
 
@@ -79,7 +81,7 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     let node = engine.node();
     node.client = Some(task.client.clone());
     let known = node.known();
-    let settings = node.settings.clone();
+    let (settings, clock) = (node.settings.clone(), Arc::clone(&node.clock));
     let (sender, events) = channel();
     node.record(Stage::Instruction);
     let watch = Watcher { events: sender, memory: node.memory.clone() };
@@ -110,7 +112,7 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
         let builder = thread::Builder::new().name("install".into()).stack_size(STACK_BYTES);
         match builder.spawn_scoped(scope, act) {
             Ok(acting) => {
-                pass_on(&events, engine);
+                pass_on(&events, engine, clock.as_ref());
                 acting.join().unwrap_or_else(|panic| resume_unwind(panic))
             }
             Err(error) => node::refused(
@@ -127,9 +129,9 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
 }
 
 /// Passes events to the engine until the install has ended.
-fn pass_on(events: &Receiver<Event>, engine: &mut dyn Engine) {
+fn pass_on(events: &Receiver<Event>, engine: &mut dyn Engine, clock: &dyn Clock) {
     loop {
-        let batch = match events.recv_timeout(TICK) {
+        let batch = match clock.receive(events, TICK) {
             Ok(first) => std::iter::once(first).chain(events.try_iter()).collect(),
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => return,

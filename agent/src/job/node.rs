@@ -314,7 +314,9 @@ impl Node {
             && !self.stop.is_stopped()
         {
             let letters = self.blocked.banner.clone().unwrap_or_default();
-            self.display.show_last(letters, summary, screen.clone());
+            self.display.wait(self.clock.as_ref());
+            self.display.show(letters, Some(summary), screen.clone());
+            self.display.wait(self.clock.as_ref());
         }
     }
 
@@ -338,8 +340,8 @@ impl Node {
     /// Asks systemd to power off and waits for it to end this program. If the machine stays on, returns `otherwise`;
     /// `disk` is the state of the disk for the advice.
     pub(crate) fn switch_off(&mut self, otherwise: ExitStatus, disk: &str) -> ExitStatus {
-        let (command, clock) = (&self.settings.poweroff, self.clock.as_ref());
-        match run_until_stopped(command, POWEROFF_LIMIT, clock, &self.stop) {
+        let Settings { poweroff, site, .. } = &self.settings;
+        match run_until_stopped(poweroff, POWEROFF_LIMIT, &site.system) {
             Ok(()) => return ExitStatus::Done,
             Err(why) => error!("{why}"),
         }

@@ -1,9 +1,11 @@
 //! Programs that the agent runs last, such as `systemctl poweroff`: each is waited for, and then the signal with which
 //! systemd ends the agent, but not for ever.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
+use crate::act::System;
+use crate::act::programs::Output;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -26,11 +28,11 @@ pub(crate) fn wait_for_signal(clock: &dyn Clock, stop: &Stop) {
 pub(crate) fn run_until_stopped(
     command: &[String],
     limit: Duration,
-    clock: &dyn Clock,
-    stop: &Stop,
+    system: &System,
 ) -> Result<(), String> {
+    let (clock, stop) = (system.clock(), system.stop());
     let started = clock.now();
-    run(command, limit, clock, stop)?;
+    run(command, limit, system)?;
     clock.sleep(limit.saturating_sub(clock.now().duration_since(started)), stop);
     if stop.is_stopped() {
         return Ok(());
@@ -42,28 +44,23 @@ pub(crate) fn run_until_stopped(
 ///
 /// # Errors
 /// A message if it failed, or did not end within the limit.
-pub(crate) fn run(
-    command: &[String],
-    limit: Duration,
-    clock: &dyn Clock,
-    stop: &Stop,
-) -> Result<(), String> {
+pub(crate) fn run(command: &[String], limit: Duration, system: &System) -> Result<(), String> {
     let (program, args) = command.split_first().ok_or("no program is configured")?;
     let words = command.join(" ");
+    let (clock, stop) = (system.clock(), system.stop());
     let started = clock.now();
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .spawn()
+    let (mut process, _) = system
+        .programs()
+        .start(Path::new(program), args, Output::Inherited)
         .map_err(|error| format!("running {words}: {error}"))?;
     loop {
-        match child.try_wait() {
+        match process.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("{words}: {status}")),
             Ok(None) if stop.is_stopped() => return Ok(()),
             // A program that asks a hanging systemd does not end.
             Ok(None) if clock.now().duration_since(started) >= limit => {
-                child.kill().ok();
+                system.end(process.as_mut(), Duration::ZERO);
                 return Err(format!("{words} does not end within {} s", limit.as_secs()));
             }
             Ok(None) => clock.sleep(POLL, stop),
@@ -74,44 +71,48 @@ pub(crate) fn run(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::sync::Arc;
 
     use super::*;
-    use crate::clock::RealClock;
+    use crate::signals::Stop;
+    use crate::testing::{Scripted, VirtualClock};
 
-    fn run(command: &str, limit_ms: u64, stop: &Stop) -> Result<(), String> {
-        let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        run_until_stopped(&words, Duration::from_millis(limit_ms), &RealClock, stop)
+    /// Runs a program with this exit status, or one that never ends, until a signal after `stops_after` seconds. Returns
+    /// its end and the time in s.
+    fn run(status: Option<i32>, stops_after: u64) -> (Result<(), String>, u64) {
+        let stop = Stop::default();
+        let stopper = stop.clone();
+        let clock = Arc::new(VirtualClock::new(0, move |passed| {
+            if passed.as_secs() >= stops_after {
+                stopper.stop();
+            }
+        }));
+        let programs = Arc::new(Scripted { prints: String::new(), status });
+        let system =
+            System::default().with_programs(programs).with_clock(clock.clone()).until(&stop);
+        let ended = run_until_stopped(&["systemctl".to_owned()], POWEROFF_LIMIT, &system);
+        (ended, clock.passed().as_secs())
     }
 
     #[test]
     fn program_that_fails_hangs_or_has_no_effect_ends_the_wait_with_the_reason() {
-        let stop = Stop::default();
-        for (command, words) in [
-            ("", "no program"),
-            ("/no/such/program", "running /no/such/program: "),
-            ("false", "false: exit status: 1"),
-            ("sleep 600", "sleep 600 does not end"),
-            ("true", "still on after 0 s"),
+        for (status, words, seconds) in [
+            (Some(1), "systemctl: exit status: 1", 0),
+            (None, "systemctl does not end within 300 s", 300),
+            (Some(0), "the machine is still on after 300 s", 300),
         ] {
-            let started = Instant::now();
-            let why = run(command, 300, &stop).unwrap_err();
-            assert!(why.contains(words), "{command}: {why}");
-            assert!(started.elapsed() < Duration::from_secs(20));
+            assert_eq!(run(status, u64::MAX), (Err(words.to_owned()), seconds));
         }
+        let run = |words: &[String]| super::run(words, POWEROFF_LIMIT, &System::default());
+        assert_eq!(run(&[]), Err("no program is configured".to_owned()));
+        let missing = run(&["/no/such/program".to_owned()]).unwrap_err();
+        assert!(missing.starts_with("running /no/such/program: "), "{missing}");
     }
 
     #[test]
     fn signal_ends_the_wait_well() {
-        let stop = Stop::default();
-        let stopper = stop.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            stopper.stop();
-        });
-        let started = Instant::now();
-        assert_eq!(run("sleep 30", 60_000, &stop), Ok(()));
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-        assert_eq!(run("true", 60_000, &stop), Ok(()));
+        for status in [None, Some(0)] {
+            assert_eq!(run(status, 20), (Ok(()), 20));
+        }
     }
 }

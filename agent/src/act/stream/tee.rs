@@ -18,7 +18,8 @@ use super::parts::{self, SAMPLE_BYTES};
 use crate::act::image::{Format, Head, decoder};
 use crate::act::stream_facts::Sample;
 use crate::act::{Verify, spread};
-use crate::ask::receive_within;
+use crate::ask::{GRACE, receive_within};
+use crate::clock::RealClock;
 use crate::signals::Stop;
 
 /// Block of a full record, in bytes.
@@ -169,7 +170,7 @@ impl Tee {
         if let Some(record) = self.kept.take() {
             return record;
         }
-        receive_within(&self.record, limit, stop).unwrap_or_else(|why| {
+        receive_within(&RealClock, &self.record, (limit, GRACE), stop).unwrap_or_else(|why| {
             warn!("the image cannot be compared with the disk: {why}");
             Record::default()
         })

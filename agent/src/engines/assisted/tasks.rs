@@ -53,7 +53,7 @@ pub(super) fn ask_each<T: Send + 'static>(
     let asked: Vec<_> = names.into_iter().filter_map(start).collect();
     let wait = |(name, answer): (_, Receiver<Result<T, guard::Panic>>)| {
         let left = limit.saturating_sub(clock.now().duration_since(started));
-        (name, answer.recv_timeout(left).ok().and_then(Result::ok))
+        (name, clock.receive(&answer, left).ok().and_then(Result::ok))
     };
     asked.into_iter().map(wait).collect()
 }

@@ -14,6 +14,7 @@ use super::http::{Answer, Permit};
 use super::journal::{Journal, Record, Status};
 use super::logs::Logs;
 use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
+use crate::act::System;
 use crate::ask::ask_within;
 use crate::clean;
 use crate::clock::Clock;
@@ -57,6 +58,7 @@ pub(super) struct Commands {
     journal: Mutex<Journal>,
     work: Sender<(String, Work)>,
     pub(super) clock: Arc<dyn Clock>,
+    system: System,
     started_at: SystemTime,
     logs: Logs,
     /// True if the next heartbeat is due.
@@ -70,13 +72,15 @@ impl Commands {
         journal: Journal,
         work: Sender<(String, Work)>,
         logs: Logs,
-        clock: Arc<dyn Clock>,
+        system: System,
     ) -> Self {
+        let clock = Arc::clone(system.clock());
         Self {
             journal: Mutex::new(journal),
             work,
             started_at: clock.time_of_day(),
             clock,
+            system,
             logs,
             is_due: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -139,7 +143,7 @@ impl Commands {
                 .map(|()| Value::Null)
                 .map_err(|why| format!("writing all caches to the disks: {why}")),
             // The list of commands is read at each heartbeat, and need not repeat megabytes.
-            Task::Logs => self.logs.collect().map(|found| {
+            Task::Logs => self.logs.collect(&self.system).map(|found| {
                 logs = Some(found);
                 Value::Null
             }),

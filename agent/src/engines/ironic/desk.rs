@@ -35,7 +35,7 @@ impl Ironic<'_> {
                 Ok(Ok(())) => return Next::End(agent.exit_status),
                 Err(_) => {}
             }
-            let (id, order) = match agent.work.recv_timeout(POLL) {
+            let (id, order) = match self.node.clock.receive(&agent.work, POLL) {
                 Ok(order) => order,
                 Err(RecvTimeoutError::Timeout) if !self.node.stop.is_stopped() => continue,
                 Err(_) => return Next::End(agent.exit_status),
@@ -143,9 +143,8 @@ impl Ironic<'_> {
     /// leave a node on while Ironic counts it as off.
     fn is_run(&self, agent: &Agent, id: &str, program: &[String], advice: &str) -> bool {
         // Ironic does not wait for the end of these commands; the answer to its request leaves first.
-        let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
-        clock.sleep(ANSWER_TIME, stop);
-        let ran = power::run(program, POWEROFF_LIMIT, clock, stop);
+        self.node.clock.sleep(ANSWER_TIME, &self.node.stop);
+        let ran = power::run(program, POWEROFF_LIMIT, &self.node.settings.site.system);
         if let Err(why) = &ran {
             error!("{why}");
             error!("what to do: {advice}");

@@ -99,11 +99,10 @@ pub(super) fn send(stream: &mut impl Write, answer: &Answer) -> io::Result<()> {
 mod tests {
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
-    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::clock::RealClock;
+    use crate::act::System;
     use crate::engines::ironic::journal::Journal;
     use crate::engines::ironic::journal::tests::session;
     use crate::engines::ironic::logs::Logs;
@@ -126,7 +125,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(folder.path());
         journal.begin(session("good"), None).unwrap();
-        let commands = Commands::new(journal, channel().0, Logs::default(), Arc::new(RealClock));
+        let commands =
+            Commands::new(journal, channel().0, Logs::default(), System::default());
         let good = "POST /v1/commands/?agent_token=good HTTP/1.1\r\n";
         for (request, status, part) in [
             // With the last byte it is not JSON.

@@ -1,20 +1,18 @@
 //! The logs for Ironic: this agent's own and the journal of the boot, as a tar.gz in base64.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::act::System;
 use crate::archive::tar_gz;
-use crate::ask::ask_within;
 use crate::clean::RecentLog;
 use crate::secret::hide;
-use crate::signals::Stop;
 
 /// The most of the journal that is read, in bytes.
-const MAX_JOURNAL_BYTES: u64 = 4 << 20;
+const MAX_JOURNAL_BYTES: usize = 4 << 20;
 /// Time limit for reading it; Ironic waits a minute for the answer.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
 
@@ -31,42 +29,28 @@ impl Logs {
     ///
     /// # Errors
     /// A message with the fault.
-    pub(super) fn collect(&self) -> Result<String, String> {
+    pub(super) fn collect(&self, system: &System) -> Result<String, String> {
         let own = self.own.text();
-        let journal = journal(&self.journalctl)
-            .unwrap_or_else(|why| format!("the journal could not be read: {why}\n").into_bytes());
-        let journal = hide(&String::from_utf8_lossy(&journal));
+        let journal = journal(&self.journalctl, system)
+            .unwrap_or_else(|why| format!("the journal could not be read: {why}\n"));
+        let journal = hide(&journal);
         let files = [("run-coreos-installer.log", own.as_bytes()), ("journal", journal.as_bytes())];
         let bytes = tar_gz(&files).map_err(|error| format!("packing the logs: {error}"))?;
         Ok(STANDARD.encode(bytes))
     }
 }
 
-fn journal(journalctl: &[String]) -> Result<Vec<u8>, String> {
+fn journal(journalctl: &[String], system: &System) -> Result<String, String> {
     let (program, args) = journalctl.split_first().ok_or("no program is configured")?;
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("running {program}: {error}"))?;
-    let Some(stdout) = child.stdout.take() else { return Err("it has no output".into()) };
-    let read = move || {
-        let mut bytes = Vec::new();
-        stdout.take(MAX_JOURNAL_BYTES).read_to_end(&mut bytes).map(|_| bytes)
-    };
-    let found = ask_within("journal", JOURNAL_LIMIT, &Stop::default(), read)
-        .map_err(|why| why.to_string())
-        .and_then(|read| read.map_err(|error| error.to_string()));
-    // It may have more to say than is read.
-    child.kill().ok();
-    child.wait().ok();
-    found
+    system
+        .output_of((Path::new(program), args), JOURNAL_LIMIT, MAX_JOURNAL_BYTES, |_| false)
+        .map_err(|why| format!("running {program}: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use flate2::read::GzDecoder;
 
     use super::*;
@@ -77,7 +61,7 @@ mod tests {
         let token = Secret::new("t0ken-in-a-j0urnal");
         let line = format!("GET /v1/commands/?agent_token={} HTTP/1.1", token.expose());
         let logs = Logs { journalctl: vec!["echo".into(), line], ..Logs::default() };
-        let text = logs.collect().unwrap();
+        let text = logs.collect(&System::default()).unwrap();
         let bytes = STANDARD.decode(text).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(&bytes[..]));
         let mut found = Vec::new();
@@ -95,6 +79,7 @@ mod tests {
     #[test]
     fn missing_journal_does_not_cost_the_agents_own_log() {
         let journalctl = vec!["/nonexistent/journalctl".into()];
-        assert!(!Logs { journalctl, ..Logs::default() }.collect().unwrap().is_empty());
+        let logs = Logs { journalctl, ..Logs::default() };
+        assert!(!logs.collect(&System::default()).unwrap().is_empty());
     }
 }

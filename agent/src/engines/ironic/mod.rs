@@ -209,7 +209,7 @@ impl<'a> Ironic<'a> {
 
     /// Inspects and starts the agent; the error is the exit status if there is none.
     fn start(&mut self) -> Result<Agent, ExitStatus> {
-        let Node { settings: Common { site, process, .. }, clock, stop, .. } = &self.node;
+        let Node { settings: Common { site, process, .. }, stop, .. } = &self.node;
         // An inspection is posted once, so it waits for the disks.
         settle::wait(&site.system);
         let journal = Journal::open(&site.run_dir);
@@ -231,7 +231,7 @@ impl<'a> Ironic<'a> {
         }
         let (sender, work) = channel();
         let logs = Logs { journalctl: self.settings.journalctl.clone(), own: process.log.clone() };
-        let commands = Arc::new(Commands::new(journal, sender, logs, Arc::clone(clock)));
+        let commands = Arc::new(Commands::new(journal, sender, logs, site.system.clone()));
         let contact = Contact {
             api: Arc::clone(&self.api),
             commands: Arc::clone(&commands),

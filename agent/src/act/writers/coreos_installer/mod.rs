@@ -19,8 +19,8 @@ use self::options::{Options, Places};
 pub use self::options::{Version, parse_version, version};
 use self::output::{meaning, summary};
 use super::{End, Ran, Writer};
-use crate::act::child::{Process as _, end, spawn};
 use crate::act::follow::{Cut, Ended, Follower, Progress};
+use crate::act::programs::Output;
 use crate::act::progress::Tail;
 use crate::act::run::interrupted;
 use crate::act::stream::Stream;
@@ -107,7 +107,9 @@ impl CoreosInstaller<'_> {
         if let Some(stream) = self.stream {
             stream.begin();
         }
-        let (mut child, output) = match spawn(&self.site.installer, args) {
+        let system = &self.site.system;
+        let started = system.programs().start(&self.site.installer, args, Output::Both);
+        let (mut process, output) = match started {
             Ok(started) => started,
             Err(error) => return not_started(failed(Code::InstallerMissing, error)),
         };
@@ -117,17 +119,17 @@ impl CoreosInstaller<'_> {
         let mut follower = Follower {
             output: &output,
             stream: self.stream,
-            sampler: Sampler::new(&self.site.system, child.group(), number),
+            sampler: Sampler::new(system, process.group(), number),
             device: &disk.device,
             site: self.site,
         };
         let progress: Progress<'_> = self.progress;
-        let ended = follower.follow(&mut child, &mut tail, progress);
+        let ended = follower.follow(process.as_mut(), &mut tail, progress);
         let log_tail = tail.lines();
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                end(&mut child, Duration::ZERO, self.site.system.clock().as_ref());
+                system.end(process.as_mut(), Duration::ZERO);
                 let outcome = Err(failed(Code::InstallerFailed, error));
                 return Ran { outcome, is_transient: false, end: End::Ended, log_tail };
             }

@@ -4,17 +4,12 @@
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
 //! options on the command line.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::act::child::end;
 use crate::act::{Code, Failure, Order, System};
-use crate::ask::ask_within;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
 const OLDEST: Version = Version(0, 10, 1);
@@ -24,10 +19,8 @@ const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
 /// Time limit for `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// Time limit for its end once its version was read.
-const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
 /// The most output that is read, in bytes.
-const MAX_VERSION_BYTES: u64 = 4096;
+const MAX_VERSION_BYTES: usize = 4096;
 
 /// Version of coreos-installer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +50,10 @@ pub fn version(program: &Path, system: &System) -> Result<Version, Failure> {
         Failure::new(Code::InstallerMissing, what)
             .advise("use a live image that contains coreos-installer")
     };
-    let text = output_of_version(program, system).map_err(missing)?;
+    let command = (program, &["--version".to_owned()][..]);
+    let text = system
+        .output_of(command, VERSION_LIMIT, MAX_VERSION_BYTES, has_version)
+        .map_err(missing)?;
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
     if version < OLDEST {
@@ -67,31 +63,10 @@ pub fn version(program: &Path, system: &System) -> Result<Version, Failure> {
     Ok(version)
 }
 
-/// Returns the output of `--version` up to the line with the version. The program may hang, print without end, or leave
-/// something running that keeps its output open; none of these blocks the agent.
-fn output_of_version(program: &Path, system: &System) -> Result<String, String> {
-    let started = || {
-        let (pipe, stdout) = std::io::pipe()?;
-        let mut command = Command::new(program);
-        command.arg("--version").stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
-        Ok((command.process_group(0).spawn()?, pipe))
-    };
-    let (mut child, pipe) = started().map_err(|error: std::io::Error| error.to_string())?;
-    let read = move || {
-        let (mut output, mut bytes) = (BufReader::new(pipe.take(MAX_VERSION_BYTES)), Vec::new());
-        loop {
-            let is_end = !matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0);
-            let text = String::from_utf8_lossy(&bytes);
-            if is_end || parse_version(&text).is_some() {
-                return text.into_owned();
-            }
-        }
-    };
-    let text = ask_within("version", VERSION_LIMIT, system.stop(), read);
-    // What follows its version is not read, but it may end by itself.
-    let grace = if text.is_ok() { LEFT_OPEN_LIMIT } else { Duration::ZERO };
-    end(&mut child, grace, system.clock().as_ref());
-    text.map_err(|_| "it did not finish".to_owned())
+/// True if a whole line has the version. What follows it is not waited for.
+fn has_version(output: &[u8]) -> bool {
+    let end = output.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    parse_version(&String::from_utf8_lossy(&output[..end])).is_some()
 }
 
 /// The options of one run.
@@ -197,7 +172,10 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::testing::{Scripted, VirtualClock};
 
     #[test]
     fn versions_are_read_and_compared_by_number() {
@@ -210,29 +188,27 @@ mod tests {
         }
     }
 
-    /// Returns the version read from a program with this content.
-    fn version_of(body: &str) -> Result<Version, Code> {
-        let dir = tempfile::tempdir().unwrap();
-        let (source, program) = (dir.path().join("source"), dir.path().join("program"));
-        std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
-        // By another process, see tests/job/machine.rs.
-        let order = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
-        assert!(order.unwrap().success());
-        version(&program, &System::default()).map_err(|failure| failure.code)
-    }
-
     #[test]
     fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
-        let started = std::time::Instant::now();
-        let good = "echo coreos-installer 0.27.0";
-        // Longer than the limit below, and short enough not to outlive the tests for long.
-        for rest in ["", "; sleep 30 &", "; exec yes"] {
-            assert_eq!(version_of(&format!("{good}{rest}")), Ok(Version(0, 27, 0)), "{rest}");
+        let (good, endless) = ("coreos-installer 0.27.0\n", "y\n".repeat(MAX_VERSION_BYTES));
+        let more = [good, &endless].concat();
+        for (prints, status, expected) in [
+            (good, Some(0), Ok(Version(0, 27, 0))),
+            (good, None, Ok(Version(0, 27, 0))),
+            (&more, None, Ok(Version(0, 27, 0))),
+            (good.trim(), Some(0), Ok(Version(0, 27, 0))),
+            // The line may go on.
+            ("coreos-installer 0.27", None, Err(Code::InstallerMissing)),
+            ("", Some(0), Err(Code::InstallerMissing)),
+            (&endless, None, Err(Code::InstallerMissing)),
+            ("coreos-installer 0.10.0\n", Some(0), Err(Code::InstallerTooOld)),
+        ] {
+            let programs = Arc::new(Scripted { prints: prints.to_owned(), status });
+            let system = System::default().with_programs(programs);
+            let system = system.with_clock(Arc::new(VirtualClock::new(0, |_| {})));
+            let found = version(Path::new("x"), &system).map_err(|failure| failure.code);
+            assert_eq!(found, expected, "{prints:.40}");
         }
-        for bad in ["exit 0", "exec yes"] {
-            assert_eq!(version_of(bad), Err(Code::InstallerMissing), "{bad}");
-        }
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     fn install(text: &str) -> Order {
