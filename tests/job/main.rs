@@ -34,6 +34,7 @@ mod proxy;
 mod random;
 mod refusal;
 mod remains;
+mod secrets;
 #[path = "../skipped.rs"]
 mod skipped;
 mod stream;
