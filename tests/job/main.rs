@@ -35,6 +35,7 @@ mod random;
 mod refusal;
 mod remains;
 mod secrets;
+mod signature;
 #[path = "../skipped.rs"]
 mod skipped;
 mod stream;

@@ -1,5 +1,6 @@
 //! A client of one server: its address, its token, and how a request is repeated.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,12 @@ use anyhow::ensure;
 use probes::findings::Finding;
 use tracing::warn;
 
+use super::expired;
+use super::no_proxy::Networks;
 use super::retry::{Backoff, Failed};
+use super::signature::VimKey;
 use super::token::Token;
-use super::transport::{self, ServerSettings, Timeouts};
+use super::transport::{self, ProxySettings, ServerSettings, Timeouts};
 use super::url::{Url, Zones};
 use crate::clock::Clock;
 use crate::secret;
@@ -47,12 +51,19 @@ pub struct Client {
     pub(crate) base: Option<Url>,
     pub(super) zones: Zones,
     pub(super) agent: ureq::Agent,
+    /// The same without the proxy, for the addresses in `networks`.
+    pub(super) direct: ureq::Agent,
+    pub(super) networks: Networks,
     pub(super) token: Option<Token>,
     pub(super) timeouts: Timeouts,
     pub(super) deadline: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,
+    /// The key that must have signed what the VIM answers.
+    pub(super) vim_key: Option<VimKey>,
+    /// True if the last answer was not signed with it.
+    pub(super) is_unsigned: AtomicBool,
     /// When the client was made: `deadline` counts from then.
     started: Instant,
 }
@@ -78,17 +89,33 @@ impl Client {
             );
         }
         let (agent, token) = transport::agent(settings, &zones)?;
+        let networks = settings.proxy.as_ref().map(ProxySettings::networks).unwrap_or_default();
+        let direct = if networks == Networks::default() {
+            agent.clone()
+        } else {
+            transport::agent(&ServerSettings { proxy: None, ..settings.clone() }, &zones)?.0
+        };
+        if let Some(file) = &settings.ca_file
+            && let Some(warning) =
+                expired::warning(file, &transport::certificates(file)?, clock.time_of_day())
+        {
+            warn!("{warning}");
+        }
         Ok(Self {
             started: clock.now(),
             base,
             zones,
             agent,
+            direct,
+            networks,
             token,
             timeouts: settings.timeouts,
             deadline: settings.deadline,
             clock,
             stop,
             skew: Mutex::new(None),
+            vim_key: settings.vim_key.clone(),
+            is_unsigned: AtomicBool::new(false),
         })
     }
 

@@ -138,9 +138,10 @@ impl Client {
             }
         }
         let get = || {
-            let request = self.agent.configure_request(request.body(())?);
+            let agent = self.agent_for(url);
+            let request = agent.configure_request(request.body(())?);
             let request = request.max_redirects(Token::max_redirects(token));
-            self.agent.run(request.timeout_recv_body(Some(limit)).build())
+            agent.run(request.timeout_recv_body(Some(limit)).build())
         };
         let response = get().map_err(|error| self.no_response(url, &error))?;
         let status = response.status().as_u16();

@@ -17,6 +17,7 @@ use super::clock_skew::clock_skew;
 use super::refusal::{CHECK_ADDRESS, refusal};
 use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
+use super::signature::SIGNATURE;
 use super::token::{Token, TokenHeader};
 use super::url::Url;
 use crate::clock::Clock;
@@ -144,7 +145,8 @@ impl Client {
         request: &Request,
         max_bytes: u64,
     ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
-        let (agent, timeouts, token) = (self.agent.clone(), self.timeouts, self.token_for(url));
+        let (agent, timeouts, token) =
+            (self.agent_for(url).clone(), self.timeouts, self.token_for(url));
         let (is_source, is_start) = (request.is_source, request.is_start);
         let max_redirects = if is_source { Token::max_redirects(token) } else { 0 };
         let anything = if is_source { ", */*" } else { "" };
@@ -211,6 +213,8 @@ impl Client {
             location: header("location"),
             total_bytes: total_bytes(raw.head.status.as_u16(), &raw.head.headers),
             retry_after: header("retry-after").and_then(|text| RetryAfter::parse(&text, reference)),
+            retry_after_text: header("retry-after"),
+            signature: header(SIGNATURE),
             body: raw.body,
             is_cut: raw.is_cut,
             date,

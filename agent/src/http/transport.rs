@@ -18,6 +18,8 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
+use super::no_proxy::Networks;
+use super::signature::VimKey;
 use super::token::{Token, TokenHeader};
 use super::url::{Zones, check_proxy};
 use crate::bounded;
@@ -50,6 +52,8 @@ pub struct ServerSettings {
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's private key; absent if the certificate file contains it.
     pub client_key_file: Option<PathBuf>,
+    /// The key that must have signed what a VIM answers.
+    pub vim_key: Option<VimKey>,
     /// Address of the proxy, and the hosts that are reached without it.
     pub proxy: Option<ProxySettings>,
     /// Time for which to retry while the server does not respond; `None` for no limit.
@@ -101,6 +105,11 @@ impl ProxySettings {
     pub fn with_no_proxy(self, hosts: &[String]) -> Self {
         let hosts = hosts.iter().map(|host| host.trim().to_owned());
         Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }
+    }
+
+    /// The addresses and networks that are reached without the proxy.
+    pub(super) fn networks(&self) -> Networks {
+        Networks::of(self.no_proxy.iter().map(String::as_str))
     }
 
     fn proxy(&self) -> anyhow::Result<Proxy> {
@@ -249,7 +258,7 @@ fn roots(ca_file: Option<&Path>) -> anyhow::Result<Vec<Certificate<'static>>> {
 }
 
 /// The PEM certificates of a file, one at least.
-fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
