@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::api::OnRefusal;
 use crate::exit_status::ExitStatus;
+use crate::http::signature::VimKey;
 
 /// Reads what hardware a machine has, checks its health, reports to a VIM, and
 /// runs coreos-installer on the right disk.
@@ -171,6 +172,13 @@ pub struct VimOptions {
     /// machine. For closed networks only.
     #[arg(long)]
     pub allow_plain_http: bool,
+    /// Public key (Ed25519) that must have signed what the VIM answers
+    ///
+    /// The base64 line that `openssl pkey -in KEY.pem -pubout` prints. Nothing else
+    /// that arrives in the VIM's name is obeyed, also over plain HTTP; docs/wire.md
+    /// describes the signature. Files that an instruction names need a digest.
+    #[arg(long, value_name = "KEY", value_parser = VimKey::parse)]
+    pub vim_key: Option<VimKey>,
     /// CA certificates (PEM) to trust in addition to the system's
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,

@@ -399,14 +399,23 @@ mod tests {
     }
 
     #[test]
-    fn agent_in_the_live_image_gets_proxy_and_time_limit() {
-        let options =
-            ["--proxy", "http://p.example:1", "--no-proxy", "a,b", "--give-up-after", "7200"];
+    fn agent_in_the_live_image_gets_proxy_time_limit_and_key() {
+        const KEY: &str = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+        let options = [
+            "--proxy",
+            "http://p.example:1",
+            "--no-proxy",
+            "a,b",
+            "--give-up-after",
+            "7200",
+            "--vim-key",
+            KEY,
+        ];
         let butane = text(&[&options[..], &["--format", "butane"]].concat());
         for line in [r#"proxy: "http://p.example:1""#, "no_proxy:", "give_up_after: "] {
             assert!(butane.contains(line), "{line}: {butane}");
         }
-        assert!(butane.contains("7200"), "{butane}");
+        assert!(butane.contains("7200") && butane.contains(KEY), "{butane}");
         let json = text(&["--proxy", "p.example:1", "--no-proxy", "a, b,a,"]);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let expected = serde_json::json!({

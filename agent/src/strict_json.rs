@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use formats::text::is_key_name;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -121,7 +122,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(key) = map.next_key::<String>()? {
             self.found.path.borrow_mut().push(key.clone());
             if values.contains_key(&key) {
-                let path: String = self.found.path.borrow().join(".").chars().take(200).collect();
+                let path = self.found.path.borrow();
+                let shown = path.iter().map(|key| if is_key_name(key) { key } else { "…" });
+                let path: String = shown.collect::<Vec<_>>().join(".").chars().take(200).collect();
                 return Err(self.found.refuse(format!("has the key {path:?} twice")));
             }
             let value = map.next_value_seed(inner)?;
@@ -149,6 +152,8 @@ mod tests {
         assert_eq!(complaint, "has the key \"a.b.c\" twice");
         let escaped = parse(br#"{"disk": 1, "d\u0069sk": 2}"#).unwrap_err();
         assert_eq!(escaped, "has the key \"disk\" twice");
+        let secret = parse(br#"{"a": {"$6$hunter2": 1, "$6$hunter2": 2}}"#).unwrap_err();
+        assert_eq!(secret, "has the key \"a.…\" twice");
     }
 
     #[test]

@@ -24,6 +24,15 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.max_by(|(a, x), (b, y)| a.total_cmp(b).then_with(|| y.cmp(x))).map(|(_, known)| known)
 }
 
+/// The longest name of a key that [`is_key_name`] accepts; the API's longest has 18 characters.
+const MAX_KEY_NAME_BYTES: usize = 24;
+
+/// True if a message may show `name`, the name of an unknown key. Another text may be a secret in the wrong place.
+pub fn is_key_name(name: &str) -> bool {
+    (1..=MAX_KEY_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte))
+}
+
 /// True if a reader sees the character, and a YAML file can have it as it is.
 pub fn is_visible(character: char) -> bool {
     // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.

@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// Serve /v1 only to clients with the bearer token in this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
+    /// Sign answers for nodes with --vim-key, with this Ed25519 key (PEM); made if absent.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sign_key: Option<PathBuf>,
     /// Database file.
     #[arg(long, value_name = "FILE", default_value = ":memory:")]
     pub(crate) db: PathBuf,

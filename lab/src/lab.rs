@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::files::Shelf;
 use crate::http::Refusal;
 use crate::journal::Journal;
+use crate::sign::Signer;
 use crate::store::Store;
 
 /// Maximum number of pages kept up to date at a time.
@@ -64,6 +65,8 @@ pub(crate) struct Lab {
     pub(crate) journal: Journal,
     /// The bearer token for /v1; `None` when none is required.
     pub(crate) token: Option<String>,
+    /// Signs the answers of /v1; `None` if they are not signed.
+    pub(crate) signer: Option<Signer>,
     /// The CA for HTTPS; `None` without HTTPS.
     pub(crate) ca_pem: Option<String>,
     /// A token in the forms of this VIM's pages, which a form on another site does not contain.
@@ -91,6 +94,7 @@ impl Lab {
             boot: options.boot.as_deref().map(Shelf::folder).transpose()?,
             journal: Journal::default(),
             token: options.token.as_deref().map(read_token).transpose()?,
+            signer: options.sign_key.as_deref().map(Signer::open).transpose()?,
             ca_pem,
             // The standard library seeds it from the system's random numbers.
             form_token: format!("{:016x}", RandomState::new().hash_one(std::process::id())),

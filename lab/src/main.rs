@@ -1,7 +1,7 @@
 //! The lab VIM: a small real server that speaks VIM API v1, for tests, the demo and people who do not have a VIM yet.
 //!
 //! Its layers, each above those that it uses: the wire ([`http`], [`socket`], [`stream`], [`tls`]); storage ([`store`],
-//! [`journal`], [`files`], [`faults`], [`contract`]), all of it in [`lab`]; the answer to a node ([`orders`]); routes
+//! [`journal`], [`files`], [`faults`], [`contract`], [`sign`]), all of it in [`lab`]; the answer to a node ([`orders`]); routes
 //! ([`api`], [`admin`], [`netboot`], [`page`]); the [`server`], which carries out faults ([`broken`]).
 
 mod admin;
@@ -19,6 +19,7 @@ mod orders;
 mod overview;
 mod page;
 mod server;
+mod sign;
 mod socket;
 mod store;
 mod stream;
@@ -67,6 +68,9 @@ async fn run(options: Options) -> anyhow::Result<()> {
     let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
     let lab = Arc::new(Lab::open(options, ca_pem)?);
     preset(&lab)?;
+    if let Some(signer) = &lab.signer {
+        journal::line(&format!("answers are signed; for nodes: --vim-key {}", signer.public_key()));
+    }
     let options = &lab.options;
     let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
     let mut words = vec!["listening".to_owned()];

@@ -163,6 +163,12 @@ async fn answer(
         Ok(answer) => (answer, None),
         Err(refusal) => (refusal.answer(), Some(said(&refusal))),
     };
+    let answer = match &lab.signer {
+        Some(signer) if request.path.starts_with("/v1/") => {
+            signer.sign(&request, lab.options.max_body_bytes, answer).await
+        }
+        _ => answer,
+    };
     let Some(fault) = fault else { return (Ok(answer), said) };
     let control = Arc::clone(&peer.control);
     (broken::spoil(fault, &request.path, answer, control).await, said)

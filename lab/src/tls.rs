@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SignatureAlgorithm,
 };
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -35,7 +35,7 @@ pub(crate) struct Tls {
 /// When the folder cannot be written, or a name is neither a DNS name nor an address.
 pub(crate) fn prepare(dir: &Path, names: &[String]) -> anyhow::Result<Tls> {
     fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-    let key = ca_key(&dir.join("ca-key.pem"))?;
+    let key = kept_key(&dir.join("ca-key.pem"), &PKCS_ECDSA_P256_SHA256)?;
     let params = ca_params();
     let ca = params.self_signed(&key).context("making the CA's certificate")?;
     let issuer = Issuer::new(ca_params(), key);
@@ -106,15 +106,18 @@ fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// The CA's key: the saved one, or a new one.
-fn ca_key(path: &Path) -> anyhow::Result<KeyPair> {
+/// The key in a PEM file; a new one of this kind, which is kept there, if there is no such file.
+///
+/// # Errors
+/// When the file cannot be read or written, or contains no private key.
+pub(crate) fn kept_key(path: &Path, kind: &'static SignatureAlgorithm) -> anyhow::Result<KeyPair> {
     if path.exists() {
         let pem = fs::read_to_string(path)
-            .with_context(|| format!("reading the CA's key {}", path.display()))?;
+            .with_context(|| format!("reading the key {}", path.display()))?;
         return KeyPair::from_pem(&pem)
             .with_context(|| format!("{} holds no private key in PEM", path.display()));
     }
-    let key = KeyPair::generate().context("making the CA's key")?;
+    let key = KeyPair::generate_for(kind).context("making a key")?;
     write(path, &key.serialize_pem(), 0o600)?;
     Ok(key)
 }

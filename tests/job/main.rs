@@ -34,6 +34,8 @@ mod proxy;
 mod random;
 mod refusal;
 mod remains;
+mod secrets;
+mod signature;
 #[path = "../skipped.rs"]
 mod skipped;
 mod stream;

@@ -17,6 +17,7 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use super::certificates::{Certificates, Fault};
 use super::machine::Machine;
 use super::mock::{Mock, Reply};
+use super::secrets::logged;
 
 fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_reader_iter(File::open(path).unwrap()).map(Result::unwrap).collect()
@@ -195,4 +196,15 @@ fn what_keeps_a_connection_from_being_made_is_said_in_words() {
     assert!(text.contains("connection refused; check that the server runs"), "{text}");
     let text = said("http://vim.invalid", &["--allow-plain-http"], &REPORT);
     assert!(text.contains("no address is known for the name vim.invalid"), "{text}");
+}
+
+#[test]
+fn expired_ca_is_a_warning() {
+    let certificates = Certificates::make(Fault::Expired);
+    let mock = Mock::vim(|_, _| Reply::action("reboot"));
+    let mut machine = machine(&mock.url, Some(certificates.path("server.pem")));
+    machine.settings.vim.allow_plain_http = true;
+    let (ended, log) = logged(|| machine.run());
+    assert_eq!(ended.exit_status, ExitStatus::Done);
+    assert!(log.contains("1 of 1 certificates in ") && log.contains("2002-02-03"), "{log}");
 }

@@ -449,6 +449,33 @@ fn print_config_hides_the_password_of_an_address() {
 }
 
 #[test]
+fn print_config_hides_secrets_in_kernel_arguments() {
+    let output = agent()
+        .args(["install", "--ignition", "/x", "--print-config", "--append-karg"])
+        .args([
+            "rd.token=hunter2a quiet",
+            "--append-karg",
+            "proxy=http://joe:hunter2b@p.example:3128",
+        ])
+        .args([
+            "--delete-karg",
+            "luks.passphrase=hunter2c",
+            "--firstboot-args",
+            "ks.key=\"hunter 2d\"",
+        ])
+        .output()
+        .unwrap();
+    let live =
+        run("live-config --vim https://v.example --print-config --agent-option token=hunter2e \
+                    --append-karg coreos.inst.ignition_url=https://h.example/c?sig=hunter2f");
+    for text in [stdout(&output), stdout(&live)] {
+        assert!(text.contains("append-karg") && !text.contains("hunter"), "{text}");
+    }
+    let text = stdout(&output);
+    assert!(text.contains("quiet") && text.contains("p.example:3128"), "{text}");
+}
+
+#[test]
 fn command_that_capture_prints_ends_the_line() {
     let path = scratch("printed-command").join("machine.tar.zst");
     let output = agent().args(["capture", "--only", "os", "-o"]).arg(&path).output().unwrap();

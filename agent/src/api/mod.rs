@@ -5,6 +5,7 @@
 
 pub mod install;
 pub mod instruction;
+pub(crate) mod mistyped;
 pub mod openapi;
 pub mod outcome;
 pub mod parse;

@@ -1,13 +1,11 @@
 //! Parses an instruction strictly: what the agent does not understand may be what keeps it from the wrong disk.
 
 use compare::expectation::Expectations;
-use formats::text::nearest;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::clean;
-
-use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id};
-use crate::strict_json;
+use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, mistyped};
+use crate::{clean, strict_json};
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +41,11 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     let invalid = |message: String, value: &Value| refuse(Code::InstructionInvalid, message, value);
     let value = strict_json::parse(bytes)
         .map_err(|complaint| invalid(format!("the instruction {complaint}"), &Value::Null))?;
-    if let Some(action) = value.get("action").and_then(Value::as_str)
-        && let Err(error) = serde_json::from_value::<Action>(action.into())
+    if let Some(action) = value.get("action").filter(|action| action.is_string())
+        && let Err(error) = Action::deserialize(action)
     {
-        let shown: String = action.chars().take(64).collect();
-        let error = error.to_string().replace('`', "");
-        let known = error.rsplit("expected one of ").next().unwrap_or_default();
-        let message = format!("the instruction's action is {shown:?}, expected one of {known}");
-        return Err(refuse(Code::ActionUnknown, message, &value));
+        let fault = mistyped::fault(&["action".to_owned()], action, &error.to_string());
+        return Err(refuse(Code::ActionUnknown, format!("the instruction's {fault}"), &value));
     }
     let instruction: Instruction = serde_json::from_value(value.clone())
         .map_err(|error| invalid(misfit(&value, &error.to_string()), &value))?;
@@ -58,7 +53,7 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
     Ok(instruction)
 }
 
-/// Names the key that does not conform to the API: serde says what it found, but not where.
+/// Names the key that does not conform to the API, without its value: serde says what it found, but not where.
 ///
 /// A key is at fault if the error changes when the key is removed.
 fn misfit(value: &Value, complaint: &str) -> String {
@@ -68,38 +63,8 @@ fn misfit(value: &Value, complaint: &str) -> String {
         rest = rest.get(&key).cloned().unwrap_or_default();
         path.push(key);
     }
-    let place = if path.is_empty() { "it".to_owned() } else { path.join(".") };
-    let says = complaint.replace('`', "\"");
-    let missing = says.strip_prefix("missing field ");
-    let found = ["invalid type: ", "invalid value: ", "unknown variant "];
-    let found = found.iter().find_map(|prefix| says.strip_prefix(prefix));
-    let says = if let Some(unknown) = complaint.strip_prefix("unknown field ") {
-        unknown_key(&path, unknown)
-    } else if let Some(key) = missing {
-        format!("{place} has no {key}")
-    } else if path.iter().any(|key| key == "ignition") {
-        // Its content is secret, and serde quotes what it found.
-        format!("{place} does not have the form that the API describes")
-    } else if let Some(found) = found {
-        format!("{place} holds {found}")
-    } else {
-        format!("{place} does not have the form that the API describes")
-    };
-    format!("the instruction does not conform to VIM API v1: {says}")
-}
-
-/// `complaint` is what serde says of an unknown key: "`disc`, expected one of `ignition`, `image`".
-fn unknown_key(path: &[String], complaint: &str) -> String {
-    let mut names = complaint.split('`').skip(1).step_by(2);
-    let name = names.next().unwrap_or_default();
-    let parents = path.strip_suffix(&[name.to_owned()]).unwrap_or(path);
-    let full = |name: &str| {
-        let parts = parents.iter().map(String::as_str).chain([name]);
-        parts.collect::<Vec<_>>().join(".")
-    };
-    let shown: String = full(name).chars().take(200).collect();
-    let hint = nearest(name, names).map(|known| format!(", did you mean {:?}?", full(known)));
-    format!("{shown:?} is not a key of it{}", hint.unwrap_or_default())
+    let fault = mistyped::fault(&path, &rest, complaint);
+    format!("the instruction does not conform to VIM API v1: {fault}")
 }
 
 /// The key of `object`, which lies at `path` in `whole`, that the complaint is about.
@@ -113,7 +78,8 @@ fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -
             let mut other = whole.clone();
             let inner = path.iter().try_fold(&mut other, |value, key| value.get_mut(key));
             if let Some(map) = inner.and_then(Value::as_object_mut) {
-                map.remove(*key);
+                // Another removal would change the order of the keys, and so which fault is found first.
+                map.shift_remove(*key);
             }
             let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
             let error = error.to_string();
@@ -128,8 +94,7 @@ fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -
 fn check(instruction: &Instruction) -> Result<(), String> {
     if instruction.api_version != API_VERSION {
         return Err(format!(
-            "the instruction's api_version is {:?}, expected {API_VERSION:?}",
-            instruction.api_version
+            "the instruction's api_version is not {API_VERSION:?}, the only one that this agent knows"
         ));
     }
     if !(1..=128).contains(&instruction.request_id.chars().count()) {
@@ -138,13 +103,9 @@ fn check(instruction: &Instruction) -> Result<(), String> {
     if !clean::is_clean(&instruction.request_id) {
         return Err("the instruction's request_id contains a control or format character".into());
     }
-    if let Some(id) = &instruction.node_id
-        && !is_node_id(id)
-    {
-        return Err(format!(
-            "the instruction's node_id is {id:?}, expected {}",
-            super::NODE_ID_PATTERN
-        ));
+    if instruction.node_id.as_ref().is_some_and(|id| !is_node_id(id)) {
+        let pattern = super::NODE_ID_PATTERN;
+        return Err(format!("the instruction's node_id has another form, expected {pattern}"));
     }
     if let Some(seconds) = instruction.load_s
         && (instruction.action != Action::Wait || !(1..=86_400).contains(&seconds))
@@ -154,8 +115,9 @@ fn check(instruction: &Instruction) -> Result<(), String> {
         ));
     }
     if let Some(expect) = &instruction.expect {
-        Expectations::parse_keys(expect)
-            .map_err(|why| format!("the instruction's expect: {why}"))?;
+        Expectations::parse_keys(expect).map_err(|why| {
+            format!("the instruction's expect: {}", mistyped::without_values(&why))
+        })?;
     }
     let Some(install) = &instruction.install else {
         return match instruction.action {
@@ -237,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_obeyed_is_refused_with_what_it_holds() {
+    fn what_cannot_be_obeyed_is_refused_with_its_place_and_what_is_expected() {
         let head = |version: &str, id: &str| {
             format!(r#"{{"api_version":"{version}","request_id":"{id}","action":"wait"}}"#)
         };
@@ -247,24 +209,25 @@ mod tests {
         let key = |name: &str, value: &str| install(&format!(r#","{name}":{value}"#));
         parse_instruction(dimm(r#""count":16,"size":"32 GiB""#).as_bytes()).unwrap();
         let misspelt = r#"dimm: "sise" is not a known key, did you mean "size"?"#;
-        let no_text = r#"install.append_kargs holds string "quiet", expected a sequence"#;
+        let no_text = "install.append_kargs holds text, expected a list";
+        let range = "retry_after_s holds a number out of range, expected a whole number from 0";
         for (text, expected) in [
             (dimm(r#""sise":"32 GiB""#), misspelt),
-            (dimm(r#""size":"32 GiB..16 GiB""#), "a range that nothing can match"),
-            (wait(r#""expect":[]"#), "expect"),
+            (dimm(r#""size":"32 GiB..16 GiB""#), "size is …, a range that nothing"),
+            (wait(r#""expect":[]"#), "expect holds a list, expected an object"),
             (key("image", r#"{"hash":null}"#), "exactly one of url, file"),
             (key("image", r#"{"url":"http://h/a","file":"/a"}"#), "exactly one of url, file"),
-            (key("disk", r#"{"if_several":"any"}"#), r#"install.disk.if_several holds "any", exp"#),
+            (key("disk", r#"{"if_several":"any"}"#), "install.disk.if_several is not one of "),
             (key("disk", r#"{"device":"/dev/a","hints":{}}"#), "both device and hints"),
             (key("append_kargs", r#""quiet""#), no_text),
             (with(r#""reason":"x""#), r#"it has no "action""#),
-            (wait(r#""retry_after_s":-1"#), r#"retry_after_s holds integer "-1", expected u64"#),
-            (wait(r#""node_id":"a/b""#), r#"node_id is "a/b""#),
+            (wait(r#""retry_after_s":-1"#), range),
+            (wait(r#""node_id":"a/b""#), "node_id has another form"),
             (wait(r#""action":"wait""#), "action"),
             (with(r#""action":"install""#), "it has no install"),
-            (with(r#""action":7"#), "action holds integer"),
+            (with(r#""action":7"#), "action holds a whole number, expected text"),
             (r#"{"action":"wait"}"#.into(), "it has no"),
-            (head("2", "r"), r#"api_version is "2""#),
+            (head("2", "r"), r#"api_version is not "1""#),
             (head("1", ""), "request_id is empty"),
             (head("1", r"r\n"), "a control or format character"),
             ("[1".into(), "is not JSON: it ends too early, line 1, column 2"),
@@ -281,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_action_is_refused_by_name() {
+    fn unknown_action_is_refused_with_the_known_ones() {
         let refusal =
             parse_instruction(br#"{"api_version":"1","request_id":"r9","action":"explode"}"#)
                 .unwrap_err();
@@ -289,7 +252,7 @@ mod tests {
         assert_eq!(refusal.request_id.as_deref(), Some("r9"));
         assert_eq!(
             refusal.message,
-            "the instruction's action is \"explode\", expected one of install, wait, reinspect, reboot, poweroff, stop, reignite"
+            "the instruction's action is not one of install, wait, reinspect, reboot, poweroff, stop, reignite"
         );
     }
 }

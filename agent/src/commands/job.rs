@@ -254,6 +254,9 @@ pub(super) fn send_report(
     if settings.url.is_none() {
         bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
     }
+    if options.to != Recipient::Vim && options.vim.vim_key.is_some() {
+        bail!("--vim-key is for a VIM, as no other recipient signs its answers: drop it");
+    }
     let read =
         |wait| super::read(&super::source(&options.source)?, &options.source, wait, &process.links);
     match options.to {
@@ -324,6 +327,7 @@ fn server_settings(options: &VimOptions) -> ServerSettings {
         proxy: proxy(options),
         url: options.vim.clone(),
         allow_plain_http: options.allow_plain_http,
+        vim_key: options.vim_key.clone(),
         token_file: options.token_file.clone(),
         ca_file: options.ca_file.clone(),
         client_cert_file: options.client_cert_file.clone(),

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::CommandFactory as _;
+use formats::command_line::without_secrets;
 use probes::collect::{Options, sections};
 use probes::machine::{Extras, Source};
 use serde::Serialize;
@@ -247,14 +248,24 @@ fn settings_table(settings: &[Setting]) -> String {
         let value = if setting.values.is_empty() {
             "(not set)".to_owned()
         } else {
-            // An address may contain a password or a token.
-            let shown: Vec<String> =
-                setting.values.iter().map(|value| redact_setting(value)).collect();
-            shown.join(",")
+            setting
+                .values
+                .iter()
+                .map(|value| shown(&setting.name, value))
+                .collect::<Vec<_>>()
+                .join(",")
         };
         format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
     };
     settings.iter().map(line).collect()
+}
+
+/// The value of an option without its secrets: an address may contain a password or a token, as may kernel arguments and
+/// options for the agent of a live image.
+fn shown(name: &str, value: &str) -> String {
+    let has_arguments =
+        name.ends_with("karg") || ["firstboot-args", "agent-option"].contains(&name);
+    if has_arguments { redact_setting(&without_secrets(value)) } else { redact_setting(value) }
 }
 
 #[cfg(test)]

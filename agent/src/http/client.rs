@@ -1,5 +1,6 @@
 //! A client of one server: its address, its token, and how a request is repeated.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,10 @@ use anyhow::ensure;
 use probes::findings::Finding;
 use tracing::warn;
 
+use super::expired;
 use super::retry::{Backoff, Failed};
 use super::token::Token;
-use super::transport::{ServerSettings, Transport, connect};
+use super::transport::{ServerSettings, Transport, certificates, connect};
 use super::url::{Url, Zones};
 use crate::clock::Clock;
 use crate::secret;
@@ -52,6 +54,8 @@ pub struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,
+    /// True if the last answer was not signed with it.
+    pub(super) is_unsigned: AtomicBool,
     /// When the client was made: `deadline` counts from then.
     started: Instant,
 }
@@ -77,6 +81,12 @@ impl Client {
             );
         }
         let (transport, token) = connect(settings, &zones)?;
+        if let Some(file) = &settings.ca_file
+            && let Some(warning) =
+                expired::warning(file, &certificates(file)?, clock.time_of_day())
+        {
+            warn!("{warning}");
+        }
         Ok(Self {
             started: clock.now(),
             base,
@@ -87,6 +97,7 @@ impl Client {
             clock,
             stop,
             skew: Mutex::new(None),
+            is_unsigned: AtomicBool::new(false),
         })
     }
 

@@ -15,6 +15,7 @@ use super::clock_skew::clock_skew;
 use super::refusal::{CHECK_ADDRESS, refusal};
 use super::request::{Request, Response};
 use super::retry::{Failed, RetryAfter, Why};
+use super::signature::SIGNATURE;
 use super::token::{Token, TokenHeader};
 use super::transport::{Limits, Received};
 use super::url::Url;
@@ -185,6 +186,8 @@ impl Client {
             location: header("location"),
             total_bytes: total_bytes(raw.head.status.as_u16(), &raw.head.headers),
             retry_after: header("retry-after").and_then(|text| RetryAfter::parse(&text, reference)),
+            retry_after_text: header("retry-after"),
+            signature: header(SIGNATURE),
             body: raw.body,
             is_cut: raw.is_cut,
             date,

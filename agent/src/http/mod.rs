@@ -7,12 +7,15 @@ pub mod client;
 pub mod clock_skew;
 pub mod download;
 mod exchange;
+mod expired;
 pub mod fetch;
+mod no_proxy;
 pub mod proxy;
 pub(crate) mod refusal;
 mod request;
 pub mod retry;
 pub(crate) mod server;
+pub mod signature;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use ureq::Proxy;
 
+use super::no_proxy::Networks;
 use super::url::check_proxy;
 use crate::secret::{self, Secret};
 
@@ -42,6 +43,11 @@ impl ProxySettings {
     pub fn with_no_proxy(self, hosts: &[String]) -> Self {
         let hosts = hosts.iter().map(|host| host.trim().to_owned());
         Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }
+    }
+
+    /// The addresses and networks that are reached without the proxy.
+    pub(super) fn networks(&self) -> Networks {
+        Networks::of(self.no_proxy.iter().map(String::as_str))
     }
 
     /// The proxy in the form of the HTTP library.

@@ -20,6 +20,10 @@ pub struct Problem {
 /// Advice on an address at which nothing is.
 pub(super) const CHECK_ADDRESS: &str = "check the address";
 
+/// The meaning of 407, with advice.
+pub(super) const PROXY_ASKS: &str = "the proxy asks for a user and password, or does not accept those that it got (HTTP \
+     status 407); set them in its address: http://USER:PASSWORD@HOST:PORT in --proxy, or in https_proxy, all_proxy or http_proxy";
+
 /// The failure of a request with an error status, with advice; `not_there` is the one if the server does not know what
 /// was asked for.
 pub(crate) fn refusal(reply: &Response, url: &Url, not_there: &str) -> Failed {
@@ -37,6 +41,7 @@ pub(crate) fn refusal(reply: &Response, url: &Url, not_there: &str) -> Failed {
             "give the agent a token (--token-file) or client certificate that the server accepts"
         }
         404 | 405 | 501 => not_there,
+        407 => PROXY_ASKS,
         400..=499 if why == Why::Refused => "the server or the agent needs to be corrected",
         _ => "",
     };

@@ -84,4 +84,8 @@ pub struct Response {
     pub date: Option<SystemTime>,
     /// The wait that the server asks for.
     pub retry_after: Option<RetryAfter>,
+    /// The header `Retry-After` as it was sent.
+    pub retry_after_text: Option<String>,
+    /// The VIM's signature, in base64.
+    pub signature: Option<String>,
 }

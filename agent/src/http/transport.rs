@@ -20,7 +20,9 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
+use super::no_proxy::Networks;
 use super::proxy::ProxySettings;
+use super::signature::VimKey;
 use super::token::{Token, TokenHeader};
 use super::url::Zones;
 use crate::bounded;
@@ -53,6 +55,8 @@ pub struct ServerSettings {
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's private key; absent if the certificate file contains it.
     pub client_key_file: Option<PathBuf>,
+    /// The key that must have signed what a VIM answers.
+    pub vim_key: Option<VimKey>,
     /// Address of the proxy, and the hosts that are reached without it.
     pub proxy: Option<ProxySettings>,
     /// Time for which to retry while the server does not respond; `None` for no limit.
@@ -147,7 +151,14 @@ pub trait Transport: fmt::Debug + Send + Sync {
     fn send(&self, request: http::Request<Body>, limits: Limits) -> Result<Received, ureq::Error>;
 }
 
-impl Transport for ureq::Agent {
+/// The library's client, and the addresses that it reaches without the proxy.
+#[derive(Debug)]
+struct Sockets {
+    agent: ureq::Agent,
+    networks: Networks,
+}
+
+impl Transport for Sockets {
     fn send(&self, request: http::Request<Body>, limits: Limits) -> Result<Received, ureq::Error> {
         let (head, body) = request.into_parts();
         let (mut bytes, mut none) = (body.as_ref().map(|bytes| &bytes[..]), ());
@@ -155,12 +166,17 @@ impl Transport for ureq::Agent {
             Some(bytes) => bytes.as_body(),
             None => none.as_body(),
         };
-        let request = self
+        let is_direct = head.uri.host().is_some_and(|host| self.networks.contain_host(host));
+        let mut request = self
+            .agent
             .configure_request(http::Request::from_parts(head, body))
             .max_redirects(limits.max_redirects)
             .timeout_recv_body(Some(limits.body))
             .timeout_per_read(limits.piece);
-        let response = self.run(request.build())?;
+        if is_direct {
+            request = request.proxy(None);
+        }
+        let response = self.agent.run(request.build())?;
         Ok(response.map(|body| Box::new(body.into_reader()) as Box<dyn Read>))
     }
 }
@@ -219,7 +235,8 @@ pub(super) fn connect(
         .build();
     let resolver = ZoneResolver { zones: zones.clone(), names: DefaultResolver::default() };
     let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), resolver);
-    Ok((Arc::new(agent), token))
+    let networks = settings.proxy.as_ref().map(ProxySettings::networks).unwrap_or_default();
+    Ok((Arc::new(Sockets { agent, networks }), token))
 }
 
 /// The trusted CAs: the system's and those of the configured file.
@@ -233,7 +250,7 @@ fn roots(ca_file: Option<&Path>) -> anyhow::Result<Vec<Certificate<'static>>> {
 }
 
 /// The PEM certificates of a file, one at least.
-fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()

@@ -18,6 +18,7 @@ use ureq::http::Uri;
 use formats::time::rfc3339;
 
 use super::client::Client;
+use super::refusal::PROXY_ASKS;
 use super::retry::{Failed, Why};
 use super::url::Url;
 
@@ -60,8 +61,10 @@ impl Client {
     /// The proxy for requests to this address.
     fn proxy_for(&self, url: &Url) -> Option<ureq::Proxy> {
         let address = Uri::try_from(url.to_string()).ok()?;
-        let proxy = self.settings.proxy.as_ref()?.proxy().ok()?;
-        (!proxy.is_no_proxy(&address)).then_some(proxy)
+        let proxy = self.settings.proxy.as_ref()?;
+        let is_direct = proxy.networks().contain_host(url.host());
+        let proxy = proxy.proxy().ok()?;
+        (!is_direct && !proxy.is_no_proxy(&address)).then_some(proxy)
     }
 
     /// The failure of a response that ended while it was read.
@@ -94,6 +97,10 @@ fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
         ureq::Error::HostNotFound => name_not_found(request.host),
         ureq::Error::Timeout(limit) => {
             request.explained("timeout", limit, "the server did not respond in time")
+        }
+        // The library gives the status of a proxy as text.
+        ureq::Error::ConnectProxyFailed(found) if found.ends_with(" 407/407") => {
+            return (Why::Refused, PROXY_ASKS.to_owned());
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
             let tls = "if this port speaks TLS, use https://";

@@ -16,11 +16,11 @@ use ureq::http::uri::{Authority, Scheme};
 /// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Refuses the address of a proxy whose user or password contains a character that ends a host. Most programs would
-/// then connect to a part of the password, and look up its name.
+/// Refuses the address of a proxy of another kind, or whose user or password contains a character that ends a host. Most
+/// programs would then connect to a part of the password, and look up its name.
 ///
 /// # Errors
-/// The user or password of `url` contains `/`, `?`, `#` or `@`.
+/// The user or password of `url` contains `/`, `?`, `#` or `@`; its scheme is neither `http` nor `https`.
 pub fn check_proxy(url: &str) -> anyhow::Result<()> {
     let address = url.split_once("://").map_or(url, |(_, rest)| rest);
     let user = address.rsplit_once('@').map_or("", |(user, _)| user);
@@ -31,6 +31,15 @@ pub fn check_proxy(url: &str) -> anyhow::Result<()> {
              expected it percent-encoded: %{code:02X}"
         );
     }
+    let scheme = url.split_once("://").map_or("http", |(scheme, _)| scheme).trim();
+    let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let shown =
+        if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) { scheme } else { "another" };
+    ensure!(
+        is_http,
+        "the proxy (--proxy, or https_proxy, all_proxy or http_proxy) has the scheme {shown:.16}, expected http or https: this \
+         program does not speak SOCKS"
+    );
     Ok(())
 }
 
@@ -118,6 +127,11 @@ impl Url {
     /// The host, without the brackets of an IPv6 literal and without the port.
     pub fn host(&self) -> &str {
         self.authority.host().trim_matches(['[', ']'])
+    }
+
+    /// Path and query, as the first line of a request has them.
+    pub(super) fn target(&self) -> &str {
+        if self.path.is_empty() { "/" } else { &self.path }
     }
 
     /// This address with `path` appended.

@@ -34,7 +34,7 @@ pub(super) fn check_combination(
         ),
         (Some(_), None) => Ok(()),
         (None, Some(_)) => {
-            let of_a_vim = ["token-file", "give-up-after", "vim-address", "vim-name"];
+            let of_a_vim = ["vim-key", "token-file", "give-up-after", "vim-address", "vim-name"];
             let set = of_a_vim.iter().find_map(|name| names::set_among(name, settings));
             match set {
                 Some(name) => {
@@ -53,6 +53,7 @@ pub(super) fn check_combination(
 pub(super) fn agent_options(vim: &VimOptions) -> Vec<(&'static str, Vec<String>)> {
     let give_up_after = vim.give_up_after.map(|seconds| seconds.to_string());
     let all = [
+        ("vim_key", vim.vim_key.iter().map(ToString::to_string).collect()),
         ("proxy", vim.proxy.iter().cloned().collect()),
         ("no_proxy", vim.no_proxy.clone()),
         ("give_up_after", give_up_after.into_iter().collect()),

@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::SigningKey as _;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 
@@ -103,4 +106,32 @@ fn one_socket_accepts_ipv6_and_ipv4() {
     }
     let page = read(crate::util::client().get(format!("http://[::1]:{}/", vim.http.port())).call());
     assert!(page.unwrap().text().contains(&format!("http://[::1]:{}", vim.http.port())));
+}
+
+#[test]
+fn answers_are_signed_for_the_request_with_the_key_that_is_kept() {
+    let vim = Vim::installing(&["--sign-key", "vim-key.pem"]);
+    let key = rcgen::KeyPair::from_pem(&fs::read_to_string(vim.dir.join("vim-key.pem")).unwrap())
+        .unwrap();
+    let nonce = "000102030405060708090a0b0c0d0e0f";
+    let body = report("node-1").to_string();
+    let post = ureq::post(vim.url("/v1/reports")).header("content-type", "application/json");
+    let get = |path: &str| {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        read(agent.get(vim.url(path)).header("rci-nonce", nonce).call()).unwrap()
+    };
+    let unknown = "/v1/nodes/node-9/instruction";
+    for (start, got) in [
+        ("POST\n/v1/reports\nnode-1\n", read(post.header("rci-nonce", nonce).send(&body)).unwrap()),
+        ("GET\n/v1/nodes/node-1/instruction\nnode-1\n", get("/v1/nodes/node-1/instruction")),
+        ("GET\n/v1/nodes/node-9/instruction\nnode-9\n", get(unknown)),
+    ] {
+        let lines = format!("RCI-ANSWER-1\n{start}{nonce}\n{}\napplication/json\n\n\n", got.status);
+        let signature = STANDARD.decode(got.header("rci-signature").unwrap()).unwrap();
+        // The same bytes have only one signature by this algorithm.
+        let expected = key.sign(&[lines.as_bytes(), &got.body].concat()).unwrap();
+        assert_eq!(signature, expected, "{start}");
+    }
+    assert_eq!(vim.get(unknown).header("rci-signature"), None);
 }

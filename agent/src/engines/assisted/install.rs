@@ -54,7 +54,7 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
             .into());
     }
     if !ROLES.contains(&role) {
-        return Err(clean::unexpected("role", role, 64, &format!("one of {}", ROLES.join(", "))));
+        return Err(format!("role is not one of {}", ROLES.join(", ")));
     }
     let cluster_id = text("cluster_id");
     if formats::guid::parse(cluster_id).is_none() {

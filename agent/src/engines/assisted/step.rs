@@ -32,9 +32,7 @@ impl Step {
     /// The argument at this place, parsed as JSON.
     pub(super) fn json(&self, at: usize) -> Result<Value, String> {
         let text = self.args.get(at).ok_or("it has no argument")?;
-        let unexpected =
-            |error| clean::unexpected("its argument", text, 200, &format!("JSON: {error}"));
-        serde_json::from_str(text).map_err(unexpected)
+        serde_json::from_str(text).map_err(|error| format!("its argument is not JSON: {error}"))
     }
 }
 

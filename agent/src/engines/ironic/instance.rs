@@ -3,6 +3,7 @@
 //! The keys are those of the step `install_coreos` in `OpenShift`'s ironic-agent-image, and of Metal3's `customDeploy`.
 
 use formats::command_line;
+use formats::text::is_key_name;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
@@ -10,7 +11,7 @@ use super::steps::{ARGUMENTS, INSTALL, StepOrder};
 use crate::act::Failure;
 use crate::act::say::Say;
 use crate::act::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
-use crate::api::Install;
+use crate::api::{Install, mistyped};
 use crate::clean;
 use crate::strict_json;
 
@@ -73,7 +74,9 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
     };
     for (key, found) in &given {
         let Some((_, meaning)) = ARGUMENTS.iter().find(|(known, _)| known == key) else {
-            let message = format!("the step {INSTALL} has no argument {}", clean::quoted(key, 64));
+            let shown =
+                if is_key_name(key) { clean::quoted(key, 64) } else { "of this name".to_owned() };
+            let message = format!("the step {INSTALL} has no argument {shown}");
             let known = ARGUMENTS.map(|(name, _)| name).join(", ");
             return Err(invalid(message).advise(format!("use one of {known}")));
         };
@@ -81,7 +84,8 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
             return Err(wrong(&format!("the step's argument {key}"), found, meaning));
         }
     }
-    install(&given).map(Order::from).map_err(|error| invalid(error.to_string()))
+    let whole = install(&given).map(Order::from);
+    whole.map_err(|error| invalid(mistyped::fault(&[], &Value::Null, &error.to_string())))
 }
 
 fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
@@ -112,10 +116,11 @@ pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, F
     Ok(None)
 }
 
-/// A value of a wrong type. It may not count as absent: then something else would be installed than was asked for.
+/// A value that cannot be used, which may be a secret in the wrong place. It may not count as absent: then something else
+/// would be installed than was asked for.
 fn wrong(name: &str, found: &Value, expected: &str) -> Failure {
-    let found = clean::text(&found.to_string(), 100);
-    invalid(format!("{name} is {found}, expected {expected}"))
+    let found = mistyped::type_of(found);
+    invalid(format!("{name} holds {found}, expected {expected}"))
         .advise("correct it in Ironic and deploy the node again")
 }
 
@@ -127,11 +132,7 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<ImageSource>,
     };
     let Some(source) = text("image_source")? else { return Ok(None) };
     if !source.starts_with("http://") && !source.starts_with("https://") {
-        let message = format!(
-            "image_source is {source}, expected an http or https address",
-            source = clean::quoted(source, 200)
-        );
-        return Err(invalid(message).advise(
+        return Err(invalid("image_source is not an http or https address").advise(
             "give the address of a raw CoreOS image, or no image_source for the live image's own",
         ));
     }
@@ -307,6 +308,32 @@ mod tests {
             let failure = instance(&order, "", false).unwrap_err();
             assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
             assert!(failure.to_string().len() < 1000, "{} bytes", failure.to_string().len());
+        }
+    }
+
+    #[test]
+    fn secret_in_the_wrong_place_of_an_instance_is_not_shown() {
+        let secret = "$6$canary$0123456789abcdef";
+        let infos = [
+            json!({"root_device": secret}),
+            json!({"image_source": secret}),
+            json!({"image_source": [secret]}),
+            json!({"image_source": "http://h/i", "image_os_hash_algo": "sha256", "image_os_hash_value": secret}),
+            json!({"configdrive": secret}),
+            json!({"configdrive": {"user_data": [secret]}}),
+            json!({"configdrive": {"meta_data": {"coreos_append_karg": {"a": secret}}}}),
+            json!({"configdrive": {"meta_data": {"coreos_copy_network": secret}}}),
+        ];
+        let args = [
+            json!({"verify": secret}),
+            json!({"save_partlabel": secret}),
+            json!({secret: 1}),
+            json!(secret),
+        ];
+        let infos = infos.iter().map(|info| order(info, &json!({})));
+        for order in infos.chain(args.iter().map(|args| order(&json!({}), args))) {
+            let text = instance(&order, "", false).unwrap_err().to_string();
+            assert!(!text.contains("canary"), "{text}");
         }
     }
 

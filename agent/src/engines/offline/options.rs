@@ -20,8 +20,9 @@ use crate::http::client::MAX_IGNITION_BYTES;
 use crate::secret::redact;
 
 /// Options that only mean something with a VIM.
-const OF_A_VIM: [&str; 8] = [
+const OF_A_VIM: [&str; 9] = [
     "vim",
+    "vim-key",
     "token-file",
     "give-up-after",
     "on-refusal",
@@ -62,6 +63,12 @@ pub(crate) fn check_patterns(options: &InstallOptions) -> anyhow::Result<()> {
 
 /// Checks the options that depend on the kind of server.
 fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
+    ensure!(
+        options.vim.vim_key.is_none() || options.ironic.backend == Backend::Vim,
+        "{} is for a VIM, as no other back end signs its answers: drop it or {}",
+        written(settings, "vim-key"),
+        written(settings, "backend")
+    );
     let id = options.assisted.infra_env_id.as_deref();
     if options.ironic.backend != Backend::Assisted {
         ensure!(

@@ -54,12 +54,24 @@ impl Client {
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.url_of("/v1/reports").map_err(GaveUp::Refused)?;
         let request = report_request(report);
-        let attempt = || self.try_report(&url, &request);
+        let attempt = || self.try_report(&url, &request, report);
         self.until_success("posting the report", self.time_left(), attempt)
     }
 
-    pub(super) fn try_report(&self, url: &Url, request: &Request) -> Result<Answer, Failed> {
-        self.answer(self.send(url, request, MAX_ANSWER_BYTES)?, url)
+    /// Sends `request`, which contains the report.
+    pub(super) fn try_report(
+        &self,
+        url: &Url,
+        request: &Request,
+        report: &[u8],
+    ) -> Result<Answer, Failed> {
+        #[derive(Deserialize)]
+        struct Named {
+            node_id: String,
+        }
+        let node_id = serde_json::from_slice::<Named>(report).map(|named| named.node_id);
+        let node_id = node_id.unwrap_or_default();
+        self.answer(self.ask(url, request, &node_id, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Requests the instruction at `location`, or at the path that the API defines.
@@ -74,7 +86,7 @@ impl Client {
             }
         };
         self.until_success("asking for the instruction", self.time_left(), || {
-            let reply = self.send(&url, &Request::get(), MAX_IGNITION_BYTES)?;
+            let reply = self.ask(&url, &Request::get(), node_id, MAX_IGNITION_BYTES)?;
             match reply.status {
                 404 => Ok(Answer::NotKnown(refusal(&reply, &url, NO_VIM))),
                 _ => self.answer(reply, &url),
@@ -90,7 +102,7 @@ impl Client {
         let url = self.url_of(&format!("/v1/nodes/{node_id}/neighbours"))?;
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
-        self.deliver(&url, &Request::put(json(&report, "the neighbours")?))
+        self.deliver(&url, &Request::put(json(&report, "the neighbours")?), node_id)
     }
 
     /// Posts events, without retrying.
@@ -99,12 +111,17 @@ impl Client {
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.url_of(&format!("/v1/nodes/{node_id}/events"))?;
-        self.deliver(&url, &Request::post(json(events, "the events")?))
+        self.deliver(&url, &Request::post(json(events, "the events")?), node_id)
     }
 
     /// Sends a body that the VIM only accepts or refuses.
-    pub(super) fn deliver(&self, url: &Url, request: &Request) -> Result<(), Failed> {
-        check_accepted(&self.send(url, request, MAX_ANSWER_BYTES)?, url)
+    pub(super) fn deliver(
+        &self,
+        url: &Url,
+        request: &Request,
+        node_id: &str,
+    ) -> Result<(), Failed> {
+        check_accepted(&self.ask(url, request, node_id, MAX_ANSWER_BYTES)?, url)
     }
 
     /// Parses the response to a report or to a request for the instruction.

@@ -76,7 +76,7 @@ impl Client {
             let url = self.url_of("/v1/reports")?;
             // The job is over: an instruction in this response is not for now.
             if let Answer::NotYet { node_id: Some(id), .. } =
-                self.try_report(&url, &report_request(report))?
+                self.try_report(&url, &report_request(report), report)?
             {
                 *new_id = Some(id).filter(|id| id != node_id);
             }
@@ -85,6 +85,6 @@ impl Client {
         let url = self.url_of(&format!("/v1/nodes/{node_id}/result"))?;
         let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
         let request = Request::post(json(&result, "the result")?).farewell();
-        self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key.as_str()))
+        self.deliver(&url, &request.with(IDEMPOTENCY_KEY, delivery.key.as_str()), node_id)
     }
 }
