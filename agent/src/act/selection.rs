@@ -56,7 +56,11 @@ impl Selection<'_> {
                 Err(NotBlank::Unread(why)) => format!("whether it is blank is unknown: {why}"),
             }
         } else if held.existing_os.iter().any(|system| system == COREOS) {
-            let Err(why) = earlier::check(&target) else { return Ok(target) };
+            let file = target.file().map_err(|failure| failure.message.to_string());
+            let stop = self.system.stop();
+            let is_there =
+                file.and_then(|file| earlier::check(file, held.partitions.clone(), stop));
+            let Err(why) = is_there else { return Ok(target) };
             changed.existing_os.retain(|system| system != COREOS);
             format!("it is labelled as an earlier CoreOS, but {why}")
         } else {

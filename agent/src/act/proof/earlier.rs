@@ -3,6 +3,7 @@
 //!
 //! Only `boot` is opened: `root` may be encrypted, a half of a mirror, or not made yet after an interrupted first boot.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use probes::block::Partition;
 
 use super::boot::{BootFiles, Entry};
 use super::disk::{Disk, ReadAt as _, Window};
-use crate::act::target::Target;
 use crate::ask::ask_within;
+use crate::signals::Stop;
 
 /// Time limit for reading them.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -23,15 +24,17 @@ const ROOT: [&str; 5] = ["xfs", "ext4", "btrfs", "crypto_LUKS", "linux_raid_memb
 /// Kernel arguments that each `CoreOS` has, the second one up to RHEL `CoreOS` 4.2.
 const PLATFORM: [&str; 2] = ["ignition.platform.id=", "coreos.oem.id="];
 
-/// Checks that the held disk, which is labelled as a `CoreOS`, contains one.
+/// Checks that an open disk with these partitions, which are labelled as those of a `CoreOS`, contains one.
 ///
 /// # Errors
 /// A message with what is there instead, or could not be read.
-pub(in crate::act) fn check(target: &Target) -> Result<(), String> {
-    let file = target.file().map_err(|failure| failure.message.to_string())?;
-    let partitions = target.disk().partitions.clone();
+pub(in crate::act) fn check(
+    file: File,
+    partitions: Vec<Partition>,
+    stop: &Stop,
+) -> Result<(), String> {
     let work = move || examine(&Disk::of(Arc::new(file)), &partitions);
-    ask_within("coreos", LIMIT, target.system().stop(), work).map_err(|why| why.to_string())?
+    ask_within("coreos", LIMIT, stop, work).map_err(|why| why.to_string())?
 }
 
 fn examine(disk: &Disk, partitions: &[Partition]) -> Result<(), String> {
