@@ -265,11 +265,17 @@ pub struct InstallOptions {
     pub wait_for_disk: u64,
     /// Disks that are never written, whatever is asked for
     ///
-    /// Serial, WWN, path below /dev/disk, or the label of a file system or
-    /// partition on the disk. May be repeated. The disks of every source count:
+    /// Serial, WWN, path below /dev, or the name, label or UUID of what is on the
+    /// disk: partition, file system, volume group, array. May be repeated. The disks of every source count:
     /// file, kernel argument, environment and command line.
     #[arg(long, value_name = "DISK", value_delimiter = ',')]
     pub protect: Vec<String>,
+    /// What follows if an entry of --protect names no disk [default: warn]
+    ///
+    /// With `refuse` nothing is installed: a misspelt entry protects nothing. The
+    /// lists of an instruction count too.
+    #[arg(long, value_name = "ACTION", value_parser = ["warn", "refuse"])]
+    pub protect_missing: Option<String>,
     /// Allow the VIM to ask for an image without a signature
     ///
     /// Otherwise `image.insecure` in an instruction is refused. Without a VIM:

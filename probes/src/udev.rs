@@ -56,7 +56,7 @@ pub(crate) fn parse_variables(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Decodes escapes such as `\x20`, which udev and kernel arguments use for blanks.
-pub(crate) fn unescape_hex(text: &str) -> String {
+pub fn unescape_hex(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\x") {

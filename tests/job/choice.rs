@@ -3,11 +3,13 @@
 use std::os::unix::fs::FileExt as _;
 
 use probes::block::{Filesystem, ObstacleKind, Partition};
+use run_coreos_installer::act::ProtectMissing;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
 
+use super::image;
 use super::install::Job;
-use super::machine::Machine;
+use super::machine::{IGNITION, Machine};
 use super::mock::{assert_has, assert_says};
 use super::refusal::each_is_refused;
 
@@ -89,4 +91,82 @@ fn data_in_the_middle_of_a_disk_that_seems_blank_are_found_before_the_write() {
         }
         assert_has(&result["existing_data"][0], &json!({"name": "sda"}));
     }
+}
+
+/// Puts an image with three partitions, which seem to be those of a CoreOS, on the only disk.
+fn with_labels(machine: &mut Machine, image: &[u8], kinds: [Option<&str>; 3]) {
+    let file = std::fs::File::options().write(true).open(machine.disk("sda")).unwrap();
+    file.write_all_at(image, 0).unwrap();
+    let disk = &mut machine.collected.disks[0];
+    let parts = (1_u32..).zip(["EFI-SYSTEM", "boot", "root"]).zip(image::PARTS).zip(kinds);
+    let parts = parts.map(|(((number, label), (start, size)), kind)| Partition {
+        name: format!("sda{number}"),
+        number: Some(number),
+        label: Some(label.into()),
+        start_bytes: Some((start as u64) << 20),
+        size_bytes: Some((size as u64) << 20),
+        filesystem: kind.map(|kind| Filesystem { kind: kind.into(), ..Filesystem::default() }),
+        ..Partition::default()
+    });
+    disk.partitions = parts.collect();
+    disk.partition_table = Some("gpt".into());
+    disk.existing_os = vec!["Fedora or RHEL CoreOS".into()];
+}
+
+#[test]
+fn labels_alone_are_no_earlier_coreos_and_what_is_there_instead_is_named() {
+    let kinds = [Some("vfat"), Some("ext4"), Some("xfs")];
+    let options = "ostree=/ostree/boot.1/fedora-coreos/1/0 ignition.platform.id=metal";
+    let coreos = || image::coreos(IGNITION, options);
+    let with = |part: usize, byte: u8| {
+        let mut image = coreos();
+        image::put(&mut image, part, &vec![byte; 1 << 20]);
+        image
+    };
+    let no_root = [kinds[0], kinds[1], None];
+    for (image, kinds, expected) in [
+        (coreos(), kinds, None),
+        (coreos(), [kinds[0], kinds[1], Some("crypto_LUKS")], None),
+        (coreos(), [kinds[0], Some("linux_raid_member"), Some("linux_raid_member")], None),
+        (with(2, 0), no_root, None),
+        (with(2, 7), no_root, Some("sda3 (\"root\") contains data without a known signature")),
+        (with(1, 7), kinds, Some("sda2 (\"boot\") cannot be read: neither ext4")),
+        (coreos(), [None, kinds[1], kinds[2]], Some("sda1 (\"EFI-SYSTEM\") contains data")),
+        (
+            image::coreos(IGNITION, "ostree=/ostree/boot.1/fedora/1/0 quiet"),
+            kinds,
+            Some("sda2 (\"boot\") has no boot loader entry of CoreOS"),
+        ),
+    ] {
+        let mut job = Job::new(json!({})).script("exit 1");
+        with_labels(&mut job.machine, &image, kinds);
+        let code = if expected.is_some() { "EXISTING_DATA" } else { "INSTALLER_FAILED" };
+        let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
+        if let Some(expected) = expected {
+            assert_says(
+                &result["message"],
+                &["it is labelled as an earlier CoreOS, but ", expected],
+            );
+            assert_says(&result["advice"], &["identify the disk by serial"]);
+        }
+    }
+    // A disk that is identified may contain anything.
+    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+    let mut job = Job::new(json!({ "disk": disk })).script("exit 1");
+    with_labels(&mut job.machine, &with(1, 7), kinds);
+    job.ends(ExitStatus::Untouched, &json!({"code": "INSTALLER_FAILED"}));
+}
+
+#[test]
+fn entry_of_protect_that_names_no_disk_is_a_warning_in_the_result() {
+    let mut job = Job::new(json!({"protect": ["SERIAL-sdx"]})).script("exit 1");
+    let result = job.ends(ExitStatus::Untouched, &json!({"code": "INSTALLER_FAILED"}));
+    let expected = "protect contains \"SERIAL-sdx\", which names no disk of this machine";
+    assert_eq!(result["warnings"][0], expected, "{result:#}");
+    let mut job = Job::new(json!({"protect": ["SERIAL-sdx"], "protect_missing": "refuse"}));
+    job.is_refused(&json!({"code": "PROTECTED", "message": expected}));
+    let mut job = Job::new(json!({"protect_missing": "warn"}));
+    job.machine.settings.site.protect = vec!["SERIAL-sdx".into()];
+    job.machine.settings.site.protect_missing = Some(ProtectMissing::Refuse);
+    job.is_refused(&json!({"code": "PROTECTED", "message": expected}));
 }

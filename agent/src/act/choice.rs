@@ -9,8 +9,8 @@ use probes::block::{Disk, Obstacle, ObstacleKind};
 use super::choose::{has_wwn, pick};
 use super::saved::Saved;
 use super::{
-    Code, ExistingDataPolicy, Expect, Failure, Order, Say, Term, describe, existing, labels,
-    protect, say, spanning,
+    Code, ExistingDataPolicy, Expect, Failure, Order, ProtectMissing, Say, Term, describe,
+    existing, labels, protect, say, spanning,
 };
 
 /// The inputs of a decision, apart from the disks.
@@ -78,8 +78,15 @@ pub fn decide<'d>(
         if let Some(expect) = &order.expect {
             check_expected(disk, expect)?;
         }
-        protect::check(disk, disks, [wanted.protect, &order.protect], resolve)?;
+        let lists = [wanted.protect, &order.protect];
+        protect::check(disk, disks, lists, resolve)?;
+        if order.protect_missing == Some(ProtectMissing::Refuse) {
+            protect::check_missing(disks, lists, resolve)?;
+        }
         check_obstacles(disk)?;
+        if disk.is_on_fabric && !picked.is_named {
+            return Err(unnamed(disk));
+        }
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
         let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
         spanning::check(disk, disks, &saved)?;
@@ -100,6 +107,19 @@ pub fn decide<'d>(
 /// True if some order can write the disk, so that there is no need to wait for another one.
 pub fn can_be_written(disk: &Disk) -> bool {
     check_obstacles(disk).is_ok()
+}
+
+/// The failure for a disk that another host may use, and that nobody named.
+fn unnamed(disk: &Disk) -> Failure {
+    let transport = disk.transport.as_deref().unwrap_or("fabric");
+    let what = format!(
+        "{} is reached over a network ({transport}), where other hosts may use it, and is not named",
+        describe(disk)
+    );
+    Failure::new(Code::DiskNotEligible, what).advise(
+        "to install on it, identify it by serial, WWN, /dev/disk/by-id or /dev/disk/by-path; otherwise insert the disk \
+         that is meant",
+    )
 }
 
 /// Refuses a disk that no policy allows to write.

@@ -22,6 +22,8 @@ pub(super) struct Picked<'d> {
     pub because: String,
     /// The form in which the order describes it.
     pub description: Description,
+    /// True if the order names it, by its identity or by any path or name.
+    pub is_named: bool,
 }
 
 /// The form in which an order describes a disk.
@@ -56,7 +58,8 @@ pub(super) fn pick<'d>(
         }
         let is_stable = is_stable_path(device);
         let description = if is_stable { Description::Identity } else { Description::Attributes };
-        return Ok(Picked { disk, because: format!("it is {device}"), description });
+        let because = format!("it is {device}");
+        return Ok(Picked { disk, because, description, is_named: true });
     }
     let hints = choice.hints.as_ref().map(Hints::parse).transpose();
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
@@ -92,7 +95,9 @@ pub(super) fn pick<'d>(
         (None, _, IfSeveral::Refuse) => Description::Absent,
         _ => Description::Attributes,
     };
-    Ok(Picked { disk, because, description })
+    let is_named =
+        description == Description::Identity || hints.is_some_and(|hints| hints.has_name());
+    Ok(Picked { disk, because, description, is_named })
 }
 
 /// True if a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name such

@@ -52,7 +52,7 @@ pub enum Code {
     Protected,
     /// A partition to keep does not exist, or differs after the write.
     SavedPartition,
-    /// Another disk has a file system labelled `boot`, with which the installed system would not boot.
+    /// Another disk has a file system labelled `boot` or `root`, with which the installed system would not boot.
     BootLabel,
     /// The image is for another sector size.
     SectorSize,

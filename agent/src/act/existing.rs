@@ -10,7 +10,7 @@ use super::saved::Saved;
 use super::{Code, ExistingData, ExistingDataPolicy, Failure, Say, Term, describe, list, say};
 
 /// Name of an earlier installation in `existing_os`.
-const COREOS: &str = "Fedora or RHEL CoreOS";
+pub(super) const COREOS: &str = "Fedora or RHEL CoreOS";
 /// Partition labels of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
 const IMAGE_LABELS: [&str; 10] = [
     "BIOS-BOOT",

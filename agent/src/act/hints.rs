@@ -118,6 +118,11 @@ impl Hints {
         })
     }
 
+    /// True if one of them is the path or the kernel's name of a disk.
+    pub fn has_name(&self) -> bool {
+        self.0.iter().any(|hint| hint.attribute == Attribute::Name && hint.test.exact().is_some())
+    }
+
     /// True if a disk matches.
     pub fn matches(&self, disk: &Disk) -> bool {
         self.0.iter().all(|hint| hint.matches(disk))

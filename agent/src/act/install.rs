@@ -25,7 +25,7 @@ use super::stage::{Stage, State};
 use super::stream::Stream;
 use super::target::Target;
 use super::writers::coreos_installer::{CoreosInstaller, NAME, Version};
-use super::{Code, Failure, describe, identity_of, osmet};
+use super::{Code, Failure, ProtectMissing, describe, identity_of, osmet, protect};
 use crate::act::stream_facts::StreamFacts;
 use crate::http::Client;
 
@@ -97,6 +97,9 @@ impl Act<'_> {
     /// Carries out an order. The outcome of a dry run that would write has no failure and an untouched disk.
     pub fn carry_out(&self, order: &Order) -> Outcome {
         let mut outcome = Outcome::default();
+        let missing = [order.protect_missing, self.site.protect_missing];
+        let strictest = missing.into_iter().find(|found| *found == Some(ProtectMissing::Refuse));
+        let order = &Order { protect_missing: strictest.flatten(), ..order.clone() };
         outcome.failure = self.write_and_prove(order, &mut outcome).err();
         outcome
     }
@@ -167,6 +170,10 @@ impl Act<'_> {
         let selection = self.selection(order);
         let disks = selection.disks()?;
         outcome.seen = Some(Seen::of(&disks, self.site));
+        let lists = [&self.site.protect[..], &order.protect];
+        let resolve = |path: &str| self.site.system.kernel().resolve(path);
+        let missing = protect::missing(&disks, lists, &resolve).into_iter();
+        outcome.warnings.extend(missing.map(|entry| protect::no_disk(entry)));
         let target = selection.target(&disks).map_err(|(disk, failure)| {
             outcome.disk = disk;
             failure

@@ -60,7 +60,7 @@ use self::advice::advice;
 pub use self::code::Code;
 pub use self::order::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
-    OnUnproved, Order, StreamSource, Verify,
+    OnUnproved, Order, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,

@@ -41,9 +41,11 @@ pub struct Order {
     /// The policy if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial, WWN,
     /// `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
-    /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
-    /// a file system or partition on them.
+    /// Disks that are never written, by serial, WWN, any path below `/dev`, or the name, label or UUID of a partition, file
+    /// system, volume group, mapping or array on them.
     pub protect: Vec<String>,
+    /// What follows if an entry of `protect` names no disk; absent for a warning, unless the node's configuration refuses.
+    pub protect_missing: Option<ProtectMissing>,
     /// The amount of the written disk that is read back.
     pub verify: Verify,
     /// Consequence for a disk that fails its verification.
@@ -61,6 +63,16 @@ pub enum ExistingDataPolicy {
     /// Any. What is active on the disk is taken down first, and metadata of arrays and pools that the image does not
     /// overwrite is erased after the write.
     Wipe,
+}
+
+/// What follows if an entry of `protect` names no disk of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProtectMissing {
+    /// A warning in the result.
+    Warn,
+    /// Nothing is installed: the entry may be misspelt, and the disk that it should protect be the target.
+    Refuse,
 }
 
 /// The amount of a written disk that is read back.

@@ -1,11 +1,13 @@
-//! Disks that are never written, whatever an order says: by serial number, WWN, path, or a label on them.
+//! Disks that are never written, whatever an order says: by serial number, WWN, path, or any name of something on them.
 
+use formats::lvm;
 use formats::text::is_number;
 use formats::wwn;
-use probes::block::Disk;
+use probes::block::{Disk, Filesystem};
+use probes::udev::unescape_hex;
 
 use super::choose::names;
-use super::{Code, Failure, Say, Term, describe, say};
+use super::{Code, Failure, Say, Term, describe, list, say};
 
 /// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
 /// RAID volume.
@@ -27,20 +29,50 @@ pub(super) fn check(
     }
     let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
     let is_protected = |entry: &&String| {
-        let target =
-            Some(entry.trim()).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
-        std::iter::once(disk).chain(paths()).any(|disk| {
-            is_named(disk, entry) || target.as_ref().is_some_and(|target| has_node(disk, target))
-        })
+        std::iter::once(disk).chain(paths()).any(|disk| is_meant(disk, entry, resolve))
     };
-    for (owner, list) in lists {
-        if let Some(entry) = list.iter().find(is_protected) {
+    for (owner, entries) in lists {
+        if let Some(entry) = entries.iter().find(is_protected) {
             let what = format!(" protects {}: protect contains {entry:?}", describe(disk));
             return Err(Failure::new(Code::Protected, say![owner, what])
                 .advise("choose another disk, or remove the entry from protect"));
         }
     }
     Ok(())
+}
+
+/// The entries that name none of the disks.
+pub fn missing<'l>(
+    all: &[Disk],
+    lists: [&'l [String]; 2],
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Vec<&'l String> {
+    let is_missing = |entry: &&String| !all.iter().any(|disk| is_meant(disk, entry, resolve));
+    lists.into_iter().flatten().filter(is_missing).collect()
+}
+
+/// Says of an entry that it names no disk.
+pub(super) fn no_disk(entry: &str) -> String {
+    format!("protect contains {entry:?}, which names no disk of this machine")
+}
+
+/// Refuses entries that name no disk.
+///
+/// # Errors
+/// `PROTECTED` with each.
+pub(super) fn check_missing(
+    all: &[Disk],
+    lists: [&[String]; 2],
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Failure> {
+    let missing = missing(all, lists, resolve);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = list(missing.into_iter().map(|entry| no_disk(entry)), "; ");
+    Err(Failure::new(Code::Protected, what).advise(
+        "correct the entry or insert the disk; with protect_missing: warn this is only a warning",
+    ))
 }
 
 /// Prefixes of entries in the form of a hint; an entry here is only its value.
@@ -51,7 +83,7 @@ fn check_entries(list: &[String], owner: &Say) -> Result<(), Failure> {
     let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
     let Some((entry, why)) = wrong else { return Ok(()) };
     let message = say!["protect of ", owner.clone(), format!(" contains {entry:?}, {why}")];
-    let expected = "protect a disk by its serial number, WWN, path below /dev, or a label on it";
+    let expected = "protect a disk by its serial number, WWN, path below /dev, or a name or label of something on it";
     Err(Failure::new(Code::Protected, message).advise(expected))
 }
 
@@ -81,31 +113,100 @@ pub fn is_kernel_name(text: &str) -> bool {
     is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }
 
-/// True if a device file belongs to the disk or to one of its partitions.
-fn has_node(disk: &Disk, node: &str) -> bool {
-    let is_partition = |name: &str| node.strip_prefix("/dev/") == Some(name);
-    disk.device == node || disk.partitions.iter().any(|part| is_partition(&part.name))
+/// True if an entry means the disk, by what it says or by the device file that it leads to.
+fn is_meant(disk: &Disk, entry: &str, resolve: &dyn Fn(&str) -> Option<String>) -> bool {
+    let entry = entry.trim();
+    let target = || Some(entry).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
+    is_named(disk, entry) || target().is_some_and(|target| has_node(disk, &target))
 }
 
-/// True if an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too many
-/// is safe.
+/// True if a device file belongs to the disk, to one of its partitions, or to what is built on them.
+fn has_node(disk: &Disk, node: &str) -> bool {
+    let is_partition = |name: &str| node.strip_prefix("/dev/") == Some(name);
+    disk.device == node
+        || disk.partitions.iter().any(|part| is_partition(&part.name))
+        || disk.names_above.iter().any(|name| name == node)
+}
+
+/// True if an entry names the disk, or something on it. Case does not count, because a disk too many is safe.
 fn is_named(disk: &Disk, entry: &str) -> bool {
-    let entry = entry.trim();
-    let is_text = |text: &String| text.trim().eq_ignore_ascii_case(entry);
     let wwns = [&disk.wwn, &disk.wwid, &disk.eui64, &disk.nguid];
-    let labels = disk.partitions.iter().filter_map(|part| part.label.as_ref());
-    let labels = labels.chain(disk.unlisted.iter().filter_map(|part| part.label.as_ref()));
-    let labels = labels.chain(disk.volumes().filter_map(|volume| volume.filesystem.label.as_ref()));
-    let serials = disk.serial.iter().chain(&disk.other_serials);
+    let known = texts(disk);
+    let is_text = |wanted: &str| {
+        known.iter().any(|text| {
+            let text = text.trim();
+            text.eq_ignore_ascii_case(wanted) || is_same_id(text, wanted)
+        })
+    };
+    // The label of a member is the name of its array, `host:name`.
+    let is_array = |wanted: &str| {
+        let labels = contents(disk).filter(|found| found.kind == "linux_raid_member");
+        let names = labels.filter_map(|found| found.label.as_deref()?.split_once(':'));
+        names.into_iter().any(|(_, name)| name == wanted)
+    };
+    let is_text = |wanted: &str| is_text(wanted) || is_array(wanted);
+    let group = group(entry);
+    let is_of_group = |found: &Filesystem| {
+        let found = found.membership.as_ref().and_then(|membership| membership.group.as_ref());
+        found.is_some() && found == group.as_ref()
+    };
     !entry.is_empty()
         && (has_node(disk, entry)
-            || names(disk).chain(serials).chain(labels).any(is_text)
+            || is_text(entry)
+            || bare(entry).is_some_and(|name| is_text(&name))
+            || contents(disk).any(is_of_group)
             || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
+}
+
+/// The content of the disk and of what is built on it.
+fn contents(disk: &Disk) -> impl Iterator<Item = &Filesystem> {
+    let above = disk.content_above.iter().map(|above| &above.filesystem);
+    disk.volumes().map(|volume| volume.filesystem).chain(above)
+}
+
+/// Everything that people and programs call the disk, its partitions, and what is on them.
+fn texts(disk: &Disk) -> Vec<&String> {
+    let serials = disk.serial.iter().chain(&disk.other_serials);
+    let parts = disk.partitions.iter().flat_map(|part| [&part.label, &part.uuid]).flatten();
+    let unlisted = disk.unlisted.iter().filter_map(|part| part.label.as_ref());
+    let in_contents = contents(disk).flat_map(|found| {
+        let membership = found.membership.as_ref();
+        let group = membership.and_then(|membership| membership.group.as_ref());
+        [found.label.as_ref(), found.uuid.as_ref(), group].into_iter().flatten()
+    });
+    let own = names(disk).chain(serials).chain(parts).chain(unlisted);
+    own.chain(in_contents).chain(&disk.names_above).collect()
+}
+
+/// True if two texts are one UUID. That of an array has colons in the output of mdadm.
+fn is_same_id(one: &str, other: &str) -> bool {
+    let digits = |text: &str| text.replace(['-', ':'], "").to_ascii_lowercase();
+    digits(one).len() == 32 && digits(one) == digits(other)
+}
+
+/// The label, UUID or name that a path contains.
+fn bare(entry: &str) -> Option<String> {
+    match entry.strip_prefix("/dev/")?.split('/').collect::<Vec<_>>()[..] {
+        ["disk", "by-label" | "by-uuid" | "by-partlabel" | "by-partuuid", name] => {
+            Some(unescape_hex(name))
+        }
+        ["mapper" | "md", name] => Some(name.to_owned()),
+        _ => None,
+    }
+}
+
+/// The volume group that an entry such as `/dev/vg/lv`, `vg/lv` or `/dev/mapper/vg-lv` names; it may not be active.
+fn group(entry: &str) -> Option<String> {
+    if let Some(mapping) = entry.strip_prefix("/dev/mapper/") {
+        return lvm::Volume::parse(mapping).map(|volume| volume.group);
+    }
+    let (group, volume) = entry.strip_prefix("/dev/").unwrap_or(entry).split_once('/')?;
+    (!volume.contains('/')).then(|| group.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use probes::block::Partition;
+    use probes::block::{Membership, Partition};
 
     use super::*;
     use crate::act::testing::{self, filesystem, partition, texts};
@@ -185,5 +286,51 @@ mod tests {
         let entry = ["/dev/disk/by-path/pci-sda".to_owned()];
         let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
         assert!(failure.to_string().contains("the configuration protects"), "{}", failure);
+    }
+
+    #[test]
+    fn disk_is_protected_by_every_name_of_what_is_on_it_and_above_it() {
+        let mut pv = filesystem("LVM2_member", None);
+        let group = Membership { group: Some("vg-1".into()), ..Membership::default() };
+        pv.membership = Some(Box::new(group));
+        let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+        let array = filesystem("linux_raid_member", Some("node7:data"));
+        let array = Filesystem { uuid: Some(uuid.into()), ..array };
+        let part = |number: u32, found: Filesystem| Partition {
+            filesystem: Some(found),
+            uuid: Some(format!("PART-{number}")),
+            ..partition("sda", number, "my data", "")
+        };
+        let names = ["/dev/dm-3", "vg0-home", "/dev/mapper/vg0-home", "home of all"];
+        let disk = Disk {
+            partitions: vec![part(1, pv), part(2, array)],
+            names_above: texts(&names),
+            ..testing::disk("sda", 9)
+        };
+        let resolve = |path: &str| (path == "/dev/vg0/home").then(|| "/dev/dm-3".to_owned());
+        let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]], &resolve);
+        for entry in [
+            "vg-1",
+            "/dev/vg-1/any",
+            "vg-1/any",
+            "/dev/mapper/vg--1-any",
+            "part-1",
+            "/dev/disk/by-partuuid/PART-2",
+            "/dev/disk/by-partlabel/my\\x20data",
+            uuid,
+            "01234567:89abcdef:01234567:89abcdef",
+            "data",
+            "node7:data",
+            "/dev/md/data",
+            "/dev/dm-3",
+            "vg0-home",
+            "/dev/vg0/home",
+            "home of all",
+        ] {
+            assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
+        }
+        for entry in ["vg", "/dev/vg/any", "vg-2", "/dev/dm-4", "/dev/disk/by-uuid/PART-9", "any"] {
+            assert_eq!(check(entry), Ok(()), "{entry}");
+        }
     }
 }

@@ -4,8 +4,9 @@
 use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
 
 use super::blank::{self, NotBlank};
-use super::existing::found;
+use super::existing::{COREOS, found};
 use super::identity::changed;
+use super::proof::earlier;
 use super::target::Target;
 use super::{
     Code, Decision, Failure, Order, System, Term, Undecided, Wanted, decide, describe, remains, say,
@@ -29,7 +30,8 @@ pub struct Selection<'a> {
 
 impl Selection<'_> {
     /// Chooses one of these disks, whose facts were just collected, and holds it. Its end is searched for metadata of
-    /// arrays and pools; if it seems blank, blocks all over it are read. The choice is made again with what was found.
+    /// arrays and pools; if it seems blank, blocks all over it are read; if it seems to contain an earlier `CoreOS`, that is
+    /// checked. The choice is made again with what was found.
     ///
     /// # Errors
     /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
@@ -53,6 +55,14 @@ impl Selection<'_> {
                 Err(NotBlank::Data(offset)) => format!("there are data at byte {offset}"),
                 Err(NotBlank::Unread(why)) => format!("whether it is blank is unknown: {why}"),
             }
+        } else if held.existing_os.iter().any(|system| system == COREOS) {
+            let file = target.file().map_err(|failure| failure.message.to_string());
+            let stop = self.system.stop();
+            let is_there =
+                file.and_then(|file| earlier::check(file, held.partitions.clone(), stop));
+            let Err(why) = is_there else { return Ok(target) };
+            changed.existing_os.retain(|system| system != COREOS);
+            format!("it is labelled as an earlier CoreOS, but {why}")
         } else {
             return Ok(target);
         };
@@ -60,7 +70,7 @@ impl Selection<'_> {
         for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
             *disk = changed.clone();
         }
-        tracing::info!("{} contains more than was known: {where_found}", describe(held));
+        tracing::info!("{} is not what it seemed: {where_found}", describe(held));
         self.hold(&disks).map_err(|(disk, failure)| {
             let message = say![failure.message, "; ", where_found];
             (disk, Failure { message, ..failure })

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::System;
 use super::blocking::Policy;
 use super::watchdog::Patience;
+use super::{ProtectMissing, System};
 
 /// The live system on which an install runs.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct Site {
     pub blocking: Policy,
     /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
     pub protect: Vec<String>,
+    /// What follows if an entry of either list names no disk, unless the order is stricter.
+    pub protect_missing: Option<ProtectMissing>,
     /// True if an order may ask for an image without a signature.
     pub is_insecure_image_allowed: bool,
 }
@@ -48,6 +50,7 @@ impl Default for Site {
             patience: Patience::default(),
             blocking: Policy::default(),
             protect: Vec::new(),
+            protect_missing: None,
             is_insecure_image_allowed: false,
         }
     }

@@ -1,24 +1,27 @@
-//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks. Overwriting one member
-//! destroys the data on the others too, so no policy allows it; whether they are active at the moment does not count.
+//! Arrays, volume groups, pools and file systems that the chosen disk shares with other disks or hosts. Overwriting one
+//! member destroys the data on the others too, so no policy allows it; whether they are active at the moment does not count.
 //!
 //! A half of a RAID 1 is not such a member: the other half keeps everything.
 
 use std::collections::BTreeSet;
 
-use probes::block::{Disk, Filesystem, Partition, Volume};
+use probes::block::{Disk, Filesystem, Partition, Role, Volume, of_volume, role};
 
 use super::saved::Saved;
 use super::{Code, Failure, describe, list, others};
 
 /// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
-/// (metadata and data, GPT and DOS) and of its storage pools. What the disks are called comes first.
-const TYPES: [(&str, &[&str]); 2] = [
+/// (metadata and data, GPT and DOS), of its storage pools, and of vSAN. What the disks are called comes first.
+const TYPES: [(&str, &[&str]); 3] = [
     (
         "dynamic disks of Windows",
         &["5808c8aa-7e8f-42e0-85d2-e1e90434cfb3", "af9b60a0-1431-4f62-bc68-3311714a69ad", "0x42"],
     ),
     ("disks of a storage pool of Windows", &["e75caf8f-f680-4cee-afa3-b001e56efc2d"]),
+    ("disks of VMware vSAN", &["381cfccc-7288-11e0-92ee-000c2911d0b2"]),
 ];
+/// Journals on a volume of their own, and the file systems that have them.
+const JOURNALS: [(&str, &[&str]); 2] = [("jbd", &["ext3", "ext4"]), ("xfs_external_log", &["xfs"])];
 
 /// Refuses if something on the target also lies on another disk, or on a partition that is kept.
 ///
@@ -30,22 +33,52 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     let mut rest: Vec<Volume<'_>> = others(disks, target).flat_map(Disk::volumes).collect();
     let is_kept = |volume: &Volume<'_>| volume.partition.is_none_or(|part| saved.keeps(part));
     rest.extend(target.volumes().filter(|volume| is_kept(volume) && volume.name != target.name));
-    let shared = lost
-        .iter()
-        .filter_map(|volume| Some(format!("{} {}", volume.name, members(volume, &lost, &rest)?)));
+    let shared = lost.iter().filter_map(|volume| match role(volume.filesystem) {
+        Some(Role::Part | Role::Shared) => of_volume(&volume.name, volume.filesystem),
+        Some(Role::Journal) => journal(volume, &lost, &rest),
+        _ => {
+            let members = members(volume, &lost, &rest);
+            let members = members.map(|members| format!("{} {members}", volume.name));
+            members.or_else(|| of_other_hosts(volume, target))
+        }
+    });
     let found: Vec<String> = shared.chain(by_type(target, disks, saved)).collect();
     if found.is_empty() {
         return Ok(());
     }
     let what = format!(
-        "{} shares content with other disks, which would lose it too: {}",
+        "{} shares content with other disks or hosts, which would lose it too: {}",
         describe(target),
         list(found, "; ")
     );
     Err(Failure::new(Code::ExistingData, what).advise(
         "no policy overwrites one member of several: first remove the disk from its array, volume group or pool \
-         (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs)",
+         (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs); so do \
+         what no host needs any more",
     ))
+}
+
+/// Describes a journal, unless its file system can only be one that is overwritten too.
+fn journal(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> Option<String> {
+    let kind = volume.filesystem.kind.as_str();
+    let (_, owners) = JOURNALS.iter().find(|(journal, _)| *journal == kind)?;
+    let has_owner = |volumes: &[Volume<'_>]| {
+        volumes.iter().any(|volume| owners.contains(&volume.filesystem.kind.as_str()))
+    };
+    let is_alone = has_owner(lost) && !has_owner(others);
+    if is_alone { None } else { of_volume(&volume.name, volume.filesystem) }
+}
+
+/// Describes a member on a disk that other hosts may reach, unless its metadata say what it is a part of.
+fn of_other_hosts(volume: &Volume<'_>, target: &Disk) -> Option<String> {
+    let found = volume.filesystem;
+    let is_known = found.membership.is_some() || found.n_devices.is_some();
+    let is_datastore = role(found) == Some(Role::Datastore) || found.kind.starts_with("VMFS");
+    if !target.is_on_fabric || found.kind == "mpath_member" || is_known && !is_datastore {
+        return None;
+    }
+    let what = of_volume(&volume.name, found)?;
+    Some(format!("{what}, on a disk that other hosts may reach"))
 }
 
 /// Describes the members that a volume shares its content with; `None` if it shares it with none.
@@ -85,8 +118,8 @@ fn members(volume: &Volume<'_>, lost: &[Volume<'_>], others: &[Volume<'_>]) -> O
 fn can_span(filesystem: &Filesystem) -> bool {
     let kind = filesystem.kind.as_str();
     // A path of a multipath device shares nothing: the device is one disk.
-    (kind.ends_with("_member") && kind != "mpath_member")
-        || matches!(kind, "btrfs" | "bcachefs" | "bcache")
+    kind != "mpath_member"
+        && (kind == "btrfs" || matches!(role(filesystem), Some(Role::Member | Role::Datastore)))
 }
 
 /// True if two volumes are, or may be, parts of one whole.

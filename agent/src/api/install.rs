@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-pub use crate::act::{BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, Verify};
+pub use crate::act::{BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, ProtectMissing, Verify};
 
 /// What to write and where.
 #[skip_serializing_none]
@@ -53,10 +53,12 @@ pub struct Install {
     /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
     /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
-    /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
-    /// a file system or partition on them.
+    /// Disks that are never written, by serial, WWN, any path below `/dev`, or the name, label or UUID of a partition, file
+    /// system, volume group, mapping or array on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
+    /// What follows if an entry of `protect` names no disk; absent for `warn`, unless the node's configuration says `refuse`.
+    pub protect_missing: Option<ProtectMissing>,
     /// How much of the written disk is read back; absent for `sample`.
     pub verify: Option<Verify>,
     /// What happens to a disk that fails its verification; absent for `erase`.

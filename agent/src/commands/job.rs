@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use compare::expectation::Expectations;
 use probes::collect::Options;
-use probes::machine::{Extras, Machine, Source};
+use probes::machine::{Extras, Machine, Problem, Source};
 use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
+use crate::act::{System, protect};
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::engines::assisted::{self, Assisted};
@@ -97,12 +98,27 @@ fn collector<'a>(
         if let Err(why) = expect::add(expectations, &mut report) {
             tracing::error!("comparing the machine with the expectations: {why:#}");
         }
+        report.problems.extend(unmatched(&options.protect, &report));
         drop(links);
         if is_first {
             listen(&listener, brings_links_up.then_some(&process.links), &stop);
         }
         report
     }
+}
+
+/// The configured entries of `protect` that name no disk.
+fn unmatched(entries: &[String], report: &Report) -> Vec<Problem> {
+    let Some(block) = &report.inventory.block else { return Vec::new() };
+    let system = System::default();
+    let resolve = |path: &str| system.kernel().resolve(path);
+    let problem = |entry: &String| Problem {
+        collector: "protect".to_owned(),
+        path: "protect".to_owned(),
+        found: format!("{entry:?}"),
+        expected: "a name of a disk of this machine".to_owned(),
+    };
+    protect::missing(&block.disks, [entries, &[]], &resolve).into_iter().map(problem).collect()
 }
 
 /// Makes the engine of the configured fleet and gives it to `run`.
@@ -187,6 +203,7 @@ fn node_settings(options: &InstallOptions) -> job::Settings {
     };
     site.installer.clone_from(&options.installer);
     site.protect.clone_from(&options.protect);
+    site.protect_missing = offline::known(options.protect_missing.as_deref());
     site.is_insecure_image_allowed = options.allow_insecure_image;
     settings
 }

@@ -6,7 +6,7 @@ use crate::guid::{uuid, uuid_if_set};
 use crate::superblock::{self, volume_serial};
 use crate::text::to_nul;
 
-use super::Filesystem;
+use super::{Filesystem, Read, membership};
 
 /// Detects content with a signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
@@ -79,11 +79,18 @@ pub(super) fn ocfs2_of_large_blocks(second: &[u8], third: &[u8]) -> Option<Files
 }
 
 /// VMFS has its volume's header at 1 MiB and its own at 2 MiB (`libblkid/src/superblocks/vmfs.c`).
-pub(super) fn vmfs(at_1_mib: &[u8], at_2_mib: &[u8]) -> Option<Filesystem> {
-    let is_volume = at_1_mib.starts_with(&[0x0d, 0xd0, 0x01, 0xc0]);
-    let is_file_system = at_2_mib.starts_with(&[0x5e, 0xf1, 0xab, 0x2f]);
-    let kind = if is_volume { "VMFS_volume_member" } else { "VMFS" };
-    (is_volume || is_file_system).then(|| Filesystem::new(kind, None, None))
+pub(super) fn vmfs(read: &mut Read<'_>) -> Option<Filesystem> {
+    const VOLUME_AT: u64 = 1 << 20;
+    if read(VOLUME_AT, 512)?.starts_with(&[0x0d, 0xd0, 0x01, 0xc0]) {
+        let rest = read(VOLUME_AT + 512, 512);
+        let membership = rest.and_then(|rest| membership::of_vmfs(&rest)).map(Box::new);
+        return Some(Filesystem {
+            membership,
+            ..Filesystem::new("VMFS_volume_member", None, None)
+        });
+    }
+    let is_file_system = read(2 << 20, 512)?.starts_with(&[0x5e, 0xf1, 0xab, 0x2f]);
+    is_file_system.then(|| Filesystem::new("VMFS", None, None))
 }
 
 fn squashfs(first: &[u8]) -> Option<Filesystem> {

@@ -8,36 +8,58 @@ use crate::text::quote;
 
 use super::Filesystem;
 
-/// Kinds of content and the larger unit to which each belongs.
-const KINDS: [(&str, &str); 23] = [
-    ("bcache", POOL),
-    ("bcachefs", POOL),
-    ("ceph_bluestore", POOL),
-    ("drbd", POOL),
-    ("drbdmanage_control_volume", POOL),
-    ("drbdproxy_datalog", POOL),
-    ("oracleasm", POOL),
-    ("stratis", POOL),
-    ("vdo", POOL),
-    ("DM_integrity", POOL),
-    ("DM_snapshot_cow", POOL),
-    ("DM_verity_hash", POOL),
-    ("exfs", SHARED),
-    ("gfs", SHARED),
-    ("gfs2", SHARED),
-    ("lustre", SHARED),
-    ("ocfs", SHARED),
-    ("ocfs2", SHARED),
-    ("scoutfs_data", SHARED),
-    ("scoutfs_meta", SHARED),
-    ("VMFS", SHARED),
-    ("jbd", JOURNAL),
-    ("xfs_external_log", JOURNAL),
+/// The dependence of other disks or hosts on a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It is a member of an array or pool, which may have others.
+    Member,
+    /// It is never all: the rest is on another volume or host.
+    Part,
+    /// It contains a file system that several hosts use.
+    Shared,
+    /// It contains the same for hypervisors, of which many use it alone.
+    Datastore,
+    /// It contains the journal of a file system elsewhere.
+    Journal,
+}
+
+/// Kinds of content and the role of each.
+const KINDS: [(&str, Role); 23] = [
+    ("bcache", Role::Member),
+    ("bcachefs", Role::Member),
+    ("ceph_bluestore", Role::Member),
+    ("drbd", Role::Part),
+    ("drbdmanage_control_volume", Role::Part),
+    ("drbdproxy_datalog", Role::Part),
+    ("oracleasm", Role::Member),
+    ("stratis", Role::Member),
+    ("vdo", Role::Member),
+    ("DM_integrity", Role::Member),
+    ("DM_snapshot_cow", Role::Part),
+    ("DM_verity_hash", Role::Part),
+    ("exfs", Role::Shared),
+    ("gfs", Role::Shared),
+    ("gfs2", Role::Shared),
+    ("lustre", Role::Shared),
+    ("ocfs", Role::Shared),
+    ("ocfs2", Role::Shared),
+    ("scoutfs_data", Role::Shared),
+    ("scoutfs_meta", Role::Shared),
+    ("VMFS", Role::Datastore),
+    ("jbd", Role::Journal),
+    ("xfs_external_log", Role::Journal),
 ];
 
-const POOL: &str = "is a member of an array or pool";
-const SHARED: &str = "contains a file system that other hosts may use";
-const JOURNAL: &str = "contains the journal of a file system elsewhere";
+impl Role {
+    /// The role in words, after the name of the volume.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Member | Self::Part => "is a member of an array or pool",
+            Self::Shared | Self::Datastore => "contains a file system that other hosts may use",
+            Self::Journal => "contains the journal of a file system elsewhere",
+        }
+    }
+}
 
 /// Types of partitions whose content no signature shows, or only far from its start.
 const TYPES: [(&str, &str); 13] = [
@@ -63,7 +85,7 @@ pub fn is_foreign(filesystem: &Filesystem) -> bool {
 
 /// Describes the unit to which the volume called `name` belongs; `None` if nothing else needs it.
 pub fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
-    let role = role(filesystem)?;
+    let role = role(filesystem)?.text();
     let kind = &filesystem.kind;
     let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
     let label = label.unwrap_or_default();
@@ -78,32 +100,34 @@ pub fn of_type(name: &str, type_uuid: &str) -> Option<String> {
     Some(format!("{name} {role}"))
 }
 
-fn role(filesystem: &Filesystem) -> Option<&'static str> {
+/// The role of a volume; `None` if nothing else needs it.
+pub fn role(filesystem: &Filesystem) -> Option<Role> {
     let kind = filesystem.kind.as_str();
     let known = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, role)| *role);
     // Members of LVM, md, ZFS, multipath and of every firmware RAID end so.
     let is_member = kind.ends_with("_member") || filesystem.n_devices.is_some_and(|n| n > 1);
-    known.or(is_member.then_some(POOL))
+    known.or(is_member.then_some(Role::Member))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn role_of(kind: &str, n_devices: Option<u64>) -> Option<&'static str> {
+    fn role_of(kind: &str, n_devices: Option<u64>) -> Option<Role> {
         role(&Filesystem { kind: kind.to_owned(), n_devices, ..Filesystem::default() })
     }
 
     #[test]
     fn members_shared_file_systems_and_journals_are_foreign() {
-        for kind in ["zfs_member", "promise_fasttrack_raid_member", "VMFS_volume_member", "drbd"] {
-            assert_eq!(role_of(kind, None), Some(POOL), "{kind}");
+        for kind in ["zfs_member", "promise_fasttrack_raid_member", "VMFS_volume_member", "stratis"]
+        {
+            assert_eq!(role_of(kind, None), Some(Role::Member), "{kind}");
         }
-        for kind in ["gfs2", "ocfs2", "scoutfs_meta", "VMFS"] {
-            assert_eq!(role_of(kind, None), Some(SHARED), "{kind}");
+        for kind in ["gfs2", "ocfs2", "scoutfs_meta", "lustre"] {
+            assert_eq!(role_of(kind, None), Some(Role::Shared), "{kind}");
         }
-        assert_eq!(role_of("xfs_external_log", None), Some(JOURNAL));
-        assert_eq!(role_of("btrfs", Some(3)), Some(POOL));
+        assert_eq!(role_of("xfs_external_log", None), Some(Role::Journal));
+        assert_eq!(role_of("btrfs", Some(3)), Some(Role::Member));
         for (kind, n) in [("btrfs", Some(1)), ("btrfs", None), ("xfs", None), ("crypto_LUKS", None)]
         {
             assert_eq!(role_of(kind, n), None, "{kind}");

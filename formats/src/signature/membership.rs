@@ -13,6 +13,8 @@ use super::Read;
 pub struct Membership {
     /// Its description, e.g. `volume group "vg0"`.
     pub name: String,
+    /// The name of a volume group.
+    pub group: Option<String>,
     /// Identifier of the whole, which every member has.
     pub whole: Option<String>,
     /// Least number of members; `None` if it is not in the metadata.
@@ -43,6 +45,7 @@ pub(super) fn of_lvm(first: &[u8], read: &mut Read<'_>) -> Option<Membership> {
             whole: group.id,
             n_members: Some(group.members.len() as u64).filter(|_| group.is_whole),
             members: group.members,
+            group: Some(group.name),
             is_mirror: false,
         })
     })
@@ -70,8 +73,8 @@ fn array_of(level: i32, n_disks: u32, whole: Option<String>) -> Membership {
         name: if level >= 0 { format!("array of RAID {level}") } else { "array".to_owned() },
         whole,
         n_members: Some(u64::from(n_disks)).filter(|n| *n > 0),
-        members: Vec::new(),
         is_mirror: level == 1,
+        ..Membership::default()
     }
 }
 
@@ -102,7 +105,7 @@ pub(super) fn of_imsm(block: &[u8]) -> Option<Membership> {
         // Without a volume its drives are only marked as belonging together.
         n_members: Some(if n_volumes == 0 { 1 } else { u64::from(n_disks) }),
         members: list.take(usize::from(n_disks)).filter_map(serial).collect(),
-        is_mirror: false,
+        ..Membership::default()
     })
 }
 
@@ -116,6 +119,15 @@ pub(super) fn of_bcache(superblock: &[u8]) -> Option<Membership> {
         n_members: (!is_in_set).then_some(1),
         ..Membership::default()
     })
+}
+
+/// The datastore of an extent of VMFS, by the second 512 bytes of the volume's header (vmfs-tools, `vmfs_volume.h`).
+/// Later versions have another layout, so that only a plausible number counts.
+pub(super) fn of_vmfs(rest: &[u8]) -> Option<Membership> {
+    let n_members = Some(u64::from(le32(rest, 0x90))).filter(|n| (1..=32).contains(n))?;
+    let whole = rest.get(0x54..0x64).map(uuid);
+    let name = "VMFS datastore".to_owned();
+    Some(Membership { name, whole, n_members: Some(n_members), ..Membership::default() })
 }
 
 #[cfg(test)]
@@ -143,6 +155,7 @@ mod tests {
         let found = of(&volume).unwrap();
         assert_eq!((found.name.as_str(), found.n_members), ("volume group \"vg0\"", Some(2)));
         assert_eq!((found.whole.as_deref(), found.members.len()), (Some("G"), 2));
+        assert_eq!(found.group.as_deref(), Some("vg0"));
         volume[4096 + 40..4096 + 56].fill(0);
         assert_eq!(of(&volume).unwrap().n_members, Some(1), "no group");
         volume[4096 + 4] = 0;

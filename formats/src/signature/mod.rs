@@ -80,7 +80,7 @@ pub fn detect(first: &[u8], size_bytes: Option<u64>, read: &mut Read<'_>) -> Opt
         .or_else(|| filesystems::ocfs2_of_large_blocks(&second, &read(8 << 10, 512)?))
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
         .or_else(|| filesystems::at_60_kib(first, &read(60 << 10, 8192)?))
-        .or_else(|| filesystems::vmfs(&read(1 << 20, 512)?, &read(2 << 20, 512)?))
+        .or_else(|| filesystems::vmfs(&mut read))
 }
 
 /// Describes the unit to which the volume called `name` belongs, by its content; `None` if nothing else needs it.
@@ -196,10 +196,16 @@ mod tests {
                 let mut bytes = vec![0; n];
                 if at == place {
                     bytes[..4].copy_from_slice(&magic);
+                } else if at == place + 512 {
+                    // Two extents.
+                    bytes[0x90] = 2;
                 }
                 Some(bytes)
             });
-            assert_eq!(found.unwrap().kind, expected);
+            let found = found.unwrap();
+            assert_eq!(found.kind, expected);
+            let n_members = found.membership.and_then(|membership| membership.n_members);
+            assert_eq!(n_members, (expected != "VMFS").then_some(2));
         }
     }
 

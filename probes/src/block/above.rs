@@ -1,8 +1,8 @@
-//! Content that lies above a disk: in the mappings and arrays that the kernel has built on it, as udev knows it. Their
-//! members on the disk show nothing of it.
+//! Content and names above a disk: of the mappings and arrays that the kernel has built on it, as the kernel and udev know
+//! them. Their members on the disk show nothing of it.
 
 use crate::machine::Machine;
-use crate::udev;
+use crate::udev::{self, UdevEntry, unescape_hex};
 
 use super::disk::{ContentAbove, Disk};
 use super::filesystem;
@@ -10,7 +10,25 @@ use super::graph::DeviceGraph;
 use super::listing::Listing;
 use super::virtual_devices::VirtualDevice;
 
-/// Adds to each disk the content above it.
+/// Properties of udev that are names of a device or of its content.
+const NAMES: [&str; 14] = [
+    "DM_NAME",
+    "DM_UUID",
+    "DM_VG_NAME",
+    "DM_LV_NAME",
+    "MD_NAME",
+    "MD_DEVNAME",
+    "MD_UUID",
+    "ID_FS_LABEL",
+    "ID_FS_LABEL_ENC",
+    "ID_FS_UUID",
+    "ID_PART_ENTRY_NAME",
+    "ID_PART_ENTRY_UUID",
+    "ID_SERIAL",
+    "ID_WWN",
+];
+
+/// Adds to each disk the content and the names above it.
 pub(super) fn attach(
     machine: &Machine,
     disks: &mut [Disk],
@@ -27,22 +45,50 @@ pub(super) fn attach(
                 Some(ContentAbove { name: device.name.clone(), filesystem })
             })
             .collect();
+        let known = listing.virtuals.iter().filter(|device| reached.contains(device.name.as_str()));
+        let mut names: Vec<String> =
+            known.flat_map(|device| names(graph, &device.name, &device.udev)).collect();
         for node in listing.virtuals.iter().flat_map(|device| &device.partitions) {
-            let number =
-                node.device_number.as_ref().filter(|_| reached.contains(node.name.as_str()));
+            if !reached.contains(node.name.as_str()) {
+                continue;
+            }
+            let number = node.device_number.as_ref();
             let entry = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
-            let filesystem = entry.and_then(|entry| filesystem::of_udev(&entry));
+            let entry = entry.unwrap_or_default();
+            names.extend(self::names(graph, &node.name, &entry));
+            let filesystem = filesystem::of_udev(&entry);
             above.extend(
                 filesystem.map(|filesystem| ContentAbove { name: node.name.clone(), filesystem }),
             );
         }
         disk.content_above = above;
+        disk.names_above = names;
     }
+}
+
+/// Every name of a device: those of the kernel, and those that udev has for it and its content.
+fn names(graph: &DeviceGraph, name: &str, udev: &UdevEntry) -> Vec<String> {
+    let node = graph.node(name);
+    let mapped = node.and_then(|node| node.mapper_name.clone());
+    let of_kernel = [
+        Some(name.to_owned()),
+        Some(format!("/dev/{}", name.replace('!', "/"))),
+        mapped.as_ref().map(|mapped| format!("/dev/mapper/{mapped}")),
+        mapped,
+        node.and_then(|node| node.uuid.clone()),
+    ];
+    let links = udev.links.iter().map(|link| format!("/dev/{link}"));
+    let properties = NAMES.iter().filter_map(|name| udev.property(name)).map(unescape_hex);
+    of_kernel.into_iter().flatten().chain(links).chain(properties).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Disk;
     use crate::testing::tree;
+
+    const UDEV: &str =
+        "S:vg/root\nE:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=root\nE:DM_VG_NAME=vg\nE:ID_FS_UUID=1-2\n";
 
     #[test]
     fn content_of_mappings_and_arrays_is_known_of_every_disk_below_them() {
@@ -59,8 +105,9 @@ mod tests {
             ("sys/block/md0/md0p1/dev", "259:0\n"),
             ("sys/block/dm-0/dev", "253:0\n"),
             ("sys/block/dm-0/dm/uuid", "LVM-x\n"),
+            ("sys/block/dm-0/dm/name", "vg-root\n"),
             ("sys/block/dm-0/slaves/md0/x", ""),
-            ("run/udev/data/b253:0", "E:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=root\n"),
+            ("run/udev/data/b253:0", UDEV),
             ("run/udev/data/b259:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_LABEL=boot\n"),
         ]);
         let disks = super::super::block(&machine).disks;
@@ -74,5 +121,12 @@ mod tests {
         let expected: Vec<(String, String)> =
             expected.map(|(name, label)| (name.to_owned(), label.to_owned())).to_vec();
         assert_eq!((of(0), of(1), of(2)), (expected.clone(), expected, vec![]));
+        let names =
+            ["dm-0", "/dev/dm-0", "/dev/mapper/vg-root", "vg-root", "LVM-x", "/dev/vg/root"];
+        for name in names.iter().chain(&["vg", "root", "1-2", "md0", "/dev/md0p1", "boot"]) {
+            let has_it = |disk: &Disk| disk.names_above.iter().any(|found| found == name);
+            assert!(disks[..2].iter().all(has_it), "{name}: {:?}", disks[0].names_above);
+        }
+        assert!(disks[2].names_above.is_empty());
     }
 }

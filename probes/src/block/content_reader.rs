@@ -14,8 +14,8 @@ use super::partition::{entry_of, unlisted};
 use super::partition_table::{self, Entry, Found};
 use formats::signature::{self, Filesystem};
 
-/// Most partitions of a disk that are read.
-const MAX_PARTITIONS: usize = 32;
+/// Most partitions of a disk that are read: as many as the kernel has of one (`DISK_MAX_PARTS`, `include/linux/blkdev.h`).
+const MAX_PARTITIONS: usize = 256;
 /// Read errors that the disk causes: `ENODATA` is a medium error, `EILSEQ` a failure of data protection (`blk_errors`
 /// in `block/blk-core.c`). A lost path or a reservation is not the disk's fault.
 const READ_ERRORS: [Errno; 4] = [Errno::EIO, Errno::ENODATA, Errno::EILSEQ, Errno::ETIMEDOUT];
@@ -378,13 +378,21 @@ mod tests {
     }
 
     #[test]
-    fn more_partitions_than_the_limit_make_the_disk_ineligible() {
-        let files: Vec<_> =
-            (1..=40).flat_map(|number| partition(number, 32 * number, 16)).collect();
-        let machine = machine(&vec![0; 1 << 20], &files, "");
-        let disk = disk(&machine);
-        assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were read"]);
-        assert_eq!(machine.problems()[0].found, "40 partitions");
+    fn every_partition_is_read_and_more_than_a_disk_can_have_make_it_ineligible() {
+        let of = |n: usize| {
+            let files: Vec<_> = (1..=n).flat_map(|number| partition(number, 64, 64)).collect();
+            let mut bytes = vec![0; 1 << 20];
+            bytes[64 * 512..64 * 512 + 4].copy_from_slice(b"XFSB");
+            let machine = machine(&bytes, &files, "");
+            (disk(&machine), machine.problems())
+        };
+        let (disk, problems) = of(40);
+        assert_eq!(problems, []);
+        let last = disk.partitions[39].filesystem.as_ref();
+        assert_eq!(last.map(|found| found.kind.as_str()), Some("xfs"));
+        let (disk, problems) = of(260);
+        assert_eq!(disk.not_eligible_because, ["only 256 of its 260 partitions were read"]);
+        assert_eq!(problems[0].found, "260 partitions");
     }
 
     #[test]

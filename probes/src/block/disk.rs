@@ -141,6 +141,14 @@ pub struct Disk {
     /// The content of mappings and arrays that are built on it. Not reported.
     #[serde(skip)]
     pub content_above: Vec<ContentAbove>,
+    /// Every name of the mappings, arrays and loop devices that are built on it, of their partitions and of their content,
+    /// paths among them. Not reported.
+    #[serde(skip)]
+    pub names_above: Vec<String>,
+    /// True if it is reached over a fabric: Fibre Channel, iSCSI, SRP, or NVMe over one. Other hosts may use it then. Not
+    /// reported.
+    #[serde(skip)]
+    pub is_on_fabric: bool,
     /// True if its first bytes contain something without any known signature. Not reported.
     #[serde(skip)]
     pub has_unknown_content: bool,

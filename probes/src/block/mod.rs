@@ -59,6 +59,7 @@ pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition, Volume};
 pub use fc::FcHost;
 pub use formats::raid::{RaidController, RaidDrive, RaidVolume};
+pub use formats::signature::foreign::{Role, of_volume, role};
 pub use formats::signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
 pub use formats::tcg::DiskTcg;
 pub use health::Health;
@@ -135,6 +136,9 @@ pub fn block(machine: &Machine) -> Block {
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
     imsm::mark(&mut disks, &listing);
     multipath::mark(machine, &mut disks, &listing);
+    for disk in &mut disks {
+        disk.is_on_fabric = is_on_fabric(disk, &controllers);
+    }
     eligibility::judge(machine, &mut disks, &contents, &graph);
     let virtuals = virtual_devices::read(machine, &listing, &graph);
     above::attach(machine, &mut disks, &virtuals, &listing, &graph);
@@ -153,6 +157,17 @@ pub fn block(machine: &Machine) -> Block {
         // A separate collector reads them: a hanging controller must not cost the disks.
         raid_controllers: Vec::new(),
     }
+}
+
+/// True if the disk is reached over a fabric. An expander of SAS is none, nor is the host of a virtual machine.
+fn is_on_fabric(disk: &Disk, controllers: &[NvmeController]) -> bool {
+    let is_far = |controller: &NvmeController| {
+        matches!(controller.transport.as_deref(), Some("tcp" | "rdma" | "fc"))
+            && controller.namespaces.contains(&disk.name)
+    };
+    // FCoE is Fibre Channel to the kernel.
+    matches!(disk.transport.as_deref(), Some("fc" | "iscsi" | "srp"))
+        || controllers.iter().any(is_far)
 }
 
 /// Adds the controllers to the section, and links their volumes to the disks they appear as.

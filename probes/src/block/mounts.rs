@@ -88,6 +88,17 @@ fn share_btrfs(machine: &Machine, usage: &mut Usage) {
     }
 }
 
+/// Loop devices whose backing file is a device, each with the name of that device (`loop/backing_file`). A loop device on
+/// a file is a use too, but so is the mount that the file is in.
+pub(super) fn loops(machine: &Machine, resolve: &Resolve<'_>) -> Vec<(String, String)> {
+    let names = machine.list("sys/block").into_iter();
+    let backed = names.filter(|name| name.starts_with("loop")).filter_map(|name| {
+        let path = machine.text(&format!("sys/block/{name}/loop/backing_file"))?;
+        Some((name, resolve(None, &path)?))
+    });
+    backed.collect()
+}
+
 /// True if the running system lives on the device mounted here.
 pub(super) fn is_live_mount(path: &str) -> bool {
     LIVE_MOUNTS.contains(&path)

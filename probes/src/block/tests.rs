@@ -34,6 +34,26 @@ fn numa_node_comes_from_the_nearest_device_above_the_disk_and_minus_one_is_absen
 }
 
 #[test]
+fn only_disks_that_are_reached_over_a_fabric_are_on_one() {
+    let rport = "pci0000:3a/0000:3b:00.0/host7/rport-7:0-0/target7:0:0/7:0:0:1/block/sda";
+    let session = "platform/host8/session1/target8:0:0/8:0:0:1/block/sda";
+    for (path, expected) in [(rport, true), (session, true), (SAS, false), (SDA, false)] {
+        let found = block(&disk_at(path, &[("removable", "0\n")])).disks.remove(0).is_on_fabric;
+        assert_eq!(found, expected, "{path}");
+    }
+    for (transport, expected) in [("tcp", true), ("rdma", true), ("fc", true), ("pcie", false)] {
+        let block = of(&[
+            ("sys/block/nvme0n1/size", "8\n"),
+            ("sys/block/vda/size", "8\n"),
+            ("sys/class/nvme/nvme0/transport", &format!("{transport}\n")),
+            ("sys/class/nvme/nvme0/nvme0n1/size", "8\n"),
+        ]);
+        let found = block.disks.iter().map(|disk| disk.is_on_fabric);
+        assert_eq!(found.collect::<Vec<_>>(), [expected, false], "{transport}");
+    }
+}
+
+#[test]
 fn mappings_arrays_zram_and_empty_drives_are_not_counted_as_disks() {
     let block = of(&[
         ("sys/block/nvme0n1/size", "2000\n"),

@@ -315,6 +315,74 @@ fn protected_disk_is_never_written() {
 }
 
 #[test]
+fn entry_of_protect_that_names_no_disk_is_refused_if_the_order_says_so() {
+    let order = |missing: &str, entries: &[&str]| {
+        let disk = json!({"device": "/dev/sda"});
+        json!({"disk": disk, "protect": entries, "protect_missing": missing})
+    };
+    let disks = [disk("sda", 9), disk("sdb", 9)];
+    assert_eq!(of(&disks, order("refuse", &["SERIAL-sdb"])), Ok("sda".into()));
+    assert_eq!(of(&disks, order("warn", &["SERIAL-sdc"])), Ok("sda".into()));
+    let failure = decided(&disks, order("refuse", &["SERIAL-sdb", "SERIAL-sdc"])).unwrap_err();
+    assert_eq!(failure.code, Code::Protected);
+    let expected = "protect contains \"SERIAL-sdc\", which names no disk of this machine";
+    assert_eq!(failure.message.to_string(), expected);
+}
+
+#[test]
+fn disk_on_a_fabric_is_written_only_if_it_is_named() {
+    let on_fabric = |disk: Disk| Disk {
+        is_on_fabric: true,
+        transport: Some("fc".into()),
+        by_path: Some("/dev/disk/by-path/fc-1".into()),
+        ..disk
+    };
+    for lun in [on_fabric(coreos("sda", 9)), on_fabric(disk("sda", 9))] {
+        let of = |order: Value| decided(std::slice::from_ref(&lun), order);
+        for order in [
+            json!({}),
+            json!({"existing_data": "wipe"}),
+            json!({"disk": {"if_several": "smallest"}}),
+            json!({"disk": {"hints": {"size": "< 1000"}}}),
+            json!({"disk": {"hints": {"by_path": "<in> fc"}}}),
+        ] {
+            let failure = of(order.clone()).unwrap_err();
+            assert_eq!(failure.code, Code::DiskNotEligible, "{order}");
+            assert!(failure.to_string().contains("over a network (fc)"), "{}", failure);
+        }
+        for named in [
+            json!({"device": "/dev/sda"}),
+            json!({"device": "/dev/disk/by-id/ata-sda"}),
+            json!({"hints": {"serial": "SERIAL-sda"}}),
+            json!({"hints": {"deviceName": "/dev/sda"}}),
+        ] {
+            assert_eq!(of(json!({ "disk": named })), Ok("sda".into()), "{named}");
+        }
+    }
+    // It could be meant, so another disk does not take its place.
+    let disks = [on_fabric(disk("sda", 9)), disk("sdb", 9)];
+    assert_eq!(of(&disks, json!({})), Err(Code::DiskAmbiguous));
+}
+
+#[test]
+fn root_label_on_another_disk_is_refused_as_boot_is() {
+    let with = |disk: Disk, kind: &str, label: &str| {
+        let filesystem = Some(filesystem(kind, Some(label)));
+        Disk { filesystem, ..disk }
+    };
+    let named = || json!({"disk": {"device": "/dev/sda"}, "existing_data": "wipe"});
+    let failure = decided(&[disk("sda", 9), with(disk("sdb", 9), "xfs", "root")], named());
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.code, Code::BootLabel);
+    let expected = "labelled \"root\" is also on the whole of /dev/sdb (serial SERIAL-sdb";
+    assert!(failure.to_string().contains(expected), "{}", failure);
+    let member = with(disk("sdb", 9), "linux_raid_member", "root");
+    for other in [member, with(disk("sdb", 9), "xfs", "rootfs")] {
+        assert_eq!(of(&[with(disk("sda", 9), "xfs", "root"), other], named()), Ok("sda".into()));
+    }
+}
+
+#[test]
 fn boot_label_in_an_array_or_volume_of_another_disk_is_refused_too() {
     let boot = ContentAbove { name: "dm-3".into(), filesystem: filesystem("xfs", Some("boot")) };
     let with = |disk: Disk| Disk { content_above: vec![boot.clone()], ..disk };

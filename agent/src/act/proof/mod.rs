@@ -9,6 +9,7 @@ pub mod before;
 mod boot;
 mod content;
 pub mod disk;
+pub(super) mod earlier;
 pub mod esp;
 mod fat;
 mod filesystems;

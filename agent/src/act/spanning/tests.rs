@@ -11,7 +11,7 @@ fn membership(whole: &str, n_members: Option<u64>, members: &[&str]) -> Membersh
         whole: Some(whole.into()),
         n_members,
         members: testing::texts(members),
-        is_mirror: false,
+        ..Membership::default()
     }
 }
 
@@ -119,4 +119,62 @@ fn dynamic_disks_of_windows_count_as_shared_if_there_are_several() {
     };
     assert!(refusal(&[dynamic("sda"), dynamic("sdb")]).unwrap().contains("dynamic disks"));
     assert_eq!(refusal(&[dynamic("sda"), disk("sdb", vec![])]), None);
+}
+
+#[test]
+fn every_kind_that_spans_disks_or_is_used_by_other_hosts_is_refused() {
+    let two = |kind: &str, other: &str| {
+        let found = |kind: &str, id: &str| member(kind, id, None);
+        refusal(&[disk("sda", vec![found(kind, "A")]), disk("sdb", vec![found(other, "B")])])
+    };
+    for kind in ["stratis", "ceph_bluestore", "oracleasm", "vdo", "DM_integrity", "VMFS"] {
+        assert!(two(kind, kind).unwrap().contains("the others: sdb1"), "{kind}");
+        assert_eq!(two(kind, "xfs"), None, "{kind} alone, as a group of one disk");
+    }
+    // What is never all, or is never used by one host alone.
+    for kind in [
+        "drbd",
+        "DM_snapshot_cow",
+        "DM_verity_hash",
+        "gfs",
+        "gfs2",
+        "ocfs",
+        "ocfs2",
+        "lustre",
+        "exfs",
+        "scoutfs_meta",
+        "scoutfs_data",
+    ] {
+        assert!(two(kind, "vfat").unwrap().contains(&format!("sda1 ")), "{kind}");
+    }
+    let kept = Saved::parse(&[], &["1".to_owned()]).unwrap();
+    let target = disk("sda", vec![member("gfs2", "A", None)]);
+    assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
+}
+
+#[test]
+fn journal_is_refused_unless_its_file_system_is_overwritten_with_it() {
+    let plain = |kind: &str| member(kind, "A", None);
+    for (journal, owner) in [("jbd", "ext4"), ("xfs_external_log", "xfs")] {
+        let other = |kind: &str| disk("sdb", vec![plain(kind)]);
+        let alone = disk("sda", vec![plain(journal)]);
+        assert!(refusal(&[alone.clone(), other(owner)]).is_some());
+        assert!(refusal(std::slice::from_ref(&alone)).is_some(), "its owner is not there");
+        let both = disk("sda", vec![plain(journal), plain(owner)]);
+        assert_eq!(refusal(&[both.clone(), other("vfat")]), None);
+        assert!(refusal(&[both, other(owner)]).unwrap().contains("journal"), "of which one?");
+    }
+}
+
+#[test]
+fn datastore_of_one_disk_is_no_obstacle_unless_other_hosts_reach_it() {
+    let extent = |n| member("VMFS_volume_member", "A", Some(membership("STORE", Some(n), &[])));
+    let one = disk("sda", vec![extent(1)]);
+    assert_eq!(refusal(&[one.clone(), disk("sdb", vec![extent(1)])]), None);
+    assert!(refusal(&[disk("sda", vec![extent(2)])]).unwrap().contains("one of 2 members"));
+    let shared = |disk: Disk| Disk { is_on_fabric: true, ..disk };
+    assert!(refusal(&[shared(one)]).unwrap().contains("that other hosts may reach"));
+    assert!(refusal(&[shared(disk("sda", vec![member("oracleasm", "A", None)]))]).is_some());
+    assert_eq!(refusal(&[shared(disk("sda", vec![volume("A", &["A"])]))]), None);
+    assert_eq!(refusal(&[shared(disk("sda", vec![member("xfs", "A", None)]))]), None);
 }

@@ -105,13 +105,14 @@ fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>,
 }
 
 fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
+    let reported = around.reported;
+    let Site { system, protect, protect_missing, .. } = &around.node.settings.site;
     let order = Order {
         disk: Some(choice),
         existing_data: Some(ExistingDataPolicy::Wipe),
+        protect_missing: *protect_missing,
         ..Order::default()
     };
-    let reported = around.reported;
-    let Site { system, protect, .. } = &around.node.settings.site;
     let selection = Selection { system, reported, order: &order, protect, min_bytes: None };
     let target = selection.target(reported).map_err(|(_, failure)| failure)?;
     let disk = target.disk();

@@ -24,6 +24,7 @@ impl From<api::Install> for Order {
             block_except,
             existing_data,
             protect,
+            protect_missing,
             verify,
             on_unproved,
         } = install;
@@ -49,6 +50,7 @@ impl From<api::Install> for Order {
             block_except,
             existing_data,
             protect,
+            protect_missing,
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
         }

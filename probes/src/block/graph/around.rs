@@ -1,7 +1,7 @@
 //! The graph around one disk at this moment, from the kernel's own links. Whatever cannot be read is an error: the disk
 //! may be in use by it.
 //!
-//! Sources: `holders`, `slaves`, `dm/{name,uuid}`, `md` below `/sys/dev/block/<major>:<minor>`
+//! Sources: `holders`, `slaves`, `dm/{name,uuid}`, `md`, `loop/backing_file` below `/sys/dev/block/<major>:<minor>`
 //! (`Documentation/ABI/testing/sysfs-block-dm`, `Documentation/admin-guide/md.rst`), `/proc/self/mountinfo`,
 //! `/proc/swaps`, `/sys/fs/btrfs`. udev's database is not read: it may still describe an earlier disk of this number.
 
@@ -31,13 +31,21 @@ pub(crate) fn around(machine: &Machine, number: &str) -> Result<(DeviceGraph, St
     let mut graph = DeviceGraph::default();
     let mut seen = BTreeSet::from([disk.clone()]);
     let mut todo = vec![path];
+    let loops = mounts::loops(machine, &|number, path| kernel_name(machine, number, path));
     while let Some(path) = todo.pop() {
         for (path, mut node) in device(machine, &path) {
             if node.name == disk {
                 node.number = Some(number.to_owned());
             }
-            let new = node.holders.iter().filter(|holder| seen.insert((*holder).clone()));
-            todo.extend(new.map(|holder| machine.device_path(&format!("{path}/holders/{holder}"))));
+            let holders = node.holders.iter().map(|name| (name, format!("{path}/holders/{name}")));
+            let loops = loops.iter().filter(|(_, below)| *below == node.name);
+            let loops = loops.map(|(name, _)| (name, format!("sys/block/{name}")));
+            for (name, path) in holders.chain(loops.clone()) {
+                if seen.insert(name.clone()) {
+                    todo.push(machine.device_path(&path));
+                }
+            }
+            loops.for_each(|(name, _)| graph.insert_loop(name.clone(), node.name.clone()));
             graph.insert(node);
         }
         if seen.len() > MAX_DEVICES {

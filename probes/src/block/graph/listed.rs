@@ -20,6 +20,10 @@ pub(crate) fn listed(machine: &Machine, listing: &Listing) -> DeviceGraph {
         graph.resolve(number, path).or_else(|| linked(machine, listing, path))
     };
     let usage = mounts::usage(machine, &resolve);
+    let loops = mounts::loops(machine, &resolve);
+    for (name, below) in loops {
+        graph.insert_loop(name, below);
+    }
     graph.usage = Usage { live_labels: mounts::live_labels(machine), ..usage };
     graph
 }

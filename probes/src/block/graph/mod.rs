@@ -81,6 +81,11 @@ impl DeviceGraph {
         self.nodes.insert(name.clone(), node);
     }
 
+    /// Adds a loop device to what is built on the device that is its backing file; the kernel does not link them.
+    fn insert_loop(&mut self, name: String, below: String) {
+        self.above.entry(below).or_default().insert(name);
+    }
+
     /// The device with this name, unless it is outside the graph.
     pub(super) fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name)

@@ -130,6 +130,39 @@ fn btrfs_that_is_mounted_by_another_disk_uses_all_its_members() {
 }
 
 #[test]
+fn loop_device_on_a_disk_or_partition_is_a_use_with_everything_above_it() {
+    let at = |path: &str| format!("{DEVICES}/loop0/{path}");
+    let paths = ["loop/backing_file", "dev", "size", "holders/dm-5"].map(at);
+    for (file, number, expected) in [
+        ("/dev/sda1", "7:0", &["sda1 < loop0", "loop0 at /a"][..]),
+        ("/dev/mapper/vg-a", "7:0", &["dm-0 < dm-1 loop0", "loop0 at /a"]),
+        ("/dev/sda1", "253:5", &["sda1 < loop0", "loop0 < dm-5"]),
+        ("/srv/a.img", "7:0", &[]),
+    ] {
+        let mounts = format!("{}2 1 {number} / /a rw - ext4 /dev/loop0 rw\n", MOUNTS.1);
+        let more = [
+            ("sys/block/loop0", "-> ../devices/virtual/block/loop0"),
+            ("sys/class/block/dm-0/dm/name", "vg-a"),
+            ("sys/class/block/loop0", "-> ../../devices/virtual/block/loop0"),
+            ("sys/dev/block/7:0", "-> ../../devices/virtual/block/loop0"),
+            ("sys/dev/block/253:5", "-> ../../devices/virtual/block/dm-5"),
+            (&paths[0], file),
+            (&paths[1], "7:0"),
+            (&paths[2], "8"),
+            (&paths[3], "-> ../../dm-5"),
+            ("proc/self/mountinfo", &mounts),
+        ];
+        for graph in both(&more) {
+            let found = uses(&graph);
+            for text in expected {
+                assert!(found.iter().any(|found| found == text), "{file}: {found:?}");
+            }
+            assert_eq!(found.concat().contains("loop0"), !expected.is_empty(), "{file}");
+        }
+    }
+}
+
+#[test]
 fn devices_that_only_one_side_links_and_devices_that_hold_each_other_are_found() {
     let circle = (&*format!("{DEVICES}/dm-1/holders/dm-0"), "-> ../../dm-0");
     for graph in both(&[MOUNTS, circle]) {
