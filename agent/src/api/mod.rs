@@ -26,7 +26,7 @@ pub use install::{
 };
 pub use instruction::{Action, Instruction, OnRefusal};
 pub use outcome::{JobResult, Outcome};
-pub use parse::{Refusal, parse_instruction};
+pub use parse::{Refusal, near_word, parse_instruction};
 pub use probes::findings::{Finding, Severity};
 pub use probes::network::Neighbours;
 

@@ -81,11 +81,19 @@ fn misfit(value: &Value, complaint: &str) -> String {
         // Its content is secret, and serde quotes what it found.
         format!("{place} does not have the form that the API describes")
     } else if let Some(found) = found {
-        format!("{place} holds {found}")
+        format!("{place} holds {found}{}", near_word(complaint))
     } else {
         format!("{place} does not have the form that the API describes")
     };
     format!("the instruction does not conform to VIM API v1: {says}")
+}
+
+/// Names the word that is nearest to an unknown one, by what serde says of it: "unknown variant `x`, expected one of `y`".
+pub fn near_word(complaint: &str) -> String {
+    let unknown = complaint.strip_prefix("unknown variant ").unwrap_or_default();
+    let mut words = unknown.split('`').skip(1).step_by(2);
+    let near = nearest(words.next().unwrap_or_default(), words);
+    near.map(|near| format!(", did you mean {near:?}?")).unwrap_or_default()
 }
 
 /// `complaint` is what serde says of an unknown key: "`disc`, expected one of `ignition`, `image`".
@@ -226,6 +234,15 @@ mod tests {
             assert!(message.contains(&format!("\"{path}\" is not a key of it")), "{message}");
             assert!(message.ends_with(hint), "{message}");
         }
+    }
+
+    #[test]
+    fn misspelt_override_is_refused_with_the_nearest_word() {
+        let text = install(r#","override":["removeable"]"#);
+        let message = parse_instruction(text.as_bytes()).unwrap_err().message;
+        assert!(message.contains("install.override"), "{message}");
+        assert!(message.ends_with(r#", did you mean "removable"?"#), "{message}");
+        parse_instruction(install(r#","override":["removable"]"#).as_bytes()).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::steps::{ARGUMENTS, INSTALL, StepOrder};
 use crate::act::Failure;
 use crate::act::say::Say;
 use crate::act::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
-use crate::api::Install;
+use crate::api::{Install, near_word};
 use crate::clean;
 use crate::strict_json;
 
@@ -77,8 +77,9 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
             let known = ARGUMENTS.map(|(name, _)| name).join(", ");
             return Err(invalid(message).advise(format!("use one of {known}")));
         };
-        if install(&Map::from_iter([(key.clone(), found.clone())])).is_err() {
-            return Err(wrong(&format!("the step's argument {key}"), found, meaning));
+        if let Err(error) = install(&Map::from_iter([(key.clone(), found.clone())])) {
+            let expected = format!("{meaning}{}", near_word(&error.to_string()));
+            return Err(wrong(&format!("the step's argument {key}"), found, &expected));
         }
     }
     install(&given).map(Order::from).map_err(|error| invalid(error.to_string()))
