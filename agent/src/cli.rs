@@ -293,6 +293,9 @@ pub struct InstallOptions {
     /// Which findings prevent the install.
     #[command(flatten)]
     pub block: BlockOptions,
+    /// What the console of a blocked node shows.
+    #[command(flatten)]
+    pub console: ConsoleOptions,
     /// The back end, and what Ironic needs.
     #[command(flatten)]
     pub ironic: IronicOptions,

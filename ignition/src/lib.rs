@@ -19,7 +19,7 @@ mod refusal;
 mod text;
 mod url;
 
-pub use check::{Checked, check};
+pub use check::{Checked, Erased, check};
 pub use digest::verify_hash;
 pub use refusal::{Code, Problem, Refusal, Warning};
 

@@ -29,6 +29,21 @@ impl Policy {
         }
     }
 
+    /// The policy for an order, whose patterns are checked.
+    ///
+    /// # Errors
+    /// `INSTRUCTION_INVALID`: no finding has the code.
+    pub fn of(&self, order: &Order) -> Result<Self, Failure> {
+        for (key, patterns) in
+            [(Term::BlockAlso, &order.block_also), (Term::BlockExcept, &order.block_except)]
+        {
+            let refuse =
+                |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
+            patterns.iter().try_for_each(|pattern| check_pattern(pattern)).map_err(refuse)?;
+        }
+        Ok(self.with(order))
+    }
+
     /// The findings that prevent an install.
     pub fn blocking<'a>(&self, findings: &'a [Finding]) -> Vec<&'a Finding> {
         let least = match self.block_on.unwrap_or_default() {

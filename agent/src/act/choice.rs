@@ -4,14 +4,19 @@
 //! The first step finds the disk that is meant, out of all disks; the second checks that it may be written. Anything
 //! unclear is refused.
 
-use probes::block::{Disk, Obstacle, ObstacleKind};
+mod overrule;
 
+use probes::block::{Disk, Obstacle};
+
+use self::overrule::Overrides;
 use super::choose::{has_wwn, pick};
 use super::saved::Saved;
 use super::{
-    Code, ExistingDataPolicy, Expect, Failure, Order, ProtectMissing, Say, Term, describe,
-    existing, labels, protect, say, spanning,
+    Code, ExistingDataPolicy, Expect, Failure, Order, Override, ProtectMissing, Say, Term, describe,
+    disarm, existing, protect, say, spanning,
 };
+
+pub(super) use self::overrule::warnings as label_warnings;
 
 /// The inputs of a decision, apart from the disks.
 #[derive(Debug, Clone, Copy)]
@@ -74,23 +79,29 @@ pub fn decide<'d>(
     let order = wanted.order;
     let picked = pick(disks, wanted, resolve)?;
     let disk = picked.disk;
+    let lists = [wanted.protect, &order.protect];
+    let protected = |disk| protect::check(disk, disks, lists, resolve);
     let judge = || -> Result<Vec<Say>, Failure> {
         if let Some(expect) = &order.expect {
             check_expected(disk, expect)?;
         }
-        let lists = [wanted.protect, &order.protect];
-        protect::check(disk, disks, lists, resolve)?;
+        protected(disk)?;
         if order.protect_missing == Some(ProtectMissing::Refuse) {
             protect::check_missing(disks, lists, resolve)?;
         }
-        check_obstacles(disk)?;
+        let overrides = Overrides::of(order, &picked);
+        let obstacles = overrides.left(disk, disks);
+        check_obstacles(disk, &obstacles, overrides.advice(&obstacles, disk, disks))?;
         if disk.is_on_fabric && !picked.is_named {
             return Err(unnamed(disk));
         }
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
         let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
         spanning::check(disk, disks, &saved)?;
-        labels::check(disk, disks, &saved)?;
+        overrides.check_labels(disk, disks, &saved)?;
+        if overrides.has(Override::DisarmBootLabel) {
+            disarm::places(disk, disks).try_for_each(|(other, _)| protected(other))?;
+        }
         saved.check(disk)?;
         Ok(vec![picked.because.clone().into(), why])
     };
@@ -106,7 +117,9 @@ pub fn decide<'d>(
 
 /// True if some order can write the disk, so that there is no need to wait for another one.
 pub fn can_be_written(disk: &Disk) -> bool {
-    check_obstacles(disk).is_ok()
+    let is_fixed = |obstacle: &&Obstacle| !overrule::is_of_policy(obstacle);
+    let fixed: Vec<&Obstacle> = disk.obstacles.iter().filter(is_fixed).collect();
+    check_obstacles(disk, &fixed, None).is_ok()
 }
 
 /// The failure for a disk that another host may use, and that nobody named.
@@ -122,13 +135,9 @@ fn unnamed(disk: &Disk) -> Failure {
     )
 }
 
-/// Refuses a disk that no policy allows to write.
-fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
-    let is_policy = |obstacle: &&Obstacle| {
-        matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Active)
-    };
-    let fixed = disk.obstacles.iter().filter(|obstacle| !is_policy(obstacle));
-    let mut reasons: Vec<&str> = fixed.map(|obstacle| obstacle.text.as_str()).collect();
+/// Refuses a disk with obstacles that nothing overrules. `how` is advice on overruling them.
+fn check_obstacles(disk: &Disk, fixed: &[&Obstacle], how: Option<Say>) -> Result<(), Failure> {
+    let mut reasons: Vec<&str> = fixed.iter().map(|obstacle| obstacle.text.as_str()).collect();
     if !disk.eligible && disk.obstacles.is_empty() {
         reasons.extend(disk.not_eligible_because.iter().map(String::as_str));
         if reasons.is_empty() {
@@ -139,8 +148,9 @@ fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("{} cannot be installed on: {}", describe(disk), reasons.join(", "));
-    Err(Failure::new(Code::DiskNotEligible, what)
-        .advise("fix what is listed, or choose another disk; no other disk takes its place"))
+    let advice = "fix what is listed, or choose another disk; no other disk takes its place";
+    let advice = how.map_or(advice.into(), |how| say![advice, "; ", how]);
+    Err(Failure::new(Code::DiskNotEligible, what).advise(advice))
 }
 
 /// Checks that the chosen disk is as expected.

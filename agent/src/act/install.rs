@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ignition::Erased;
 use probes::block::Disk;
 use probes::findings::Finding;
 use tracing::info;
@@ -155,18 +156,14 @@ impl Act<'_> {
             reported: self.reported,
             order,
             protect: &self.site.protect,
-            // The size of another image is known from the order, or not yet.
-            min_bytes: match order.image {
-                None => osmet::least_bytes(&self.site.osmet_dir),
-                Some(_) => None,
-            },
+            min_bytes: min_bytes(order, self.site),
         }
     }
 
     /// Every check before the disk is touched.
     fn preflight(&self, order: &Order, outcome: &mut Outcome) -> Result<Passed, Failure> {
         self.check_configuration(order)?;
-        let (ignition, warnings) = preflight::ignition(order, self.client)?;
+        let (ignition, warnings, erased) = preflight::ignition(order, self.client)?;
         let selection = self.selection(order);
         let disks = selection.disks()?;
         outcome.seen = Some(Seen::of(&disks, self.site));
@@ -174,39 +171,13 @@ impl Act<'_> {
         let resolve = |path: &str| self.site.system.kernel().resolve(path);
         let missing = protect::missing(&disks, lists, &resolve).into_iter();
         outcome.warnings.extend(missing.map(|entry| protect::no_disk(entry)));
-        let target = selection.target(&disks).map_err(|(disk, failure)| {
-            outcome.disk = disk;
-            failure
-        })?;
-        let disk = target.disk();
-        outcome.disk = Some(Box::new(disk.clone()));
-        // A response of the disk takes time, so only the chosen one is asked.
-        outcome.unreadable = readable::check(&target);
-        let (order, notes) = with_derived(order, disk, &self.site.system)?;
-        let findings = (self.findings)(outcome.unreadable.as_ref());
-        let mut warnings = [warnings, notes].concat();
-        let (site, client) = (self.site, self.client);
-        match preflight::check(&order, disk, &findings, site, client, &mut warnings) {
-            Ok((version, image)) => {
-                outcome.warnings.extend(warnings);
-                Ok(Passed { target, ignition, version, image, order })
-            }
-            Err(failure) => {
-                if failure.code == Code::Findings {
-                    self.keep_blocking(&order, &findings, outcome);
-                }
-                Err(failure)
-            }
-        }
-    }
-
-    /// Remembers the findings that prevent the install.
-    fn keep_blocking(&self, order: &Order, findings: &[Finding], outcome: &mut Outcome) {
-        let policy = self.site.blocking.with(order);
-        outcome.blocking = policy.blocking(findings).into_iter().cloned().collect();
-        if let Some(seen) = &mut outcome.seen {
-            seen.blocking = outcome.blocking.iter().map(blocking::key).collect();
-        }
+        let chosen = choose(self.site, &selection, &disks, &erased, self.findings, outcome)?;
+        let Chosen { target, order, warnings: more } = chosen;
+        let mut warnings = [warnings, more].concat();
+        let (site, client, disk) = (self.site, self.client, target.disk());
+        let (version, image) = preflight::check(&order, disk, site, client, &mut warnings)?;
+        outcome.warnings.extend(warnings);
+        Ok(Passed { target, ignition, version, image, order })
     }
 
     /// Checks that the configuration allows the order, and that this agent can carry it out.
@@ -269,6 +240,56 @@ impl Act<'_> {
         })?;
         Ok((disks, facts))
     }
+}
+
+/// The size of the live image's own image. That of another one is known from the order, or not yet.
+pub fn min_bytes(order: &Order, site: &Site) -> Option<u64> {
+    if order.image.is_some() { None } else { osmet::least_bytes(&site.osmet_dir) }
+}
+
+/// The disk that is written, judged together with the machine.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The disk, held open.
+    pub target: Target,
+    /// The order with the kernel arguments that the disk needs.
+    pub order: Order,
+    /// Warnings for the result.
+    pub warnings: Vec<String>,
+}
+
+/// Chooses one of these disks, and judges it, the disks around it and the faults of the machine. The outcome gets the disk,
+/// and what keeps it from being written.
+///
+/// # Errors
+/// As [`Selection::target`] and [`Selection::around`]; `FINDINGS`; `INSTRUCTION_INVALID`.
+pub fn choose(
+    site: &Site,
+    selection: &Selection<'_>,
+    disks: &[Disk],
+    erased: &[Erased],
+    findings: &Findings<'_>,
+    outcome: &mut Outcome,
+) -> Result<Chosen, Failure> {
+    let target = selection.target(disks).map_err(|(disk, failure)| {
+        outcome.disk = disk;
+        failure
+    })?;
+    let disk = target.disk();
+    outcome.disk = Some(Box::new(disk.clone()));
+    // A response of the disk takes time, so only the chosen one is asked.
+    outcome.unreadable = readable::check(&target);
+    let (order, notes) = with_derived(selection.order, disk, &site.system)?;
+    let findings = findings(outcome.unreadable.as_ref());
+    let around = selection.around(disk, disks, erased)?;
+    let policy = site.blocking.of(&order)?;
+    policy.check(&findings).inspect_err(|_| {
+        outcome.blocking = policy.blocking(&findings).into_iter().cloned().collect();
+        if let Some(seen) = &mut outcome.seen {
+            seen.blocking = outcome.blocking.iter().map(blocking::key).collect();
+        }
+    })?;
+    Ok(Chosen { target, order, warnings: [notes, around].concat() })
 }
 
 /// Refuses to verify all of the live image's own image: there are no digests of it, as its files are those of the live

@@ -12,9 +12,11 @@ pub mod choice;
 mod choose;
 pub mod code;
 mod counters;
+mod disarm;
 pub mod efi;
 pub mod erase;
 mod existing;
+pub mod first_boot;
 mod follow;
 pub mod hints;
 pub mod identity;
@@ -60,7 +62,7 @@ use self::advice::advice;
 pub use self::code::Code;
 pub use self::order::{
     BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
-    OnUnproved, Order, ProtectMissing, StreamSource, Verify,
+    OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,

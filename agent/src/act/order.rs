@@ -1,5 +1,7 @@
 //! An order: the image to write, the disk to write it to, and the checks. Each engine makes one from its own wire format.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -41,6 +43,8 @@ pub struct Order {
     /// The policy if the chosen disk contains data; absent for `wipe` if the order identifies the disk by serial, WWN,
     /// `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
+    /// What is allowed on a disk that the order identifies and whose existing data may all be overwritten.
+    pub overrides: Vec<Override>,
     /// Disks that are never written, by serial, WWN, any path below `/dev`, or the name, label or UUID of a partition, file
     /// system, volume group, mapping or array on them.
     pub protect: Vec<String>,
@@ -73,6 +77,36 @@ pub enum ProtectMissing {
     Warn,
     /// Nothing is installed: the entry may be misspelt, and the disk that it should protect be the target.
     Refuse,
+}
+
+/// One thing that would otherwise prevent an install. It is allowed only on a disk that is identified by serial, WWN,
+/// `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, and whose existing data is `wipe`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Override {
+    /// A disk that says it is removable, as hot-plug bays and internal SD cards do.
+    Removable,
+    /// A damaged partition table: both copies, a protective boot record alone, a table of another sector size.
+    DamagedTable,
+    /// More partitions than the agent reads.
+    ManyPartitions,
+    /// The image of a live system that was once written to the disk. The medium of the running one stays excluded.
+    LeftoverLiveMedium,
+    /// An end of the disk that cannot be read. It must be readable after the write.
+    UnreadableEnd,
+    /// Another disk with the same identity; the path of the disk decides, `/dev/disk/by-path/…`.
+    SameSerial,
+    /// File systems on other disks with a label that the installed system searches for. The result names them.
+    BootLabelElsewhere,
+    /// The same; ext4 file systems with the label `boot` that are not in use are renamed to `boot-old`.
+    DisarmBootLabel,
+}
+
+impl fmt::Display for Override {
+    /// Writes the word as orders spell it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// The amount of a written disk that is read back.

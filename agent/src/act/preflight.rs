@@ -14,9 +14,7 @@ use super::busy::check_not_busy;
 use super::image::{self, Image};
 use super::site::Site;
 use super::writers::coreos_installer::{self, Version};
-use super::{
-    Code, Failure, Finding, Order, Say, System, Term, Verify, blocking, osmet, say, takedown,
-};
+use super::{Code, Failure, Order, Say, System, Term, Verify, first_boot, osmet, say, takedown};
 use crate::clean;
 use crate::http::Client;
 use crate::secret;
@@ -33,11 +31,14 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// Fetches the Ignition config and checks its digest, version and rules. Returns its bytes, and warnings for the result.
+/// The bytes of an Ignition config, warnings for the result, and the devices that the config erases.
+pub type Config = (Vec<u8>, Vec<String>, Vec<ignition::Erased>);
+
+/// Fetches the Ignition config and checks its digest, version and rules. Returns it.
 ///
 /// # Errors
 /// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
-pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>), Failure> {
+pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
     let source = &order.ignition;
     let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
         (Some(text), _) => text.as_bytes().into(),
@@ -80,7 +81,7 @@ pub fn ignition(order: &Order, client: &Client) -> Result<(Vec<u8>, Vec<String>)
     secret::conceal_config(&bytes);
     let checked = checked.map_err(refuse)?;
     let warnings = warnings_of(order, &checked);
-    Ok((bytes.into_owned(), warnings))
+    Ok((bytes.into_owned(), warnings, checked.erased))
 }
 
 /// Warnings about a config that is installed all the same.
@@ -94,13 +95,20 @@ fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
     }
     let arguments = order.append_kargs.iter().map(String::as_str);
     let first_boot = order.firstboot_args.iter().flat_map(|args| command_line::arguments(args));
-    let arguments = arguments.chain(first_boot.map(|argument| argument.written));
+    let arguments: Vec<&str> =
+        arguments.chain(first_boot.map(|argument| argument.written)).collect();
+    warnings.extend(first_boot::of_arguments(&arguments));
     let platform = order.platform.as_deref();
-    warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
+    warnings.extend(first_boot::of_login(checked, platform));
+    warnings.extend(ignition::platform::network_warning(
+        platform,
+        checked.may_fetch,
+        arguments.into_iter(),
+    ));
     warnings
 }
 
-/// Checks everything else; the disk has been chosen. Returns the version of coreos-installer, and the image if it is not
+/// Checks everything else; the disk has been chosen and judged. Returns the version of coreos-installer, and the image if it is not
 /// the live image's own. Warnings for the result are added.
 ///
 /// # Errors
@@ -108,19 +116,11 @@ fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
 pub fn check(
     order: &Order,
     disk: &Disk,
-    findings: &[Finding],
     site: &Site,
     client: &Client,
     warnings: &mut Vec<String>,
 ) -> Result<(Version, Option<Image>), Failure> {
     let mut image = None;
-    for (key, patterns) in
-        [(Term::BlockAlso, &order.block_also), (Term::BlockExcept, &order.block_except)]
-    {
-        let refuse = |error: String| Failure::new(Code::InstructionInvalid, say![key, ": ", error]);
-        patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
-    }
-    site.blocking.with(order).check(findings)?;
     arguments(order)?;
     warnings.extend(order.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory((site.available_memory_bytes)())?);
@@ -154,7 +154,10 @@ fn unverifiable(image: &Image) -> Failure {
 }
 
 /// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible.
-fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
+///
+/// # Errors
+/// `DISK_BUSY`, `TARGET_IO`.
+pub fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
     if takedown::is_needed(disk) {
         return takedown::check(disk, system);
     }

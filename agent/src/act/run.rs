@@ -11,7 +11,7 @@ use super::outcome::{DiskState, Outcome, WriteCounters};
 use super::selection::Selection;
 use super::target::Target;
 use super::writers::{End, Writer};
-use super::{Code, Failure, describe, say, settle, takedown};
+use super::{Code, Failure, Override, describe, disarm, say, settle, takedown};
 
 /// Maximum number of coreos-installer runs.
 const MAX_ATTEMPTS: u32 = 3;
@@ -38,6 +38,7 @@ pub fn write(
     let system = task.selection.system;
     let stop = system.stop();
     take_down(task, watch, &mut outcome.taken_down)?;
+    disarm(task, watch, &mut outcome.taken_down)?;
     let before = counters::before(task.target).map_err(|failure| {
         if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
     })?;
@@ -127,6 +128,19 @@ fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Resu
         done.push(step);
         watch.note(Mark::TakenDown(done.clone()));
     })
+}
+
+/// Renames the labels on other disks that would keep the installed system from starting, if the order allows that.
+fn disarm(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Result<(), Failure> {
+    if !task.selection.order.overrides.contains(&Override::DisarmBootLabel) {
+        return Ok(());
+    }
+    let disks = task.selection.confirm(task.target, false)?;
+    for (_, part) in disarm::places(task.target.disk(), &disks) {
+        done.push(disarm::disarm(part, task.selection.system)?);
+        watch.note(Mark::TakenDown(done.clone()));
+    }
+    Ok(())
 }
 
 /// The failure of a run whose disk is gone. A disk that was pulled out has size zero from then on, so that

@@ -1,6 +1,7 @@
 //! The choice of the disk on the facts of the moment: made when the order arrives, and again right before
 //! each write, when it must lead to the same disk.
 
+use ignition::Erased;
 use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
 
 use super::blank::{self, NotBlank};
@@ -9,7 +10,8 @@ use super::identity::changed;
 use super::proof::earlier;
 use super::target::Target;
 use super::{
-    Code, Decision, Failure, Order, System, Term, Undecided, Wanted, decide, describe, remains, say,
+    Code, Decision, Failure, Order, System, Term, Undecided, Wanted, decide, describe, first_boot,
+    remains, say,
 };
 use crate::act::array_metadata::describe as describe_remains;
 
@@ -66,10 +68,7 @@ impl Selection<'_> {
         } else {
             return Ok(target);
         };
-        let mut disks = disks.to_vec();
-        for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
-            *disk = changed.clone();
-        }
+        let disks = with(disks, &changed);
         tracing::info!("{} is not what it seemed: {where_found}", describe(held));
         self.hold(&disks).map_err(|(disk, failure)| {
             let message = say![failure.message, "; ", where_found];
@@ -132,18 +131,50 @@ impl Selection<'_> {
         Ok(disks.unwrap_or_else(|| self.reported.to_vec()))
     }
 
-    fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
+    /// Warnings about the disks around the target, some of which the Ignition config may erase.
+    ///
+    /// # Errors
+    /// `PROTECTED`: it erases a protected disk.
+    pub fn around(
+        &self,
+        target: &Disk,
+        disks: &[Disk],
+        erased: &[Erased],
+    ) -> Result<Vec<String>, Failure> {
         let resolve = |path: &str| self.system.kernel().resolve(path);
-        let Self { order, protect, min_bytes, .. } = *self;
-        decide(disks, &Wanted { order, protect, min_bytes }, &resolve)
+        first_boot::of_disks(erased, target, disks, &self.wanted(), &resolve)
     }
+
+    /// Decides as the install does, on facts that were completed by [`Selection::target`].
+    ///
+    /// # Errors
+    /// As [`decide`].
+    pub fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
+        let resolve = |path: &str| self.system.kernel().resolve(path);
+        decide(disks, &self.wanted(), &resolve)
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        let Self { order, protect, min_bytes, .. } = *self;
+        Wanted { order, protect, min_bytes }
+    }
+}
+
+/// The disks, with other facts of one of them.
+pub fn with(disks: &[Disk], changed: &Disk) -> Vec<Disk> {
+    let chosen = |disk: &Disk| if is_same(disk, changed) { changed.clone() } else { disk.clone() };
+    disks.iter().map(chosen).collect()
 }
 
 /// The facts of a disk now, with the content that it had before this job began to write it. Whether it is in use, or
 /// fit for use at all, is a fact of now.
 fn with_content_of(before: &Disk, now: &Disk) -> Disk {
     let is_content = |obstacle: &&Obstacle| {
-        matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Unknown)
+        use ObstacleKind::{
+            Content, DamagedTable, LiveImage, ManyPartitions, Unknown, UnreadableEnd,
+        };
+        let kinds = [Content, DamagedTable, LiveImage, ManyPartitions, UnreadableEnd, Unknown];
+        kinds.contains(&obstacle.kind)
     };
     let of_now = now.obstacles.iter().filter(|obstacle| !is_content(obstacle));
     let obstacles: Vec<Obstacle> =

@@ -123,6 +123,14 @@ pub trait Handle: fmt::Debug + Send + Sync {
     fn writable(&self) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// The same, and no one else can use the device as long as it is open.
+    ///
+    /// # Errors
+    /// As the kernel answers; `EBUSY` if it is mounted, or used by an array or mapping.
+    fn exclusive(&self) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The system whose disks are written: the running one. Tests put a directory or a simulated kernel in its place.
@@ -376,6 +384,11 @@ impl Handle for OpenDevice {
 
     fn writable(&self) -> io::Result<File> {
         self.reopen(OpenOptions::new().read(true).write(true))
+    }
+
+    fn exclusive(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        self.reopen(options.read(true).write(true).custom_flags(OFlag::O_EXCL.bits()))
     }
 }
 

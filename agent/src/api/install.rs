@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-pub use crate::act::{BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, ProtectMissing, Verify};
+pub use crate::act::{
+    BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, Override, ProtectMissing, Verify,
+};
 
 /// What to write and where.
 #[skip_serializing_none]
@@ -53,6 +55,10 @@ pub struct Install {
     /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
     /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     pub existing_data: Option<ExistingDataPolicy>,
+    /// What is allowed on a disk that the instruction identifies by serial, WWN, `/dev/disk/by-id/…` or
+    /// `/dev/disk/by-path/…`, and whose `existing_data` is `wipe`.
+    #[serde(rename = "override", default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
     /// Disks that are never written, by serial, WWN, any path below `/dev`, or the name, label or UUID of a partition, file
     /// system, volume group, mapping or array on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

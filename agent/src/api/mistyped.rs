@@ -45,9 +45,8 @@ pub(crate) fn fault(path: &[String], value: &Value, complaint: &str) -> String {
     if let Some(key) = complaint.strip_prefix("missing field ") {
         return format!("{place} has no {}", key.replace('`', "\""));
     }
-    if let Some(word) = found.strip_prefix("unknown variant `") {
-        let near = nearest(word.trim_end_matches('`'), known());
-        let near = near.map_or_else(String::new, |near| format!(", did you mean {near:?}?"));
+    if found.starts_with("unknown variant `") {
+        let near = near_word(complaint);
         return format!("{place} is not one of {}{near}", known().collect::<Vec<_>>().join(", "));
     }
     let expected = of_serde(expected);
@@ -59,6 +58,14 @@ pub(crate) fn fault(path: &[String], value: &Value, complaint: &str) -> String {
     };
     let item = if value.is_array() && found != "a list" { "an item of " } else { "" };
     format!("{item}{place} holds {found}, expected {expected}")
+}
+
+/// Names the word that is nearest to an unknown one; empty if none is near, or if the complaint is about something else.
+pub(crate) fn near_word(complaint: &str) -> String {
+    let (found, expected) = complaint.rsplit_once(", expected ").unwrap_or((complaint, ""));
+    let word = found.strip_prefix("unknown variant `").unwrap_or_default();
+    let near = nearest(word.trim_end_matches('`'), expected.split('`').skip(1).step_by(2));
+    near.map_or_else(String::new, |near| format!(", did you mean {near:?}?"))
 }
 
 fn of_serde(text: &str) -> &'static str {

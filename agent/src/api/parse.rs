@@ -191,6 +191,15 @@ mod tests {
     }
 
     #[test]
+    fn misspelt_override_is_refused_with_the_nearest_word() {
+        let text = install(r#","override":["removeable"]"#);
+        let message = parse_instruction(text.as_bytes()).unwrap_err().message;
+        assert!(message.contains("install.override"), "{message}");
+        assert!(message.ends_with(r#", did you mean "removable"?"#), "{message}");
+        parse_instruction(install(r#","override":["removable"]"#).as_bytes()).unwrap();
+    }
+
+    #[test]
     fn ignition_config_is_never_quoted() {
         let text = r#"{"api_version":"1","request_id":"r","action":"install",
             "install":{"ignition":"{\"passwordHash\":\"$6$hunter2\"}"}}"#;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::{SourceOptions, VimOptions};
 
 /// Which findings prevent an install.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Faulty hardware")]
 pub struct BlockOptions {
     /// Least severity of findings that prevents the install [default: critical]
@@ -27,6 +27,12 @@ pub struct BlockOptions {
     /// Findings that never prevent it, in the same form
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
     pub block_except: Vec<String>,
+}
+
+/// What the console of a blocked node shows.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Faulty hardware")]
+pub struct ConsoleOptions {
     /// Show a QR code on the console of a blocked or failed node
     ///
     /// A phone without a network reads it as plain text: which machine it is, why
@@ -168,12 +174,9 @@ pub struct OfflineOptions {
     /// Digest of that image as downloaded, `sha256-…` or `sha512-…`
     #[arg(long, value_name = "DIGEST", requires = "image")]
     pub image_hash: Option<String>,
-    /// Which data on the disk may be overwritten
-    ///
-    /// Default: wipe if --disk or --hints identify the disk by serial, WWN, by-id
-    /// or by-path, otherwise coreos.
-    #[arg(long, value_name = "POLICY", value_parser = ["refuse", "coreos", "wipe"])]
-    pub existing_data: Option<String>,
+    /// Which data on the disk may be overwritten, and what else is allowed.
+    #[command(flatten)]
+    pub data: DataOptions,
     /// Partitions to keep, by label (shell pattern)
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub save_partlabel: Vec<String>,
@@ -210,6 +213,31 @@ pub struct OfflineOptions {
     /// File for the result, in the form that a VIM receives
     #[arg(long, value_name = "FILE", default_value = "/run/run-coreos-installer/result.json")]
     pub result: PathBuf,
+}
+
+/// What may be overwritten.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DataOptions {
+    /// Which data on the disk may be overwritten
+    ///
+    /// Default: wipe if --disk or --hints identify the disk by serial, WWN, by-id
+    /// or by-path, otherwise coreos.
+    #[arg(long, value_name = "POLICY", value_parser = ["refuse", "coreos", "wipe"])]
+    pub existing_data: Option<String>,
+    /// What is allowed on a disk that is identified and may be wiped
+    ///
+    /// Needs --disk or --hints that identify the disk. docs/wire.md explains the
+    /// words.
+    #[arg(
+        long = "override",
+        value_name = "WORD",
+        value_delimiter = ',',
+        value_parser = [
+            "removable", "damaged_table", "many_partitions", "leftover_live_medium",
+            "unreadable_end", "same_serial", "boot_label_elsewhere", "disarm_boot_label",
+        ]
+    )]
+    pub overrides: Vec<String>,
 }
 
 /// Where the metadata is, and where the profiles go.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, Format, SourceOptions, seconds, yes_or_no};
+use super::{BlockOptions, Color, DataOptions, Format, SourceOptions, seconds, yes_or_no};
 
 /// Options of `inspect`.
 #[derive(Debug, Clone, Args)]
@@ -224,8 +224,14 @@ pub struct DisksOptions {
     #[arg(long, value_name = "JSON|KEY=VALUE", num_args = 1.., conflicts_with = "instruction")]
     pub hints: Vec<String>,
     /// Choose as this instruction asks, a JSON file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["existing_data", "overrides"])]
     pub instruction: Option<PathBuf>,
+    /// What may be overwritten, as for `install`.
+    #[command(flatten)]
+    pub data: DataOptions,
+    /// Which findings prevent the install, as for `install`.
+    #[command(flatten)]
+    pub block: BlockOptions,
     /// Disks that are never written, as for `install`
     #[arg(long, value_name = "DISK", value_delimiter = ',')]
     pub protect: Vec<String>,

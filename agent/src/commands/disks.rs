@@ -5,22 +5,27 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use probes::block::Disk;
-use probes::collect::{Options, collect};
+use probes::collect::Options;
 use serde::Serialize;
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
+use super::job::policy;
 use crate::act::hints::from_option;
-use crate::act::install::check_verify;
-use crate::act::say::Words;
-use crate::act::{Decision, Undecided, Wanted, decide, existing_data};
-use crate::act::{DiskChoice, ExistingDataPolicy, Order};
+use crate::act::install::{check_verify, choose, min_bytes};
+use crate::act::preflight::check_use;
+use crate::act::readable::Unreadable;
+use crate::act::say::{Say, Words};
+use crate::act::selection::{Selection, with};
+use crate::act::{Decision, Failure, Finding, Outcome, Site, Undecided, Wanted, decide};
+use crate::act::{DiskChoice, ExistingDataPolicy, Order, existing_data};
 use crate::api::{Action, parse_instruction};
 use crate::bounded;
 use crate::cli::DisksOptions;
-use crate::engines::offline::check_device;
+use crate::engines::offline::{check_device, check_patterns};
 use crate::engines::{offline, vim};
 use crate::exit_status::ExitStatus;
+use crate::report::report;
 use crate::text::{self, wrapped};
 use crate::{clean, output};
 
@@ -51,20 +56,20 @@ struct Shown {
 /// # Errors
 /// If hints or instruction are refused, or if the machine cannot be read.
 pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
-    let install = wanted(options)?;
+    check_patterns(&options.block)?;
+    let order = wanted(options)?;
     let source = Arc::new(super::open(options.root.as_deref())?);
-    let is_live = source.is_live();
-    let collection = Options { only: vec!["block".to_owned()], ..Options::default() };
-    let found = collect(&source, &collection);
-    let block = found.inventory.block.ok_or_else(|| anyhow!("the disks could not be read"))?;
-    let resolve = |path: &str| {
-        let target = std::fs::canonicalize(path).ok().filter(|_| is_live)?;
-        target.to_str().map(str::to_owned)
+    let report = report(&source, &Options::default());
+    let block = report.inventory.block.ok_or_else(|| anyhow!("the disks could not be read"))?;
+    let site = Site {
+        blocking: policy(&options.block),
+        protect: options.protect.clone(),
+        ..Site::default()
     };
-    let wanted = Wanted { order: &install, protect: &options.protect, min_bytes: None };
-    let decision = decide(&block.disks, &wanted, &resolve);
+    let judge = if source.is_live() { judge_live } else { judge_captured };
+    let decision = judge(&site, &order, &block.disks, &report.findings);
     let words: Words = if options.instruction.is_some() { vim::words } else { offline::words };
-    if let Err(Undecided { failure, .. }) = &decision
+    if let Err((_, failure)) = &decision
         && failure.code == crate::api::Code::InstructionInvalid
     {
         bail!("{}", failure.message.in_words(words));
@@ -78,6 +83,45 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
+/// The choice with its reasons and its policy, or why there is none, with the disk that was meant.
+type Judged = Result<(Disk, Vec<Say>, ExistingDataPolicy), (Option<Box<Disk>>, Failure)>;
+
+/// Chooses and judges as an install on this machine does until it looks at the image. Blocks all over the disk are read.
+fn judge_live(site: &Site, order: &Order, disks: &[Disk], findings: &[Finding]) -> Judged {
+    let selection = Selection {
+        system: &site.system,
+        reported: disks,
+        order,
+        protect: &site.protect,
+        min_bytes: min_bytes(order, site),
+    };
+    let findings = |unreadable: Option<&Unreadable>| {
+        let unreadable = unreadable.map(|unreadable| unreadable.finding.clone());
+        findings.iter().cloned().chain(unreadable).collect()
+    };
+    let mut outcome = Outcome::default();
+    let chosen = choose(site, &selection, disks, &[], &findings, &mut outcome)
+        .and_then(|chosen| check_use(chosen.target.disk(), &site.system).map(|()| chosen));
+    match chosen {
+        Ok(chosen) => decided(selection.decide(&with(disks, chosen.target.disk()))),
+        Err(failure) => Err((outcome.disk, failure)),
+    }
+}
+
+/// The same for a captured machine, whose disks cannot be read any more.
+fn judge_captured(site: &Site, order: &Order, disks: &[Disk], findings: &[Finding]) -> Judged {
+    let wanted = Wanted { order, protect: &site.protect, min_bytes: None };
+    let decision = decided(decide(disks, &wanted, &|_| None))?;
+    let checked = site.blocking.of(order).and_then(|policy| policy.check(findings));
+    checked.map_err(|failure| (Some(Box::new(decision.0.clone())), failure)).map(|()| decision)
+}
+
+fn decided(decision: Result<Decision<'_>, Undecided<'_>>) -> Judged {
+    decision
+        .map(|Decision { disk, because, policy }| (disk.clone(), because, policy))
+        .map_err(|Undecided { disk, failure }| (disk.cloned().map(Box::new), failure))
+}
+
 /// Returns the instruction that the options form; without any it asks for no particular disk.
 fn wanted(options: &DisksOptions) -> anyhow::Result<Order> {
     if let Some(path) = &options.instruction {
@@ -85,15 +129,18 @@ fn wanted(options: &DisksOptions) -> anyhow::Result<Order> {
     }
     if let Some(device) = &options.disk {
         check_device(device)?;
-        let disk = DiskChoice { device: Some(device.clone()), ..DiskChoice::default() };
-        return Ok(Order { disk: Some(disk), ..Order::default() });
     }
-    if options.hints.is_empty() {
-        return Ok(Order::default());
-    }
-    let hints = from_option(&options.hints).map_err(|error| anyhow!(error))?;
-    let disk = DiskChoice { hints: Some(hints), ..DiskChoice::default() };
-    Ok(Order { disk: Some(disk), ..Order::default() })
+    let hints = Some(&options.hints).filter(|hints| !hints.is_empty());
+    let hints =
+        hints.map(|hints| from_option(hints)).transpose().map_err(|error| anyhow!(error))?;
+    let disk = (options.disk.is_some() || hints.is_some()).then(|| DiskChoice {
+        device: options.disk.clone(),
+        hints,
+        ..DiskChoice::default()
+    });
+    let existing_data = offline::known(options.data.existing_data.as_deref());
+    let overrides = offline::overrides(&options.data);
+    Ok(Order { disk, existing_data, overrides, ..Order::default() })
 }
 
 fn instruction(path: &Path) -> anyhow::Result<Order> {
@@ -136,20 +183,20 @@ fn entry(disk: &Disk) -> Value {
     entry
 }
 
-fn shown(decision: Result<Decision<'_>, Undecided<'_>>, words: Words) -> Shown {
+fn shown(decision: Judged, words: Words) -> Shown {
     match decision {
-        Ok(decision) => Shown {
-            device: Some(decision.disk.device.clone()),
-            serial: decision.disk.serial.clone(),
-            because: decision.because.iter().map(|reason| reason.in_words(words)).collect(),
-            existing_data: Some(decision.policy),
+        Ok((disk, because, policy)) => Shown {
+            device: Some(disk.device),
+            serial: disk.serial,
+            because: because.iter().map(|reason| reason.in_words(words)).collect(),
+            existing_data: Some(policy),
             ..Shown::default()
         },
-        Err(Undecided { disk, failure }) => Shown {
+        Err((disk, failure)) => Shown {
             message: Some(failure.message.in_words(words)),
             code: Some(failure.code.to_string()),
             advice: failure.advice.map(|advice| advice.in_words(words)),
-            refused_device: disk.map(|disk| disk.device.clone()),
+            refused_device: disk.map(|disk| disk.device),
             ..Shown::default()
         },
     }
@@ -236,7 +283,7 @@ fn verdict(decision: &Shown, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Format;
+    use crate::cli::{BlockOptions, DataOptions, Format};
 
     #[test]
     fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {
@@ -264,12 +311,32 @@ mod tests {
     }
 
     #[test]
+    fn disks_refuses_what_a_finding_blocks_as_install_does() {
+        let disk = json!({"name": "sda", "device": "/dev/sda", "eligible": true});
+        let disks: Vec<Disk> = vec![serde_json::from_value(disk).unwrap()];
+        let dying = probes::findings::row("disk.health.failing").unwrap();
+        let findings = [dying.finding(Some("sda".into()), "it says so itself")];
+        let judged = |site: &Site| judge_captured(site, &Order::default(), &disks, &findings);
+        let (disk, failure) = judged(&Site::default()).unwrap_err();
+        assert_eq!(disk.unwrap().name, "sda");
+        assert!(
+            failure.to_string().starts_with("FINDINGS: the machine is faulty: sda"),
+            "{failure}"
+        );
+        let except = vec!["disk.health.failing".to_owned()];
+        let blocking = crate::act::blocking::Policy { except, ..Default::default() };
+        assert!(judged(&Site { blocking, ..Site::default() }).is_ok());
+    }
+
+    #[test]
     fn hints_are_read_as_pairs_or_json_and_bad_ones_are_refused() {
         let of = |hints: &[&str]| {
             wanted(&DisksOptions {
                 hints: hints.iter().map(|text| (*text).to_owned()).collect(),
                 disk: None,
                 instruction: None,
+                data: DataOptions::default(),
+                block: BlockOptions::default(),
                 protect: Vec::new(),
                 root: None,
                 format: Format::Text,

@@ -12,7 +12,7 @@ use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
 use crate::act::{System, protect};
-use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
+use crate::cli::{Backend, BlockOptions, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::engines::assisted::{self, Assisted};
 use crate::engines::inspector::{self, Inspector};
@@ -186,7 +186,7 @@ fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -
 fn node_settings(options: &InstallOptions) -> job::Settings {
     let mut settings = job::Settings {
         is_dry_run: options.dry_run,
-        shows_qr: options.block.console_qr,
+        shows_qr: options.console.console_qr,
         wait_for_disk: Duration::from_secs(options.wait_for_disk),
         ..job::Settings::default()
     };
@@ -194,18 +194,22 @@ fn node_settings(options: &InstallOptions) -> job::Settings {
     let is_watched = std::io::stderr().is_terminal();
     settings.screen = Some(if is_watched { "/dev/stderr" } else { "/dev/console" }.into());
     let site = &mut settings.site;
-    // The command line allows only values that the API knows.
-    let block_on = options.block.block_on.as_deref();
-    site.blocking = Policy {
-        block_on: offline::known(block_on),
-        also: options.block.block_also.clone(),
-        except: options.block.block_except.clone(),
-    };
+    site.blocking = policy(&options.block);
     site.installer.clone_from(&options.installer);
     site.protect.clone_from(&options.protect);
     site.protect_missing = offline::known(options.protect_missing.as_deref());
     site.is_insecure_image_allowed = options.allow_insecure_image;
     settings
+}
+
+/// Returns the node's policy for faulty hardware.
+pub(super) fn policy(options: &BlockOptions) -> Policy {
+    Policy {
+        // The command line allows only values that the API knows.
+        block_on: offline::known(options.block_on.as_deref()),
+        also: options.block_also.clone(),
+        except: options.block_except.clone(),
+    }
 }
 
 fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings> {

@@ -102,7 +102,7 @@ pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow:
             "{name} is for an install without a VIM: drop it, or set --install instead of --vim"
         ),
         None => offline::disk(&options.offline)
-            .and_then(|_| offline::check_patterns(options))
+            .and_then(|_| offline::check_patterns(&options.block))
             .context("--agent-option"),
     }
 }

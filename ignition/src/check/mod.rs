@@ -16,6 +16,7 @@
 
 mod at;
 mod disks;
+mod effects;
 mod findings;
 mod later;
 mod nodes;
@@ -25,6 +26,8 @@ mod rules;
 mod source;
 mod units;
 
+use at::At;
+pub use effects::Erased;
 use formats::digest::sha512;
 use parse::Parsed;
 
@@ -44,6 +47,10 @@ pub struct Checked {
     pub may_fetch: bool,
     /// Settings that Ignition would accept but the author probably did not intend; unknown keys first.
     pub warnings: Vec<Warning>,
+    /// The devices whose content the first boot destroys.
+    pub erased: Vec<Erased>,
+    /// Why no one can log in on the installed system; `None` if someone may.
+    pub lock_out: Option<&'static str>,
 }
 
 /// Checks that `bytes` is an Ignition config of spec 3.0.0 to 3.6.0 that Ignition would apply.
@@ -64,6 +71,8 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
         version,
         warnings: findings.into_warnings()?,
         may_fetch: source::may_fetch(&config),
+        erased: effects::erased(&At::root(&config)),
+        lock_out: effects::lock_out(&At::root(&config)),
         sha512: sha512(bytes),
     })
 }

@@ -246,3 +246,48 @@ fn config_may_fetch_if_it_has_a_source_other_than_inline_data() {
         assert!(!accepted(&text).may_fetch, "{text}");
     }
 }
+
+#[test]
+fn each_key_that_destroys_content_is_listed_with_its_device() {
+    let sections = r#""storage":{
+        "disks":[{"device":"/dev/a","wipeTable":true},
+                 {"device":"/dev/b","partitions":[{"number":1},{"number":2,"wipePartitionEntry":true}]},
+                 {"device":"/dev/c","partitions":[{"number":1,"shouldExist":false}]},
+                 {"device":"/dev/kept","partitions":[{"number":1,"label":"x"}]}],
+        "filesystems":[{"device":"/dev/d","format":"xfs","wipeFilesystem":true},{"device":"/dev/kept2","format":"xfs"}],
+        "luks":[{"name":"l","device":"/dev/e","wipeVolume":true,"clevis":{"tpm2":true}}],
+        "raid":[{"name":"r","level":"raid1","devices":["/dev/f","/dev/g"]}]}"#;
+    let mut found = accepted(&config("3.4.0", sections)).erased;
+    found.sort_by(|a, b| a.device.cmp(&b.device));
+    let devices: Vec<&str> = found.iter().map(|erased| erased.device.as_str()).collect();
+    assert_eq!(devices, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e", "/dev/f", "/dev/g"]);
+    assert_eq!(found[1].key, "$.storage.disks.1.partitions.1");
+    assert_eq!(found.iter().filter(|erased| erased.is_table).count(), 1);
+}
+
+#[test]
+fn config_without_a_login_is_named_unless_someone_may_log_in() {
+    let lock_out =
+        |sections: &str| accepted(&config("3.4.0", sections)).lock_out.unwrap_or_default();
+    let users = |keys: &str| format!(r#""passwd":{{"users":[{{"name":"core"{keys}}}]}}"#);
+    let (key, password) =
+        (r#","sshAuthorizedKeys":["ssh-ed25519 A"]"#, r#","passwordHash":"$6$x""#);
+    let masked = |user: &str| {
+        format!(r#"{},"systemd":{{"units":[{{"name":"sshd.service","mask":true}}]}}"#, users(user))
+    };
+    assert!(lock_out("").starts_with("no user gets an SSH key or a password"));
+    assert!(lock_out(&users("")).starts_with("no user gets"));
+    assert!(lock_out(&masked(key)).starts_with("sshd.service is off and no user gets a password"));
+    assert!(lock_out(&masked(password)).ends_with("on the console only"));
+    for free in [
+        users(key),
+        users(password),
+        r#""storage":{"files":[{"path":"/etc/ssh/sshd_config.d/x.conf"}]}"#.into(),
+        r#""systemd":{"units":[{"name":"a.service","contents":"[Service]\nExecStart=agetty --autologin core"}]}"#.into(),
+    ] {
+        assert_eq!(lock_out(&free), "", "{free}");
+    }
+    let merged =
+        r#"{"ignition":{"version":"3.4.0","config":{"merge":[{"source":"https://h/c"}]}}}"#;
+    assert_eq!(accepted(merged).lock_out, None);
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::machine::Unanswered;
 
 use super::health::Answers;
+use super::obstacle::Obstacle;
 use super::partition_table::Table;
 use formats::signature::Filesystem;
 
@@ -23,8 +24,8 @@ pub(super) struct Content {
     pub partitions: BTreeMap<String, Filesystem>,
     /// Content of partitions that are in the table but not in the kernel, by their numbers.
     pub lost_partitions: BTreeMap<u32, Filesystem>,
-    /// Descriptions of the parts that were not read, with the reason: they are not known to be empty.
-    pub unread: Vec<String>,
+    /// The parts that were not read, with the reason: they are not known to be empty.
+    pub unread: Vec<Obstacle>,
     /// Reason that its first bytes could not be read; `None` if they were read, or if the source has none.
     pub failure: Option<Unanswered>,
     /// The areas that a quick test could not read, if that is the disk's fault.

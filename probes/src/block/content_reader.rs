@@ -10,6 +10,7 @@ use crate::sys::disk::{DiskBytes, DiskHandle};
 
 use super::content::Content;
 use super::listing::BlockDevice;
+use super::obstacle::{Obstacle, ObstacleKind};
 use super::partition::{entry_of, unlisted};
 use super::partition_table::{self, Entry, Found};
 use formats::signature::{self, Filesystem};
@@ -19,6 +20,8 @@ const MAX_PARTITIONS: usize = 256;
 /// Read errors that the disk causes: `ENODATA` is a medium error, `EILSEQ` a failure of data protection (`blk_errors`
 /// in `block/blk-core.c`). A lost path or a reservation is not the disk's fault.
 const READ_ERRORS: [Errno; 4] = [Errno::EIO, Errno::ENODATA, Errno::EILSEQ, Errno::ETIMEDOUT];
+/// What belongs to the end of a disk: the backup of its table, and metadata of arrays and pools.
+const END_BYTES: u64 = 1 << 20;
 /// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
 
@@ -55,7 +58,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     content.unread.extend(whole.failure.map(|failure| failure.describe(&device.name)));
     if found.is_lost() && device.partitions.is_empty() {
         let why = "its partition table is damaged, so the content of its partitions is unknown";
-        content.unread.push(why.to_owned());
+        content.unread.push(ObstacleKind::DamagedTable.because(why));
     }
     content.table = found.table;
     place.partitions(&mut content);
@@ -89,7 +92,8 @@ impl Place<'_> {
         if partitions.len() > MAX_PARTITIONS {
             let found = format!("{} partitions", partitions.len());
             let expected = format!("at most {MAX_PARTITIONS}; the content of others is not read");
-            content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were read"));
+            let unread = format!("only {MAX_PARTITIONS} of its {found} were read");
+            content.unread.push(ObstacleKind::ManyPartitions.because(unread));
             self.machine.problem(&self.device.path, found, expected);
         }
         for node in partitions.iter().take(MAX_PARTITIONS) {
@@ -103,7 +107,8 @@ impl Place<'_> {
             // The kernel does not report the start of a partition of a multipath device; the table does.
             let start = node.start_bytes.or_else(|| entry.map(|entry| entry.start_bytes));
             let (Some(start_bytes), Some(size_bytes)) = (start, node.size_bytes) else {
-                content.unread.push(format!("the location of {} is unknown", node.name));
+                let unread = format!("the location of {} is unknown", node.name);
+                content.unread.push(ObstacleKind::Unknown.because(unread));
                 continue;
             };
             if let Some(found) = self.part(content, &node.name, start_bytes, size_bytes) {
@@ -118,7 +123,8 @@ impl Place<'_> {
         let lost: Vec<Entry> = unlisted(self.device, content.table.as_ref()).cloned().collect();
         if lost.len() > MAX_PARTITIONS {
             let first = format!("only {MAX_PARTITIONS} of the {} partitions", lost.len());
-            content.unread.push(format!("{first} that only its table lists were read"));
+            let unread = format!("{first} that only its table lists were read");
+            content.unread.push(ObstacleKind::ManyPartitions.because(unread));
         }
         for Entry { number, start_bytes, size_bytes, .. } in lost.into_iter().take(MAX_PARTITIONS) {
             let name = format!("partition {number}");
@@ -150,6 +156,8 @@ struct Volume<'a> {
 
 struct Failure {
     offset_bytes: u64,
+    /// True if it lies at the end of the disk.
+    is_at_end: bool,
     why: Unanswered,
 }
 
@@ -165,8 +173,10 @@ pub fn is_read_fault(errno: i32) -> bool {
 }
 
 impl Failure {
-    fn describe(&self, name: &str) -> String {
-        format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why.why)
+    fn describe(&self, name: &str) -> Obstacle {
+        let kind = if self.is_at_end { ObstacleKind::UnreadableEnd } else { ObstacleKind::Unknown };
+        let Self { offset_bytes, why, .. } = self;
+        kind.because(format!("{name} cannot be read at byte {offset_bytes}: {}", why.why))
     }
 }
 
@@ -195,8 +205,13 @@ impl<'a> Volume<'a> {
             }
             Err(why) => why,
         };
-        let failure = why.map(|why| Failure { offset_bytes, why });
-        self.failure = self.failure.take().or(failure);
+        let is_at_end = device.size_bytes.is_some_and(|size| at.saturating_add(END_BYTES) >= size);
+        let failure = why.map(|why| Failure { offset_bytes, is_at_end, why });
+        // An order may overrule the end alone, so another place counts more.
+        let is_only_end = self.failure.as_ref().is_some_and(|known| known.is_at_end);
+        if self.failure.is_none() || is_only_end && failure.as_ref().is_some_and(|f| !f.is_at_end) {
+            self.failure = failure;
+        }
         None
     }
 

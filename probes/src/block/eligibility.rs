@@ -49,7 +49,7 @@ pub(super) fn judge(
         obstacles.extend(obstacles_of_state(disk, failure));
         obstacles.extend(obstacles_of_usage(&graph.usage, is_complete));
         obstacles.extend(obstacles_of_use(disk.is_live_medium, &uses));
-        obstacles.extend(obstacles_of_content(disk));
+        obstacles.extend(obstacles_of_content(disk, &graph.usage));
         obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
         disk.sample_failure = content.and_then(|content| content.sample_failure.clone());
         disk.is_content_denied = content.is_some_and(|content| content.is_denied);
@@ -99,12 +99,12 @@ fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
     let shared = disk.shared_identities().filter(|_| disk.multipath.is_none()).map(|issue| {
         format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
     });
-    structural.chain(shared.map(|text| ObstacleKind::Unknown.because(text))).collect()
+    structural.chain(shared.map(|text| ObstacleKind::SharedIdentity.because(text))).collect()
 }
 
 /// Obstacles from the state that the kernel or the disk itself reports.
 fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
-    use ObstacleKind::{State, Structural, Unknown};
+    use ObstacleKind::{Removable, State, Structural, Unknown};
     let is = |is_so: bool, kind: ObstacleKind, text: &str| is_so.then(|| kind.because(text));
     let lock = disk.tcg.as_ref().and_then(DiskTcg::obstacle);
     let is_removable = disk.is_removable == Some(true);
@@ -118,7 +118,7 @@ fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
     let found = [
         is(disk.is_locked_by_password(), State, "locked by an ATA password"),
         lock.map(|text| State.because(text)),
-        is(is_removable, State, "removable"),
+        is(is_removable, Removable, "removable"),
         is(disk.is_read_only == Some(true), of_read_only, "read-only"),
         is(disk.size_bytes == Some(0), of_no_size, "size zero: no medium, or not ready"),
         is(disk.size_bytes.is_none(), Unknown, "size unknown"),
@@ -151,17 +151,20 @@ fn obstacles_of_use(is_live_medium: bool, uses: &[Use<'_>]) -> Vec<Obstacle> {
 }
 
 /// Obstacles from its content.
-fn obstacles_of_content(disk: &Disk) -> Vec<Obstacle> {
+fn obstacles_of_content(disk: &Disk, usage: &Usage) -> Vec<Obstacle> {
     let mut found = Vec::new();
     for (name, filesystem) in contents(disk) {
         let foreign = foreign::of_volume(&name, filesystem);
         found.extend(foreign.map(|text| ObstacleKind::Content.because(text)));
-        let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
+        let is_live = |label: &str| {
+            LIVE_LABELS.iter().any(|start| label.starts_with(start))
+                || usage.live_labels.iter().any(|known| known == label)
+        };
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
             // The running system may have been started from it, although no argument names it.
             let text = format!("{name} contains the live image {}", quote(label));
-            found.push(ObstacleKind::Unknown.because(text));
+            found.push(ObstacleKind::LiveImage.because(text));
         }
     }
     let is_named =
@@ -182,8 +185,7 @@ fn obstacles_of_reading(content: &Content) -> Vec<Obstacle> {
         let name = format!("partition {number}, which {why},");
         foreign::of_volume(&name, filesystem).map(|text| ObstacleKind::Content.because(text))
     });
-    let unread = content.unread.iter().map(|text| ObstacleKind::Unknown.because(text.clone()));
-    lost.chain(unread).collect()
+    lost.chain(content.unread.iter().cloned()).collect()
 }
 
 /// The content of the disk and of the partitions that the kernel has.
@@ -198,7 +200,10 @@ fn is_live_medium(disk: &Disk, uses: &[Use<'_>], usage: &Usage) -> bool {
     let is_named = |(_, filesystem): (String, &Filesystem)| {
         filesystem.label.as_ref().is_some_and(|label| usage.live_labels.contains(label))
     };
-    uses.iter().any(is_live) || contents(disk).any(is_named)
+    // A disk with the same label as the medium that is mounted is a copy of it.
+    let mut mounts = usage.mounted_at.values().flatten();
+    let is_known = mounts.any(|place| is_live_mount(place));
+    uses.iter().any(is_live) || !is_known && contents(disk).any(is_named)
 }
 
 #[cfg(test)]
@@ -233,9 +238,12 @@ mod tests {
             // The device itself says so, or perhaps it is only by software.
             (&virtio("0000010000\n"), &[(Kind::Structural, "read-only")]),
             (&virtio("1111101111\n"), &[(Kind::State, "read-only")]),
-            (&[SIZE, REMOVABLE], &[(Kind::State, "removable")]),
+            (&[SIZE, REMOVABLE], &[(Kind::Removable, "removable")]),
             (&[EMPTY], &[(Kind::State, "size zero")]),
-            (&[EMPTY, REMOVABLE], &[(Kind::State, "removable"), (Kind::Structural, "size zero")]),
+            (
+                &[EMPTY, REMOVABLE],
+                &[(Kind::Removable, "removable"), (Kind::Structural, "size zero")],
+            ),
             (&[("sys/block/sda/ro", "0")], &[(Kind::Unknown, "size unknown")]),
             (
                 &[SIZE, ("sys/block/sda/queue/logical_block_size", "2048")],
@@ -261,7 +269,7 @@ mod tests {
             ),
             (
                 &udev("E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-419\n"),
-                &[(Kind::Unknown, "sda contains the live image \"rhcos-419\"")],
+                &[(Kind::LiveImage, "sda contains the live image \"rhcos-419\"")],
             ),
             (&[SIZE, ("proc/swaps", "")], &[(Kind::Unknown, "the swap areas in use are unknown")]),
             (
@@ -335,6 +343,39 @@ mod tests {
         let other =
             ("run/udev/data/b8:0", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=fedora-coreos-42\n");
         assert!(reasons(&[disk[0], disk[1], other])[0].contains("live image"));
+    }
+
+    #[test]
+    fn copy_of_the_live_medium_is_not_the_medium() {
+        let iso = "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=my-image\n";
+        let files = [
+            SIZE,
+            DEV,
+            ("sys/block/sdb/size", "2048\n"),
+            ("sys/block/sdb/dev", "8:16\n"),
+            ("run/udev/data/b8:0", iso),
+            ("run/udev/data/b8:16", iso),
+            ("proc/cmdline", "coreos.liveiso=my-image\n"),
+            ("proc/self/mountinfo", "1 0 8:16 / /run/media/iso ro - iso9660 /dev/sdb ro\n"),
+        ];
+        let kinds = |files: &[(&str, &str)]| -> Vec<ObstacleKind> {
+            let disks = super::super::block(&tree(files)).disks;
+            disks.iter().map(|disk| disk.obstacles[0].kind).collect()
+        };
+        assert_eq!(kinds(&files), [ObstacleKind::LiveImage, ObstacleKind::Structural]);
+        assert_eq!(kinds(&files[..7]), [ObstacleKind::Structural; 2], "which one is unknown");
+    }
+
+    #[test]
+    fn pulled_live_medium_is_no_obstacle_for_other_disks() {
+        let mount = |place: &str, number: &str| {
+            let line = format!("1 0 {number} / {place} ro - iso9660 /dev/sdb1 ro\n");
+            reasons(&[SIZE, DEV, ("proc/self/mountinfo", &line)])
+        };
+        assert_eq!(mount("/run/media/iso", "8:17"), [] as [&str; 0]);
+        assert_eq!(mount("/data", "8:17").len(), 1, "another file system");
+        assert_eq!(mount("/run/media/iso", "0:40").len(), 1, "its device is unknown");
+        assert!(mount("/run/media/iso", "8:0")[0].contains("live system"));
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
                 if !places.contains(&mount.mount_point) {
                     places.push(mount.mount_point);
                 }
-            } else if may_be_on_disk(source, &mount.filesystem) {
+            } else if may_be_on_disk(source, &mount.filesystem) && !is_pulled(&mount) {
                 usage.unresolved.push(format!("{source} is mounted at {}", mount.mount_point));
             }
         }
@@ -148,6 +148,13 @@ pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
 /// True if a mounted file system may be on a disk: its source is the path of a disk, and its kind needs one.
 fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
     is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&filesystem)
+}
+
+/// True if a mount is that of a live medium whose device is gone: a stick that was pulled out. While it is mounted, the
+/// kernel gives its number to no other disk.
+fn is_pulled(mount: &Mount) -> bool {
+    let major = mount.device_number.as_deref().and_then(|number| number.split(':').next());
+    is_live_mount(&mount.mount_point) && major.is_some_and(|major| major != "0")
 }
 
 /// True if a path may be that of a disk: below `/dev`, and not a device in memory, on a mounted file or on a flash

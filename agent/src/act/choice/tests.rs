@@ -1,6 +1,6 @@
 //! Tests which disk is written, and which never is.
 
-use probes::block::{ContentAbove, UnlistedPartition};
+use probes::block::{ContentAbove, ObstacleKind, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
@@ -567,4 +567,125 @@ fn decision_says_why_and_what_was_found() {
     assert_eq!(found[0].what, "Fedora or RHEL CoreOS");
     assert_eq!(found[2].what, "ext4 \"boot\", partition label \"boot\"");
     assert_eq!(decision.policy, ExistingDataPolicy::Coreos);
+}
+
+/// The obstacles that can be overruled, with their words.
+const OVERRULED: [(ObstacleKind, &str); 6] = [
+    (ObstacleKind::Removable, "removable"),
+    (ObstacleKind::DamagedTable, "damaged_table"),
+    (ObstacleKind::ManyPartitions, "many_partitions"),
+    (ObstacleKind::LiveImage, "leftover_live_medium"),
+    (ObstacleKind::UnreadableEnd, "unreadable_end"),
+    (ObstacleKind::SharedIdentity, "same_serial"),
+];
+
+#[test]
+fn each_override_allows_its_own_obstacle_on_an_identified_disk_only() {
+    let path = "/dev/disk/by-path/pci-sda";
+    for (kind, word) in OVERRULED {
+        let disks = [with_obstacle(disk("sda", 9), kind, "odd")];
+        let order = |device: &str, more: Value| {
+            let mut order = json!({"disk": {"device": device}, "override": [word]});
+            order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            of(&disks, order)
+        };
+        let refused = Err(Code::DiskNotEligible);
+        assert_eq!(order(path, json!({})), Ok("sda".into()), "{word}");
+        assert_eq!(order(path, json!({"existing_data": "wipe"})), Ok("sda".into()), "{word}");
+        assert_eq!(order(path, json!({"existing_data": "coreos"})), refused, "{word}");
+        assert_eq!(order("/dev/sda", json!({"existing_data": "wipe"})), refused, "{word}");
+        let others = OVERRULED.iter().map(|(_, other)| *other).filter(|other| *other != word);
+        let others: Vec<&str> = others.collect();
+        assert_eq!(order(path, json!({"override": others})), refused, "{word}");
+        assert_eq!(of(&disks, json!({"override": [word]})), refused, "{word}");
+        let by_id = if word == "same_serial" { refused } else { Ok("sda".into()) };
+        assert_eq!(order("/dev/disk/by-id/ata-sda", json!({})), by_id, "{word}");
+        let protected = json!({"protect": ["SERIAL-sda"]});
+        assert_eq!(order(path, protected), Err(Code::Protected), "{word}");
+    }
+}
+
+#[test]
+fn advice_names_an_override_only_where_it_would_help() {
+    let advice = |disk: Disk, order: Value| {
+        let advice = decided(&[disk], order).unwrap_err().advice.unwrap();
+        advice.in_words(crate::engines::vim::words)
+    };
+    let odd = || with_obstacle(disk("sda", 9), ObstacleKind::Removable, "removable");
+    let path = || json!({"device": "/dev/disk/by-path/pci-sda"});
+    let end = "; to allow it, add to install.override: removable";
+    assert!(advice(odd(), json!({"disk": path()})).ends_with(end));
+    let both = with_obstacle(odd(), ObstacleKind::DamagedTable, "damaged");
+    let said = advice(both.clone(), json!({"disk": path(), "override": ["removable"]}));
+    assert!(said.ends_with("; to allow it, add to install.override: damaged_table"), "{said}");
+    let said = advice(both, json!({"existing_data": "coreos"}));
+    assert!(
+        said.ends_with(
+            "; to allow it, identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path, and set \
+             existing_data to wipe, and add to install.override: removable,damaged_table"
+        ),
+        "{said}"
+    );
+    let twin = with_obstacle(disk("sda", 9), ObstacleKind::SharedIdentity, "twin");
+    let by_id = json!({"disk": {"device": "/dev/disk/by-id/ata-sda"}});
+    assert!(
+        advice(twin, by_id).contains("to allow it, name the disk by its /dev/disk/by-path, and")
+    );
+    for kind in [ObstacleKind::State, ObstacleKind::Mounted, ObstacleKind::Unknown] {
+        let said = advice(with_obstacle(odd(), kind, "x"), json!({"disk": path()}));
+        assert!(!said.contains("override"), "{said}");
+    }
+}
+
+#[test]
+fn disk_whose_twin_is_in_use_is_refused_whatever_is_overridden() {
+    let twin = |name| with_obstacle(disk(name, 9), ObstacleKind::SharedIdentity, "the same as");
+    let order =
+        json!({"disk": {"device": "/dev/disk/by-path/pci-sda"}, "override": ["same_serial"]});
+    assert_eq!(of(&[twin("sda"), twin("sdb")], order.clone()), Ok("sda".into()));
+    let used = with_obstacle(twin("sdb"), ObstacleKind::Mounted, "in use: sdb1 is mounted");
+    let failure = decided(&[twin("sda"), used.clone()], order.clone()).unwrap_err();
+    assert_eq!(failure.code, Code::DiskNotEligible);
+    assert!(!failure.advice.unwrap().to_string().contains("override"));
+    let larger = Disk { size_bytes: Some(10), ..used };
+    assert_eq!(of(&[twin("sda"), larger], order), Ok("sda".into()), "not the same LUN");
+}
+
+#[test]
+fn boot_label_elsewhere_is_allowed_or_renamed_but_never_on_a_protected_disk() {
+    let with = |words: Value, protect: Value| {
+        let disk = json!({"device": "/dev/disk/by-path/pci-sda"});
+        json!({"disk": disk, "override": words, "protect": protect})
+    };
+    let refused = |disks: &[Disk], words: Value, protect: Value| {
+        decided(disks, with(words, protect)).unwrap_err()
+    };
+    let disks = [disk("sda", 9), coreos("sdb", 9)];
+    let failure = refused(&disks, json!([]), json!([]));
+    assert_eq!(failure.code, Code::BootLabel);
+    assert!(failure.advice.unwrap().to_string().ends_with("override: disarm_boot_label"));
+    for word in ["boot_label_elsewhere", "disarm_boot_label"] {
+        assert_eq!(of(&disks, with(json!([word]), json!([]))), Ok("sda".into()), "{word}");
+        let named = order_of(&with(json!([word]), json!([])));
+        let warnings = label_warnings(&named, &disks[0], &disks);
+        assert_eq!(
+            warnings.iter().any(|text| text.contains("sdb3 of /dev/sdb")),
+            word.starts_with("boot")
+        );
+    }
+    let protected = refused(&disks, json!(["disarm_boot_label"]), json!(["SERIAL-sdb"]));
+    assert_eq!(protected.code, Code::Protected);
+    // Neither what is in use nor another kind of file system is renamed.
+    let mut mounted = coreos("sdb", 9);
+    mounted.partitions[1].mounted_at = vec!["/boot".into()];
+    let mut xfs = coreos("sdb", 9);
+    xfs.partitions[1].filesystem = Some(filesystem("xfs", Some("boot")));
+    for other in [mounted, xfs] {
+        let failure = refused(&[disk("sda", 9), other], json!(["disarm_boot_label"]), json!([]));
+        assert_eq!(failure.code, Code::BootLabel);
+        assert!(failure.advice.unwrap().to_string().ends_with("override: boot_label_elsewhere"));
+    }
+    let kept = json!({"disk": {"device": "/dev/disk/by-path/pci-sda"}, "save_partindex": ["3"],
+        "override": ["boot_label_elsewhere", "disarm_boot_label"]});
+    assert_eq!(of(&[coreos("sda", 9)], kept), Err(Code::BootLabel), "on the target itself");
 }

@@ -80,8 +80,9 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
             let known = ARGUMENTS.map(|(name, _)| name).join(", ");
             return Err(invalid(message).advise(format!("use one of {known}")));
         };
-        if install(&Map::from_iter([(key.clone(), found.clone())])).is_err() {
-            return Err(wrong(&format!("the step's argument {key}"), found, meaning));
+        if let Err(error) = install(&Map::from_iter([(key.clone(), found.clone())])) {
+            let expected = format!("{meaning}{}", mistyped::near_word(&error.to_string()));
+            return Err(wrong(&format!("the step's argument {key}"), found, &expected));
         }
     }
     let whole = install(&given).map(Order::from);

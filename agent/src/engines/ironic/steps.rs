@@ -20,8 +20,9 @@ pub(super) const ERASE: &str = "erase_devices_metadata";
 const ERASE_PRIORITY: u8 = 10;
 
 /// The arguments of the step that installs: keys of `install` in VIM API v1.
-pub(super) const ARGUMENTS: [(&str, &str); 11] = [
+pub(super) const ARGUMENTS: [(&str, &str); 12] = [
     ("existing_data", "which data on the disk may be overwritten: refuse, coreos or wipe"),
+    ("override", "list of what is allowed on an identified disk whose existing data is wiped"),
     (
         "block_on",
         "least severity of findings that prevents the install: critical, warning or never",

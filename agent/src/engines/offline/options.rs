@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::{Settings, words};
 use crate::act::blocking::check_pattern;
 use crate::act::hints::{Hints, from_option};
-use crate::act::{DiskChoice, IgnitionSource, ImageSource, Order, StreamSource};
+use crate::act::{DiskChoice, IgnitionSource, ImageSource, Order, Override, StreamSource};
 use crate::bounded;
 use crate::clean;
-use crate::cli::{Backend, InstallOptions, OfflineOptions};
+use crate::cli::{Backend, BlockOptions, DataOptions, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
 use crate::engines::vim::ResultFile;
 use crate::http::client::MAX_IGNITION_BYTES;
@@ -42,7 +42,7 @@ pub(crate) fn offline(
 ) -> anyhow::Result<Option<Settings>> {
     check_backend(options, settings)?;
     check_combination(options, settings)?;
-    check_patterns(options)?;
+    check_patterns(&options.block)?;
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
     Ok(Some(Settings {
         order: order(ignition, options)?,
@@ -55,8 +55,8 @@ pub(crate) fn offline(
 ///
 /// # Errors
 /// If one matches no finding.
-pub(crate) fn check_patterns(options: &InstallOptions) -> anyhow::Result<()> {
-    options.block.block_also.iter().chain(&options.block.block_except).try_for_each(|pattern| {
+pub(crate) fn check_patterns(options: &BlockOptions) -> anyhow::Result<()> {
+    options.block_also.iter().chain(&options.block_except).try_for_each(|pattern| {
         check_pattern(pattern).map_err(|error| anyhow!("block-also or block-except: {error}"))
     })
 }
@@ -154,7 +154,8 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
         disk: disk(offline)?,
-        existing_data: known(offline.existing_data.as_deref()),
+        existing_data: known(offline.data.existing_data.as_deref()),
+        overrides: overrides(&offline.data),
         save_partlabel: offline.save_partlabel.clone(),
         save_partindex: offline.save_partindex.clone(),
         append_kargs: arguments(&offline.append_karg),
@@ -167,6 +168,11 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         on_unproved: known(offline.on_unproved.as_deref()).unwrap_or_default(),
         ..Order::default()
     })
+}
+
+/// The overrides of `--override`.
+pub(crate) fn overrides(data: &DataOptions) -> Vec<Override> {
+    data.overrides.iter().filter_map(|word| known(Some(word))).collect()
 }
 
 /// The value of an option that the command line limits to the API's words.

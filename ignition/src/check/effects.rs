@@ -1,0 +1,82 @@
+//! What a config does to disks at the first boot, and whether it lets anyone log in. Ignition forbids none of it.
+//!
+//! Sources: Ignition `internal/exec/stages/disks/*.go`; `docs/operator-notes.md` on the reuse of file systems.
+
+use super::at::At;
+
+/// A device whose content a config destroys at the first boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erased {
+    /// The path of the device, as in the config.
+    pub device: String,
+    /// The key that asks for it, e.g. `$.storage.disks.0.wipeTable`.
+    pub key: String,
+    /// True if it is a whole partition table.
+    pub is_table: bool,
+}
+
+/// The keys that destroy content: the objects, the flag in them, and where the device is. Without its flag Ignition
+/// keeps what is there, or fails.
+const FLAGS: [(&str, &str); 3] = [
+    ("storage.disks.*", "wipeTable"),
+    ("storage.filesystems.*", "wipeFilesystem"),
+    ("storage.luks.*", "wipeVolume"),
+];
+
+/// Lists the devices whose content is destroyed.
+pub(super) fn erased(root: &At<'_>) -> Vec<Erased> {
+    let erased =
+        |device: &str, key: String, is_table| Erased { device: device.to_owned(), key, is_table };
+    let mut found = Vec::new();
+    for (objects, flag) in FLAGS {
+        for at in root.each(objects).iter().filter(|at| at.is_true(flag)) {
+            let device = at.str("device").unwrap_or_default();
+            found.push(erased(device, format!("{}.{flag}", at.path), flag == "wipeTable"));
+        }
+    }
+    for at in root.each("storage.disks.*") {
+        let is_removed = |part: &At<'_>| {
+            part.is_true("wipePartitionEntry") || part.value["shouldExist"] == false
+        };
+        if let Some(part) = at.items("partitions").find(is_removed) {
+            found.push(erased(at.str("device").unwrap_or_default(), part.path, false));
+        }
+    }
+    let members = root.each("storage.raid.*.devices.*");
+    found.extend(members.into_iter().map(|at| erased(at.text(), at.path.clone(), false)));
+    found
+}
+
+/// Describes why no one can log in on the installed system; `None` if someone may. A config that contains others may get
+/// its users from them.
+pub(super) fn lock_out(root: &At<'_>) -> Option<&'static str> {
+    let is_merged = ["ignition.config.merge.*.source", "ignition.config.replace.source"];
+    let texts = |pattern: &str| root.each(pattern).into_iter().map(|at| at.text());
+    let has_text = |pattern: &str, part: &str| texts(pattern).any(|text| text.contains(part));
+    let has_account = ["/etc/shadow", "/etc/passwd", "authorized_keys", "/sudoers", "/etc/ssh"];
+    let logs_in = has_text("systemd.units.*.contents", "--autologin")
+        || has_text("systemd.units.*.dropins.*.contents", "--autologin");
+    if is_merged.iter().any(|pattern| texts(pattern).any(|text| !text.is_empty()))
+        || has_account.iter().any(|part| has_text("storage.files.*.path", part))
+        || logs_in
+    {
+        return None;
+    }
+    let users = root.each("passwd.users.*");
+    let has_password = users.iter().any(|user| user.filled("passwordHash").is_some());
+    let has_key = users.iter().any(|user| user.has_items("sshAuthorizedKeys"));
+    let is_off = |unit: &At<'_>| {
+        unit.str("name") == Some("sshd.service")
+            && (unit.is_true("mask") || unit.value["enabled"] == false)
+    };
+    match (root.each("systemd.units.*").iter().any(is_off), has_key, has_password) {
+        (_, false, false) => Some(
+            "no user gets an SSH key or a password, so no one can log in on the installed system",
+        ),
+        (true, true, false) => Some(
+            "sshd.service is off and no user gets a password, so no one can log in on the installed system",
+        ),
+        (true, _, true) => Some("sshd.service is off, so users can log in on the console only"),
+        _ => None,
+    }
+}
