@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod ata_identify;
 pub mod bytes;
 pub mod command_line;

@@ -170,3 +170,77 @@ fn entry_of_protect_that_names_no_disk_is_a_warning_in_the_result() {
     job.machine.settings.site.protect_missing = Some(ProtectMissing::Refuse);
     job.is_refused(&json!({"code": "PROTECTED", "message": expected}));
 }
+
+#[test]
+fn disk_of_which_only_places_were_read_is_blank_unless_the_policy_is_refuse() {
+    // Larger than what a search reads whole in any case.
+    for (policy, code) in [(json!(null), "INSTALLER_FAILED"), (json!("refuse"), "EXISTING_DATA")] {
+        let mut job = Job::new(json!({"existing_data": policy})).script("exit 1");
+        job.machine.collected.disks.clear();
+        std::fs::remove_dir_all(job.machine.root.join("sys/devices/sda")).unwrap();
+        std::fs::remove_file(job.machine.root.join("sys/dev/block/8:0")).unwrap();
+        job.machine.add_disk("sda", 2 << 40);
+        let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
+        if code == "EXISTING_DATA" {
+            let words = ["may contain data: no data found in 2", "existing_data is refuse"];
+            assert_says(&result["message"], &words);
+            assert_says(&result["advice"], &["set existing_data to coreos"]);
+            assert!(job.machine.read("args").is_empty());
+        }
+    }
+}
+
+#[test]
+fn undescribed_disk_is_wiped_only_if_what_it_contains_has_no_known_owner() {
+    let superblock = [0x53, 0xef];
+    for (at, bytes, code) in [
+        (440, &b"\x01\x02\x03\x04"[..], "INSTALLER_FAILED"),
+        (30 << 20, &b"random"[..], "INSTALLER_FAILED"),
+        // The file system of a partition that a table lost.
+        ((1 << 20) + 1024 + 56, &superblock[..], "EXISTING_DATA"),
+    ] {
+        let mut job = Job::new(json!({"existing_data": "wipe"})).script("exit 1");
+        job.machine.collected.disks[0].has_unknown_content = at < 4096;
+        let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+        let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
+        if code == "EXISTING_DATA" {
+            assert_says(&result["message"], &["; ext2 at byte 1048576, in no partition"]);
+        }
+    }
+}
+
+#[test]
+fn data_outside_of_the_partitions_of_an_earlier_coreos_are_found_before_the_write() {
+    for (root_gib, data_at, code) in [
+        (20, Some(40_u64 << 30), "EXISTING_DATA"),
+        (20, None, "INSTALLER_FAILED"),
+        // Its first start has not grown it, so that what follows is older than the install.
+        (2, Some(40 << 30), "INSTALLER_FAILED"),
+        // What a table leaves at the end of the image.
+        (20, Some((20 << 30) + 512), "INSTALLER_FAILED"),
+    ] {
+        let mut job = Job::new(json!({})).script("exit 1");
+        let kinds = [Some("vfat"), Some("ext4"), Some("ext4")];
+        let options = "ostree=/ostree/boot.1/fedora-coreos/1/0 ignition.platform.id=metal";
+        with_labels(&mut job.machine, &image::coreos(IGNITION, options), kinds);
+        let disk = &mut job.machine.collected.disks[0];
+        disk.size_bytes = Some(64 << 30);
+        let start_bytes = disk.partitions[2].start_bytes.unwrap();
+        disk.partitions[2].size_bytes = Some((root_gib << 30) - start_bytes);
+        let sys = job.machine.root.join("sys/devices/sda/size");
+        std::fs::write(sys, format!("{}\n", (64_u64 << 30) / 512)).unwrap();
+        let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
+        file.set_len(64 << 30).unwrap();
+        if let Some(at) = data_at {
+            // As large as two of the parts that a place is read in.
+            let n_bytes = if at == 40 << 30 { 44 << 20 } else { 17_000 };
+            file.write_all_at(&vec![7; n_bytes], at).unwrap();
+        }
+        let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
+        if code == "EXISTING_DATA" {
+            let words = ["data outside of its partitions", "; there are data at byte 4"];
+            assert_says(&result["message"], &words);
+        }
+    }
+}

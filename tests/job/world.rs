@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use probes::block::{Disk, Filesystem, ObstacleKind};
@@ -371,6 +372,10 @@ impl Handle for Held {
 
     fn flush(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn allocated(&self, _: &Disk) -> Option<Vec<Range<u64>>> {
+        Some(Vec::new())
     }
 
     /// Every simulated disk reads as zeros.

@@ -20,8 +20,12 @@ pub type Read<'a> = dyn FnMut(u64, usize) -> Result<Vec<u8>, String> + 'a;
 
 /// Returns the parts of a disk's last 2 MiB that lie outside these.
 pub fn gaps(disk_bytes: u64, covered: &[Range<u64>]) -> Vec<Range<u64>> {
-    let end = disk_bytes.saturating_sub(REMAINS_BYTES)..disk_bytes;
-    covered.iter().fold(vec![end], |gaps, part| {
+    outside(disk_bytes.saturating_sub(REMAINS_BYTES)..disk_bytes, covered)
+}
+
+/// Returns the parts of an area that lie outside these.
+pub fn outside(area: Range<u64>, covered: &[Range<u64>]) -> Vec<Range<u64>> {
+    covered.iter().fold(vec![area], |gaps, part| {
         let without = |gap: Range<u64>| {
             [gap.start..gap.end.min(part.start), gap.start.max(part.end)..gap.end]
         };

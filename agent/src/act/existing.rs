@@ -1,10 +1,12 @@
 //! Finds the data on the chosen disk and checks that the policy allows overwriting it.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use formats::text::is_number;
-use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
+use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind, Partition};
 
+use super::array_metadata::outside;
 use super::choose::Description;
 use super::saved::Saved;
 use super::{Code, ExistingData, ExistingDataPolicy, Failure, Say, Term, describe, list, say};
@@ -26,6 +28,12 @@ const IMAGE_LABELS: [&str; 10] = [
 ];
 /// Prefixes before the disk number in the labels that Butane's `boot_device.mirror` makes.
 const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
+/// A smaller `root` is as the image contains it. The first start grows it; until then it is followed by what was on the disk
+/// before.
+const GROWN_BYTES: u64 = 8 << 30;
+/// Length at the start, at the end and after each partition that tables may use: their backups lie at the end of the image
+/// and of every smaller disk that the disk was once.
+const TABLE_BYTES: u64 = 2 << 20;
 /// Maximum number of things that a result lists.
 const MAX_LISTED: usize = 64;
 
@@ -82,9 +90,63 @@ fn labelled(label: Option<&String>) -> String {
     label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
 }
 
+/// True if nothing on the disk has a known owner: it is blank, or contains an empty table, the signature of a DOS table, or
+/// bytes without any known signature.
+pub(super) fn is_unowned(disk: &Disk) -> bool {
+    let is_content =
+        |found: &Obstacle| matches!(found.kind, ObstacleKind::Content | ObstacleKind::Active);
+    disk.filesystem.is_none()
+        && disk.partitions.is_empty()
+        && disk.unlisted.is_empty()
+        && disk.existing_os.is_empty()
+        && !disk.obstacles.iter().any(is_content)
+}
+
+/// The areas of a disk with an earlier `CoreOS` that neither its partitions nor its tables cover; none if the place of a
+/// partition is unknown.
+pub(super) fn gaps(disk: &Disk) -> Vec<Range<u64>> {
+    let of = || {
+        let size_bytes = disk.size_bytes.filter(|_| is_coreos(disk))?;
+        let mut covered = vec![0..TABLE_BYTES, size_bytes.saturating_sub(TABLE_BYTES)..size_bytes];
+        for part in &disk.partitions {
+            let (start, n_bytes) = (part.start_bytes?, part.size_bytes?);
+            let is_root = part.label.as_deref().is_some_and(|label| label.ends_with("root"));
+            if is_root && n_bytes < GROWN_BYTES {
+                return None;
+            }
+            covered.push(start..start.saturating_add(n_bytes).saturating_add(TABLE_BYTES));
+        }
+        Some(outside(0..size_bytes, &covered))
+    };
+    of().unwrap_or_default()
+}
+
+/// True if the labels on a disk are those of an earlier `CoreOS`.
+pub(super) fn is_coreos(disk: &Disk) -> bool {
+    disk.existing_os.iter().any(|system| system == COREOS)
+}
+
+/// The failure if the policy requires a blank disk, and it is only known where no data are.
+pub(super) fn not_known_as_blank(disk: &Disk, found: &str) -> Failure {
+    let what = say![
+        format!(
+            "{} may contain data: {found}; its other places were not read, and ",
+            describe(disk)
+        ),
+        Term::ExistingData,
+        " is refuse"
+    ];
+    Failure::new(Code::ExistingData, what).advise(say![
+        "to install on a disk without data in these places, set ",
+        Term::ExistingData,
+        " to coreos"
+    ])
+}
+
 /// Checks that the policy, `given` by the order or the default, allows overwriting the data on the disk. Returns the reason.
 ///
-/// If the order does not describe the disk at all, only an earlier `CoreOS` is overwritten, whatever the policy is.
+/// If the order does not describe the disk at all, only an earlier `CoreOS` is overwritten, and with an explicit `wipe` what
+/// has no known owner.
 ///
 /// # Errors
 /// `EXISTING_DATA` with what was found.
@@ -99,10 +161,10 @@ pub(super) fn check(
         return Ok("it is blank".into());
     }
     let is_described = description != Description::Absent;
-    let is_coreos = disk.existing_os.iter().any(|system| system == COREOS);
+    let (is_coreos, is_unowned) = (is_coreos(disk), is_unowned(disk));
     let kept = || beyond_coreos(disk, saved);
     let (found, rule): (String, Say) = match policy(given, description) {
-        ExistingDataPolicy::Wipe if is_described => {
+        ExistingDataPolicy::Wipe if is_described || is_unowned => {
             return Ok(say![Term::ExistingData, " is wipe: whatever it contains is overwritten"]);
         }
         ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
@@ -120,6 +182,7 @@ pub(super) fn check(
     };
     let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
     let how = match (is_described, given) {
+        (false, _) if is_unowned => say![identify, ", or ", Term::SetWipe],
         (false, None) => identify.into(),
         (false, Some(_)) => say![identify, ", and ", Term::SetWipe],
         (true, None) => say![identify, ", or ", Term::SetWipe],
@@ -151,8 +214,10 @@ fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
         .unlisted
         .iter()
         .map(|part| format!("partition {} in a table that the kernel does not use", part.number));
+    let outside = disk.has_unknown_content.then(|| "data outside of its partitions".to_owned());
     systems
         .cloned()
+        .chain(outside)
         .chain(obstacles.map(|obstacle| obstacle.text.clone()))
         .chain(unlisted)
         .chain(further_partitions(disk, saved))

@@ -60,12 +60,14 @@ pub struct Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExistingDataPolicy {
-    /// None: only a blank disk is written.
+    /// None: only a blank disk is written. If it does not report that nothing is allocated, all of it is read for up to five
+    /// minutes; what could not be read in this time is refused.
     Refuse,
     /// An earlier `CoreOS`: a blank disk is written, too.
     Coreos,
-    /// Any. What is active on the disk is taken down first, and metadata of arrays and pools that the image does not
-    /// overwrite is erased after the write.
+    /// Any; of a disk that the order does not describe only what has no known owner, such as an empty partition table or bytes
+    /// without a known signature. What is active on the disk is taken down first, and metadata of arrays and pools that the
+    /// image does not overwrite is erased after the write.
     Wipe,
 }
 

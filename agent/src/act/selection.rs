@@ -4,14 +4,14 @@
 use ignition::Erased;
 use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
 
-use super::blank::{self, NotBlank};
-use super::existing::{COREOS, found};
+use super::blank::{self, NoData};
+use super::existing::COREOS;
 use super::identity::changed;
 use super::proof::earlier;
 use super::target::Target;
 use super::{
-    Code, Decision, Failure, Order, System, Term, Undecided, Wanted, decide, describe, first_boot,
-    remains, say,
+    Code, Decision, ExistingDataPolicy, Failure, Order, Say, System, Term, Undecided, Wanted,
+    decide, describe, existing, first_boot, remains, say,
 };
 use crate::act::array_metadata::describe as describe_remains;
 
@@ -31,59 +31,37 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Chooses one of these disks, whose facts were just collected, and holds it. Its end is searched for metadata of
-    /// arrays and pools; if it seems blank, blocks all over it are read; if it seems to contain an earlier `CoreOS`, that is
-    /// checked. The choice is made again with what was found.
+    /// Chooses one of these disks, whose facts were just collected, and holds it. It is searched where these facts show
+    /// nothing. If something is there, the choice is made again with it.
     ///
     /// # Errors
-    /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
+    /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant; `EXISTING_DATA` if the policy
+    /// requires a blank disk, and it is only known where no data are.
     pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
-        let target = self.hold(disks)?;
-        let held = target.disk();
-        let mut changed = held.clone();
-        let is_new = |kind: &str| held.filesystem.as_ref().is_none_or(|known| known.kind != kind);
-        let mut remains = remains::before(&target).into_iter();
-        let where_found = if let Some(first) = remains.find(|(_, kind)| is_new(kind)) {
-            let what = describe_remains(&first);
-            let text = format!("{} is a member of an array or pool: {what}", held.name);
-            changed.obstacles.push(ObstacleKind::Content.because(text));
-            let filesystem = Filesystem { kind: first.1.into(), ..Filesystem::default() };
-            changed.filesystem.get_or_insert(filesystem);
-            what
-        } else if found(held).is_empty() {
-            changed.has_unknown_content = true;
-            match blank::check(&target) {
-                Ok(()) => return Ok(target),
-                Err(NotBlank::Data(offset)) => format!("there are data at byte {offset}"),
-                Err(NotBlank::Unread(why)) => format!("whether it is blank is unknown: {why}"),
-            }
-        } else if held.existing_os.iter().any(|system| system == COREOS) {
-            let file = target.file().map_err(|failure| failure.message.to_string());
-            let stop = self.system.stop();
-            let is_there =
-                file.and_then(|file| earlier::check(file, held.partitions.clone(), stop));
-            let Err(why) = is_there else { return Ok(target) };
-            changed.existing_os.retain(|system| system != COREOS);
-            format!("it is labelled as an earlier CoreOS, but {why}")
-        } else {
-            return Ok(target);
+        let held = self.hold(disks)?;
+        let disk = held.target.disk();
+        let (changed, where_found) = match search(&held) {
+            Ok(Searched::Nothing(seen)) => return Ok(held.chosen(seen)),
+            Ok(Searched::Content(changed, where_found)) => (changed, where_found),
+            Err(failure) => return Err((Some(Box::new(disk.clone())), failure)),
         };
         let disks = with(disks, &changed);
-        tracing::info!("{} is not what it seemed: {where_found}", describe(held));
-        self.hold(&disks).map_err(|(disk, failure)| {
+        tracing::info!("{} is not what it seemed: {where_found}", describe(disk));
+        let held = self.hold(&disks).map_err(|(disk, failure)| {
             let message = say![failure.message, "; ", where_found];
             (disk, Failure { message, ..failure })
-        })
+        })?;
+        Ok(held.chosen(None))
     }
 
-    fn hold(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
+    fn hold(&self, disks: &[Disk]) -> Result<Held, (Option<Box<Disk>>, Failure)> {
         let with_disk = |disk: Option<&Disk>| disk.map(|disk| Box::new(disk.clone()));
         let decision =
             self.decide(disks).map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
-        let disk = decision.disk;
-        let because: Vec<String> = decision.because.iter().map(ToString::to_string).collect();
-        tracing::info!("chose {}: {}", describe(disk), because.join("; "));
-        Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))
+        let Decision { disk, because, policy } = decision;
+        let target =
+            Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))?;
+        Ok(Held { target, because, policy })
     }
 
     /// Chooses again on new facts, and checks that the held disk is chosen again and is unchanged.
@@ -164,6 +142,90 @@ impl Selection<'_> {
 pub fn with(disks: &[Disk], changed: &Disk) -> Vec<Disk> {
     let chosen = |disk: &Disk| if is_same(disk, changed) { changed.clone() } else { disk.clone() };
     disks.iter().map(chosen).collect()
+}
+
+/// A disk that was chosen by its facts and is held.
+struct Held {
+    target: Target,
+    because: Vec<Say>,
+    policy: ExistingDataPolicy,
+}
+
+impl Held {
+    /// Logs the choice, with the result of a search in place of what the facts say about the content.
+    fn chosen(mut self, seen: Option<NoData>) -> Target {
+        if let Some((seen, reason)) = seen.zip(self.because.last_mut()) {
+            *reason = seen.to_string().into();
+        }
+        let because: Vec<String> = self.because.iter().map(ToString::to_string).collect();
+        tracing::info!("chose {}: {}", describe(self.target.disk()), because.join("; "));
+        self.target
+    }
+}
+
+/// The result of a search of a disk.
+enum Searched {
+    /// No more than its facts say; of a disk that seems blank, where no data are.
+    Nothing(Option<NoData>),
+    /// The facts of the disk with the content that was found, and its description.
+    Content(Box<Disk>, String),
+}
+
+/// Searches the end of a disk for metadata of arrays and pools, places all over a disk that seems blank, the gaps of an earlier
+/// `CoreOS`, and the start of lost volumes on a disk whose content has no known owner.
+fn search(held: &Held) -> Result<Searched, Failure> {
+    let (target, policy, disk) = (&held.target, held.policy, held.target.disk());
+    let mut changed = Box::new(disk.clone());
+    let is_new = |kind: &str| disk.filesystem.as_ref().is_none_or(|known| known.kind != kind);
+    let mut remains = remains::before(target).into_iter();
+    if let Some(first) = remains.find(|(_, kind)| is_new(kind)) {
+        let what = describe_remains(&first);
+        let text = format!("{} is a member of an array or pool: {what}", disk.name);
+        changed.obstacles.push(ObstacleKind::Content.because(text));
+        let filesystem = Filesystem { kind: first.1.into(), ..Filesystem::default() };
+        changed.filesystem.get_or_insert(filesystem);
+        return Ok(Searched::Content(changed, what));
+    }
+    let where_found = if existing::found(disk).is_empty() {
+        match blank::check(target, policy) {
+            Ok(seen) if policy == ExistingDataPolicy::Refuse && !seen.is_certain => {
+                return Err(existing::not_known_as_blank(disk, &seen.to_string()));
+            }
+            Ok(seen) => return Ok(Searched::Nothing(Some(seen))),
+            Err(why) => Some(why.to_string()),
+        }
+    } else if let Err(why) = check_earlier(target) {
+        changed.existing_os.retain(|system| system != COREOS);
+        return Ok(Searched::Content(changed, why));
+    } else {
+        let found = blank::check_areas(target, &existing::gaps(disk)).err();
+        found.map(|why| why.to_string())
+    };
+    let lost = if existing::is_unowned(disk) { blank::lost_volume(target) } else { None };
+    Ok(match (lost, where_found) {
+        (Some((at, filesystem)), _) => {
+            let what = format!("{} at byte {at}, in no partition", filesystem.kind);
+            changed.filesystem = Some(filesystem);
+            Searched::Content(changed, what)
+        }
+        (None, Some(where_found)) => {
+            changed.has_unknown_content = true;
+            Searched::Content(changed, where_found)
+        }
+        (None, None) => Searched::Nothing(None),
+    })
+}
+
+/// Checks that a disk that seems to contain an earlier `CoreOS` does.
+fn check_earlier(target: &Target) -> Result<(), String> {
+    let disk = target.disk();
+    if !existing::is_coreos(disk) {
+        return Ok(());
+    }
+    let file = target.file().map_err(|failure| failure.message.to_string());
+    let stop = target.system().stop();
+    file.and_then(|file| earlier::check(file, disk.partitions.clone(), stop))
+        .map_err(|why| format!("it is labelled as an earlier CoreOS, but {why}"))
 }
 
 /// The facts of a disk now, with the content that it had before this job began to write it. Whether it is in use, or

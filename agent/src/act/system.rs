@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use probes::block::Disk;
 use probes::collect::{Options, collect};
 use probes::guard;
 use probes::machine::{Machine, Source};
+use probes::sys::allocation::allocated;
 use probes::sys::diskseq::diskseq;
 
 use super::programs::{Programs, RealPrograms};
@@ -95,6 +97,11 @@ pub trait Handle: fmt::Debug + Send + Sync {
     /// # Errors
     /// As the kernel answers.
     fn diskseq(&self) -> io::Result<Option<u64>>;
+
+    /// The areas that the disk itself has allocated, in bytes; `None` if it does not report them. The disk can block it.
+    fn allocated(&self, _: &Disk) -> Option<Vec<Range<u64>>> {
+        None
+    }
 
     /// Writes everything that the page cache holds for the device. The disk can block it.
     ///
@@ -368,6 +375,14 @@ impl Handle for OpenDevice {
 
     fn diskseq(&self) -> io::Result<Option<u64>> {
         diskseq(self.file()?)
+    }
+
+    fn allocated(&self, disk: &Disk) -> Option<Vec<Range<u64>>> {
+        // Bridges of USB disks may hang on commands that they do not know.
+        let is_scsi =
+            ["fc", "iscsi", "raid", "sas", "scsi"].map(Some).contains(&disk.transport.as_deref());
+        let file = self.file().ok().filter(|_| is_scsi || disk.namespace_id.is_some())?;
+        allocated(file, disk.namespace_id, disk.logical_block_bytes?.into(), disk.size_bytes?)
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //! This folder is the only place with `unsafe` code. Every question is read-only. A capture keeps its answer
 //! in `kernel/<name>`, where a replay finds it.
 
+pub mod allocation;
 pub mod clock;
 pub mod disk;
 pub mod diskseq;

@@ -5,7 +5,7 @@
 //! Only the commands named here can be sent. Bits 1:0 of an opcode give the direction of data; in
 //! all of these they are 10b, from the controller to the host. Needs root.
 
-use std::fs::FileType;
+use std::fs::{File, FileType};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt as _;
@@ -62,6 +62,7 @@ struct AdminCommand {
     result: u32,
 }
 
+const IDENTIFY: u8 = 0x06;
 const SECURITY_RECEIVE: u8 = 0x82;
 
 impl NvmePage {
@@ -70,7 +71,7 @@ impl NvmePage {
         let (name, opcode, nsid, data_len, cdw10) = match self {
             // Number of dwords minus one in the upper half, the page in the lower.
             NvmePage::Health => ("health", 0x02, u32::MAX, 512, (512 / 4 - 1) << 16 | 0x02),
-            NvmePage::Identify => ("identify", 0x06, 0, 4096, 0x01),
+            NvmePage::Identify => ("identify", IDENTIFY, 0, 4096, 0x01),
             // The protocol in the upper byte, its specific value in the two below (`nvme_sec_submit`,
             // `drivers/nvme/host/core.c`); the number of bytes follows.
             NvmePage::SecurityProtocols => ("security-protocols", SECURITY_RECEIVE, 0, 512, 0),
@@ -99,6 +100,14 @@ impl Question for NvmeQuestion {
         send(&file, &mut command, &mut data)?;
         Ok(data)
     }
+}
+
+/// Asks an open namespace for Identify Namespace (CNS 00h): 4096 bytes.
+pub(super) fn identify_namespace(disk: &File, nsid: u32) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; 4096];
+    let mut command = AdminCommand { opcode: IDENTIFY, nsid, ..AdminCommand::default() };
+    send(disk, &mut command, &mut data)?;
+    Ok(data)
 }
 
 /// Sends `command`; the answer is written to `data`, with the length in the command.

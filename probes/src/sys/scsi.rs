@@ -4,6 +4,7 @@
 //! Only the commands named here can be sent: they carry no data, or data from the disk to the host,
 //! and none changes anything on it. The device is opened read-only. Needs root.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -28,6 +29,8 @@ const LOG_SENSE: u8 = 0x4d;
 const ATA_PASS_THROUGH_16: u8 = 0x85;
 const SECURITY_PROTOCOL_IN: u8 = 0xa2;
 const TRUSTED_RECEIVE: u8 = 0x5c;
+/// SERVICE ACTION IN (16), and its service action GET LBA STATUS.
+const GET_LBA_STATUS: [u8; 2] = [0x9e, 0x12];
 
 /// A command that only reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +141,20 @@ impl Question for ScsiQuestion<'_> {
         let done = send(self.disk.file()?, &mut self.command.row().1, &mut data)?;
         done.answer(data, by_sense)
     }
+}
+
+/// Asks an open disk which blocks from `first_block` on it has allocated (GET LBA STATUS, SBC-4 §5.6): 512 bytes or fewer.
+pub(super) fn lba_status(disk: &File, first_block: u64) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; DATA_BYTES];
+    let done = send(disk, &mut lba_status_command(first_block), &mut data)?;
+    done.answer(data, false)
+}
+
+fn lba_status_command(first_block: u64) -> Vec<u8> {
+    let mut block = GET_LBA_STATUS.to_vec();
+    block.extend(first_block.to_be_bytes());
+    block.extend([0, 0, 2, 0, 0, 0]);
+    block
 }
 
 /// Result of a command: its status, and its sense data.
@@ -283,6 +300,14 @@ mod tests {
             // Neither the bit SP, which saves, nor a page control other than cumulative values.
             assert_eq!((block.len(), block[0], block[1], block[2] >> 6), (10, 0x4d, 0, 1));
         }
+    }
+
+    #[test]
+    fn question_for_allocated_blocks_is_one_that_reads_512_bytes() {
+        let block = lba_status_command(0x0102_0304_0506_0708);
+        assert_eq!(block, [0x9e, 0x12, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 2, 0, 0, 0]);
+        let n_bytes = u32::from_be_bytes(block[10..14].try_into().unwrap());
+        assert_eq!(usize::try_from(n_bytes), Ok(DATA_BYTES));
     }
 
     #[test]

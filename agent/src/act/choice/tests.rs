@@ -135,11 +135,18 @@ fn only_disk_is_written_without_a_description_if_it_is_blank_or_has_coreos() {
     let hidden = Disk { unlisted: vec![unlisted.clone()], ..disk("sda", 100) };
     let hidden_too = Disk { unlisted: vec![unlisted], ..coreos("sda", 100) };
     let empty_table = Disk { partition_table: Some("gpt".into()), ..disk("sda", 100) };
-    for found in [data("sda", 1), lvm("sda", 1), unknown, hidden, hidden_too, empty_table] {
-        for order in [json!({}), json!({"existing_data": "wipe"})] {
-            let found = of(std::slice::from_ref(&found), order);
-            assert_eq!(found, Err(Code::ExistingData));
-        }
+    for (found, wiped) in [
+        (data("sda", 1), Err(Code::ExistingData)),
+        (lvm("sda", 1), Err(Code::ExistingData)),
+        (hidden, Err(Code::ExistingData)),
+        (hidden_too, Err(Code::ExistingData)),
+        (unknown, Ok("sda".into())),
+        (empty_table, Ok("sda".into())),
+    ] {
+        let of = |order: Value| of(std::slice::from_ref(&found), order);
+        assert_eq!(of(json!({})), Err(Code::ExistingData));
+        assert_eq!(of(json!({"existing_data": "coreos"})), Err(Code::ExistingData));
+        assert_eq!(of(json!({"existing_data": "wipe"})), wiped, "{found:?}");
     }
     let two = [disk("sda", 100), disk("sdb", 100)];
     assert_eq!(of(&two, json!({})), Err(Code::DiskAmbiguous));
@@ -553,6 +560,39 @@ fn another_disk_than_the_expected_one_is_refused() {
         let expected = if is_ok { Ok("sda".to_owned()) } else { Err(Code::DiskChanged) };
         assert_eq!(of(&disks, json!({ "expect": expect })), expected);
     }
+}
+
+#[test]
+fn gaps_of_an_earlier_coreos_lie_outside_of_its_partitions_and_tables() {
+    const GIB: u64 = 1 << 30;
+    let of = |root_gib: u64, change: &dyn Fn(&mut Disk)| {
+        let mut disk = coreos("sda", 100 * GIB);
+        for (part, (start, n_bytes)) in disk.partitions.iter_mut().zip([
+            (1 << 21, 1 << 27),
+            (1 << 28, GIB),
+            (2 * GIB, root_gib * GIB),
+        ]) {
+            (part.start_bytes, part.size_bytes) = (Some(start), Some(n_bytes));
+        }
+        change(&mut disk);
+        existing::gaps(&disk)
+    };
+    let gap = |range: std::ops::Range<u64>| range.start + (2 << 20)..range.end;
+    let middle = (1 << 28) + GIB;
+    let end = 100 * GIB - (2 << 20);
+    let before = gap((1 << 21) + (1 << 27)..1 << 28);
+    assert_eq!(of(20, &|_| ()), [before.clone(), gap(middle..2 * GIB), gap(22 * GIB..end)]);
+    assert_eq!(of(98, &|_| ()), [before, gap(middle..2 * GIB)]);
+    // As the image has it: the rest may be what the disk contained before its last install.
+    assert_eq!(of(2, &|_| ()), []);
+    assert_eq!(of(20, &|disk| disk.partitions[1].start_bytes = None), []);
+    assert_eq!(of(20, &|disk| disk.existing_os.clear()), []);
+    let more = Disk { has_unknown_content: true, ..coreos("sda", 9) };
+    let failure = decided(&[more], json!({})).unwrap_err();
+    assert!(
+        failure.to_string().contains("(data outside of its partitions), and only an"),
+        "{failure}"
+    );
 }
 
 #[test]
