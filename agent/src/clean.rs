@@ -134,11 +134,21 @@ pub(crate) struct CleanStderr {
     pub(crate) has_colors: bool,
 }
 
+/// When the last line was logged.
+static LAST_LINE: Mutex<Option<std::time::Instant>> = Mutex::new(None);
+
+/// Returns when the last line was logged; `None` before the first one.
+pub(crate) fn last_line() -> Option<std::time::Instant> {
+    *LAST_LINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Write for CleanStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let cleaned = format!("{}\n", line(text.trim_end_matches('\n'), self.has_colors));
         keep(&cleaned);
+        let now = Some(std::time::Instant::now());
+        *LAST_LINE.lock().unwrap_or_else(PoisonError::into_inner) = now;
         io::stderr().write_all(cleaned.as_bytes())?;
         Ok(bytes.len())
     }

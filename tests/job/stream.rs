@@ -111,7 +111,7 @@ fn wrong_digest_breaks_the_stream_before_its_end_and_is_not_tried_again() {
         let expected = json!({"code": "IMAGE_HASH", "attempts": 1, "image": {"digest": null}});
         let result = job.is_refused(&expected);
         assert!(!is_whole(&job) && received(&job).len() < numbers().len());
-        assert_says(&result["message"], &[&hash, "after 3000000 bytes"]);
+        assert_says(&result["message"], &[&hash, "after 3000320 bytes"]);
     }
 }
 

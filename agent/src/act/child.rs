@@ -1,6 +1,7 @@
 //! A program in a process group of its own, whose output is read on a thread, and which is never waited for without
 //! a limit: a process that hangs in the kernel cannot be ended.
 
+use std::fs::File;
 use std::io::{PipeReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -47,13 +48,15 @@ impl Process for Child {
     }
 }
 
-/// Starts a program; both of its outputs come through the channel.
+/// Starts a program; both of its outputs come through the channel. Its input only keeps `lock`, which is not read.
 pub(super) fn spawn(
     program: &Path,
     args: &[String],
+    lock: Option<&File>,
 ) -> std::io::Result<(Child, Receiver<Vec<u8>>)> {
     let (pipe, stdout) = std::io::pipe()?;
     let stderr = stdout.try_clone()?;
+    let stdin = lock.map(File::try_clone).transpose()?.map_or_else(Stdio::null, Stdio::from);
     // The thread first: without one nothing is started, and so nothing written.
     let output = read_on(pipe)?;
     let child = Command::new(program)
@@ -64,7 +67,7 @@ pub(super) fn spawn(
         // The image comes over the loopback interface, which no proxy can reach.
         .env("no_proxy", "*")
         .env("NO_PROXY", "*")
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(stdout)
         .stderr(stderr)
         .process_group(0)

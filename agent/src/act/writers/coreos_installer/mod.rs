@@ -107,7 +107,8 @@ impl CoreosInstaller<'_> {
         if let Some(stream) = self.stream {
             stream.begin();
         }
-        let (mut child, output) = match spawn(&self.site.installer, args) {
+        let lock = self.site.lock.as_deref();
+        let (mut child, output) = match spawn(&self.site.installer, args, lock) {
             Ok(started) => started,
             Err(error) => return not_started(failed(Code::InstallerMissing, error)),
         };
