@@ -5,7 +5,8 @@
 //! `Zp`, and of `Cf` what is invisible).
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use formats::text::is_visible;
 use serde_json::Value;
@@ -106,16 +107,33 @@ pub fn line(line: &str, has_colors: bool) -> String {
 
 /// The last lines of the log.
 #[derive(Debug, Clone, Default)]
-pub struct RecentLog(Arc<Mutex<String>>);
+pub struct RecentLog(Arc<Mutex<Recent>>);
+
+#[derive(Debug, Default)]
+struct Recent {
+    text: String,
+    last: Option<Instant>,
+}
 
 impl RecentLog {
     /// The lines as they were written.
     pub fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().text.clone()
+    }
+
+    /// Returns when the last line was logged; `None` before the first one.
+    pub(crate) fn last_line(&self) -> Option<Instant> {
+        self.lock().last
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, text: &str) {
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.lock();
+        recent.last = Some(Instant::now());
+        let recent = &mut recent.text;
         recent.push_str(text);
         if recent.len() > MAX_RECENT_BYTES {
             let half = recent.len() / 2;

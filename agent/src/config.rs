@@ -22,7 +22,7 @@ use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
 use crate::http::url::has_possible_port;
-use crate::secret::redact_setting;
+use crate::secret::{Secret, redact_setting};
 
 /// What an address of the agent's own begins with.
 const SCHEMES: [&str; 3] = ["http://", "https://", "socks"];
@@ -33,8 +33,16 @@ pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
 /// Options whose values of all sources count: a disk that one source protects must not lose this by another.
 const JOINED: [&str; 1] = ["protect"];
 
-/// The kernel argument in which the director of `OpenStack` gives a ramdisk the address of its inspector.
+/// The kernel argument with the address of Ironic for ironic-python-agent.
+const API_URL: &str = "ipa-api-url";
+/// The same for the inspector, or for Ironic's own inspection.
 const CALLBACK_URL: &str = "ipa-inspection-callback-url";
+/// The kernel argument that allows any server. Here it allows plain HTTP; certificates are verified all the same.
+const INSECURE: &str = "ipa-insecure";
+/// The kernel argument with the port for Ironic's commands.
+const LISTEN_PORT: &str = "ipa-listen-port";
+/// The kernel argument with the token of the agent, on virtual media that carry one.
+const AGENT_TOKEN: &str = "ipa-agent-token";
 
 /// The values of an option, and where they came from.
 type Found = (Vec<String>, Origin);
@@ -52,8 +60,8 @@ pub struct Sources {
     pub kernel: Vec<(String, String)>,
     /// Environment variables whose names start with `RCI_`.
     pub environment: BTreeMap<String, String>,
-    /// The address of the inspector on the kernel command line, if no other source has an address.
-    pub inspector: Option<String>,
+    /// Defaults from kernel arguments of ironic-python-agent: option, argument and value.
+    pub ramdisk: Vec<(&'static str, &'static str, String)>,
 }
 
 /// Where the value of an option came from, the weakest first.
@@ -259,24 +267,47 @@ impl Sources {
             .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
-        let sources = Sources { file, file_name, file_text, kernel, environment, inspector: None };
-        Ok(sources.with_inspector(&line))
+        let ramdisk = Vec::new();
+        let sources = Sources { file, file_name, file_text, kernel, environment, ramdisk };
+        Ok(sources.with_ramdisk(&line))
     }
 
-    /// Takes the inspector's address from the kernel command line if the back end is the inspector and has no address.
-    pub fn with_inspector(mut self, line: &str) -> Sources {
+    /// Takes defaults from the kernel arguments of ironic-python-agent, if the back end is its Ironic or inspector. An
+    /// address of Ironic alone makes this program the agent of the node, unless a source orders an install.
+    pub fn with_ramdisk(mut self, line: &str) -> Sources {
+        let given = |name: &'static str| ramdisk_argument(line, name).map(|value| (name, value));
         let backend = self.find("backend").next().and_then(|(values, _)| values.first().cloned());
-        if backend.as_deref() == Some("inspector") && !self.names("vim") {
-            let mut arguments = formats::command_line::arguments(line);
-            let argument = arguments.find(|argument| argument.name == CALLBACK_URL);
-            self.inspector = argument.and_then(|argument| argument.value).map(str::to_owned);
-        }
+        let is_address = |found: &(&str, String)| found.1.starts_with("http");
+        let (api, callback) =
+            (given(API_URL).filter(is_address), given(CALLBACK_URL).filter(is_address));
+        let address = match backend.as_deref() {
+            Some("inspector") => callback,
+            Some("ironic") => callback.or(api),
+            Some("ironic-agent") => api.or(callback),
+            None if !self.names("vim") && !self.names("ignition") && api.is_some() => {
+                self.ramdisk.push(("backend", API_URL, "ironic-agent".to_owned()));
+                api
+            }
+            _ => return self,
+        };
+        let options = [
+            ("vim", address),
+            ("allow-plain-http", given(INSECURE)),
+            ("agent-port", given(LISTEN_PORT)),
+        ];
+        let found = options.into_iter();
+        let found =
+            found.filter_map(|(option, given)| given.map(|(name, value)| (option, name, value)));
+        self.ramdisk.extend(found);
         self
     }
 
     /// Whether no source sets anything.
     fn is_empty(&self) -> bool {
-        self.file.is_empty() && self.kernel.is_empty() && self.environment.is_empty()
+        self.file.is_empty()
+            && self.kernel.is_empty()
+            && self.environment.is_empty()
+            && self.ramdisk.is_empty()
     }
 
     /// Whether any source names the option `name`.
@@ -317,10 +348,11 @@ impl Sources {
         });
         let of_file = self.file.get(name).cloned();
         let of_file = of_file.map(|values| (values, Origin::File(self.file_name.clone())));
-        let of_director = self.inspector.iter().filter(move |_| name == "vim");
-        let of_director = of_director
-            .map(|url| (vec![url.clone()], Origin::KernelArgument(CALLBACK_URL.to_owned())));
-        of_environment.into_iter().chain(arguments).chain(of_file).chain(of_director)
+        let of_ramdisk = self.ramdisk.iter().filter(move |(option, ..)| *option == name);
+        let of_ramdisk = of_ramdisk.map(|(_, argument, value)| {
+            (vec![value.clone()], Origin::KernelArgument((*argument).to_owned()))
+        });
+        of_environment.into_iter().chain(arguments).chain(of_file).chain(of_ramdisk)
     }
 }
 
@@ -334,6 +366,18 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     let ours = formats::command_line::arguments(line)
         .filter_map(|argument| Some((argument.name.strip_prefix("rci.")?, argument.value)));
     ours.map(|(name, value)| (name.to_owned(), value.unwrap_or("true").to_owned())).collect()
+}
+
+/// The value of a kernel argument of ironic-python-agent; the last one counts, as there.
+fn ramdisk_argument(line: &str, name: &str) -> Option<String> {
+    let found = formats::command_line::arguments(line).filter(|argument| argument.name == name);
+    found.last().map(|argument| argument.value.unwrap_or("true").to_owned())
+}
+
+/// The token of ironic-python-agent on the kernel command line of this machine.
+pub fn ramdisk_token() -> Option<Secret> {
+    let machine = Machine::new(Arc::new(Source::live()), "config");
+    ramdisk_argument(&command_line(&machine), AGENT_TOKEN).map(Secret::new)
 }
 
 /// The kernel command line; other arguments may hold any bytes.

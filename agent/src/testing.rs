@@ -1,6 +1,7 @@
 //! Time and programs for tests, in which nothing is waited for.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -103,7 +104,13 @@ pub(crate) struct Scripted {
 }
 
 impl Programs for Scripted {
-    fn start(&self, _: &Path, _: &[String], _: Output) -> io::Result<Started> {
+    fn start(
+        &self,
+        _: &Path,
+        _: &[String],
+        _: Output,
+        _: Option<&File>,
+    ) -> io::Result<Started> {
         let (sender, output) = channel();
         sender.send(self.prints.clone().into_bytes()).ok();
         if self.status.is_none() {

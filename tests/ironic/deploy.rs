@@ -345,7 +345,7 @@ fn clean(ironic: &Ironic) {
 fn clean_nothing(ironic: &Ironic) {
     let node = cleaning(ironic, &json!({}));
     let agent = Task { is_dirty: true, ..Task::new(&node) }.start();
-    node.fails("clean failed", &["DISK_NONE: ", "clean-disk"]);
+    node.fails("clean failed", &["contains data", "rci.clean-disk=/"]);
     assert!(is_written(&agent), "a disk that nobody named was erased");
 }
 

@@ -81,6 +81,12 @@ pub(crate) fn only(image: &mut [u8], parts: &[(&str, usize, usize)]) {
     write_table(image, 512, &parts);
 }
 
+/// Writes an empty table over the ends of an image of whole sectors.
+pub(crate) fn with_empty_table(mut image: Vec<u8>) -> Vec<u8> {
+    write_table(&mut image, 512, &[]);
+    image
+}
+
 /// Writes the table again, with partitions that coreos-installer saved: name, first MiB, MiB.
 pub(crate) fn with_saved(image: &mut [u8], saved: &[(&str, usize, usize)]) {
     let saved = saved.iter().map(|(name, at, size)| (*name, LINUX, *at, *size));

@@ -1,8 +1,10 @@
 //! Installs that write the disk, and what is reported to the VIM.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use formats::digest;
+use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
@@ -10,15 +12,15 @@ use super::image;
 use super::machine::{IGNITION, Machine, packed};
 use super::mock::{Mock, Reply, assert_has, assert_says};
 
-/// An image of zeros.
-static ZEROS: [u8; 70_000] = [0; 70_000];
+/// An image without partitions, with zeros in between.
+static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| image::with_empty_table(vec![0; 137 * 512]));
 
-/// A VIM that answers `install` and serves the Ignition config and an image of zeros.
+/// A VIM that answers `install` and serves the Ignition config and an empty image.
 pub(crate) fn vim(install: Value) -> Mock {
     Mock::start(move |request, _| match request.path.as_str() {
         "/v1/reports" => Reply::install(&install),
         "/config.ign" => Reply::bytes(IGNITION.as_bytes()),
-        "/image.raw" | "/signed.raw" => Reply::bytes(&ZEROS),
+        "/image.raw" | "/signed.raw" => Reply::bytes(&EMPTY),
         "/signed.raw.sig" => Reply::bytes(b"signature"),
         path if path.ends_with(".raw.sig") || path.starts_with("/missing") => Reply::status(404),
         _ => Reply::status(204),
@@ -203,12 +205,40 @@ fn page_of_a_proxy_in_place_of_a_bare_vim_is_no_answer_to_the_result() {
 }
 
 #[test]
+fn second_agent_on_a_node_reports_that_and_writes_nothing() {
+    let mut job = Job::new(json!({})).writes(&image::plain());
+    // It would ask again after any other refusal.
+    job.machine.settings.on_refusal = OnRefusal::Retry;
+    let run_dir = job.machine.settings.site.run_dir.clone();
+    fs::create_dir_all(&run_dir).unwrap();
+    let first = fs::File::create(run_dir.join("lock")).unwrap();
+    first.try_lock().unwrap();
+    let result = job.is_refused(&json!({"code": "NODE_LOCKED"}));
+    assert_says(&result["message"], &["another agent", "installs on this node"]);
+    assert!(job.machine.read("args").is_empty());
+    drop(first);
+    assert_eq!(job.machine.run().exit_status, ExitStatus::Done);
+}
+
+#[test]
+fn lock_of_the_node_lasts_until_the_installer_has_ended_and_allows_the_agents_next_install() {
+    // A lock is refused while the installer runs.
+    let held = "flock -n -E 7 \"$ROOT/run/private/lock\" true; echo $? >> \"$ROOT/held\"; [ $N -gt 1 ] && write_image; exit 0";
+    let mut job = Job::new(json!({})).writes(&image::plain());
+    job.machine.script(held);
+    job.machine.run();
+    assert_eq!(job.machine.run().exit_status, ExitStatus::Done);
+    let held = job.machine.read("held");
+    assert!(held.lines().count() > 1 && held.lines().all(|status| status == "7"), "{held}");
+}
+
+#[test]
 fn a_signed_and_valid_image_is_written_as_instructed() {
     let files = vim(json!({}));
     let mut job = Job::new(json!({
         "ignition": {"url": format!("{}/config.ign", files.url)},
         "image": {
-            "url": format!("{}/signed.raw", files.url), "hash": digest::sha512(&ZEROS),
+            "url": format!("{}/signed.raw", files.url), "hash": digest::sha512(&EMPTY),
             "uncompressed_bytes": 70_000, "sector_bytes": 512,
         },
         "disk": {"hints": {"serial": "SERIAL-sda"}},

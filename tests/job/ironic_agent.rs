@@ -162,6 +162,21 @@ fn heartbeat_refused_once_changes_neither_token_nor_commands() {
 }
 
 #[test]
+fn deployment_of_the_interface_direct_is_refused_with_the_line_that_sets_custom_agent() {
+    let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
+    let agent = Agent::start(&ironic, |_, _| {});
+    until_heartbeats(&ironic, 1);
+    let (status, fault) = agent.order("standby.prepare_image", &json!({"image_info": {}}));
+    assert_eq!(status, 400, "{fault}");
+    let step = json!({"interface": "deploy", "step": "write_image", "args": {}});
+    let params = json!({"step": step, "node": {"uuid": UUID}});
+    let record = agent.order_fails("deploy.execute_deploy_step", &params);
+    for text in [&fault["faultstring"], &record["command_error"]["details"]] {
+        assert_says(text, &["node set NODE --deploy-interface custom-agent"]);
+    }
+}
+
+#[test]
 fn agent_without_its_state_shows_the_step_that_ironic_is_in_as_failed() {
     for (kind, key) in [("deploy", "deploy_step_index"), ("clean", "clean_step_index")] {
         let lookup =

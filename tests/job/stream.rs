@@ -18,9 +18,9 @@ use super::machine::{IGNITION, packed};
 use super::mock::{Mock, Reply, Request, assert_says};
 use super::tls::server_config;
 
-/// A raw image without a partition table in which no two blocks are the same: 3 MB.
+/// A raw image without partitions in which no two blocks are the same: 3 MB.
 fn numbers() -> Vec<u8> {
-    (0_u32..750_000).flat_map(u32::to_le_bytes).collect()
+    image::with_empty_table((0_u32..750_080).flat_map(u32::to_le_bytes).collect())
 }
 
 /// A run of the job with the image that `source` names.
@@ -111,7 +111,7 @@ fn wrong_digest_breaks_the_stream_before_its_end_and_is_not_tried_again() {
         let expected = json!({"code": "IMAGE_HASH", "attempts": 1, "image": {"digest": null}});
         let result = job.is_refused(&expected);
         assert!(!is_whole(&job) && received(&job).len() < numbers().len());
-        assert_says(&result["message"], &[&hash, "after 3000000 bytes"]);
+        assert_says(&result["message"], &[&hash, "after 3000320 bytes"]);
     }
 }
 
@@ -150,6 +150,34 @@ fn raw_image_shorter_than_its_partition_table_is_refused_before_the_disk_is_touc
     let mut job = run(&insecure(&files, None));
     job.is_refused(&json!({"code": "IMAGE_TRUNCATED"}));
     assert!(job.machine.read("args").is_empty());
+}
+
+#[test]
+fn file_that_is_no_disk_image_is_refused_by_name_before_the_disk_is_touched() {
+    let with = |mut bytes: Vec<u8>, at: usize, magic: &[u8]| {
+        bytes[at..at + magic.len()].copy_from_slice(magic);
+        bytes
+    };
+    let qcow2 = with(vec![0; 200_000], 0, b"QFI\xfb");
+    let page = b"<!DOCTYPE html><title>log in</title>".to_vec();
+    let longer = [numbers(), vec![0; 512]].concat();
+    for (file, code, found) in [
+        (packed(&["gzip", "-c"], &qcow2), "IMAGE_INVALID", "is a qcow2 image, expected a raw disk"),
+        (qcow2, "IMAGE_INVALID", "is a qcow2 image, expected a raw disk image"),
+        // A hybrid ISO has a partition table, too.
+        (with(numbers(), 0x8001, b"CD001"), "IMAGE_INVALID", "is an ISO image"),
+        (with(numbers(), 530, b"?"), "IMAGE_INVALID", "GPT header with a wrong checksum"),
+        (vec![0; 9000], "IMAGE_INVALID", "zeros without a partition table"),
+        (longer, "IMAGE_INVALID", "has 3000832 bytes, but its partition table is for 3000320"),
+        // The server may have the image a moment later.
+        (page, "IMAGE_FETCH", "is an HTML page"),
+    ] {
+        let files = server_of(file, |_, _| {});
+        let mut job = run(&insecure(&files, None));
+        let result = job.is_refused(&json!({"code": code}));
+        assert_says(&result["message"], &[found, &files.url]);
+        assert!(job.machine.read("args").is_empty());
+    }
 }
 
 #[test]
@@ -225,7 +253,7 @@ fn stalled_server_is_given_up_with_the_number_of_bytes_received() {
     job.machine.settings.vim.timeouts.idle = Duration::from_millis(50);
     let result = job.is_refused(&json!({"code": "IMAGE_STALLED"}));
     let stalled = "stalled: nothing received for 0.05 s, after ";
-    assert_says(&result["message"], &[stalled, " of 3000000 bytes", &files.url]);
+    assert_says(&result["message"], &[stalled, " of 3000320 bytes", &files.url]);
 }
 
 #[test]

@@ -139,6 +139,25 @@ fn endless_requests_to_inspect_are_answered_more_and_more_slowly() {
 }
 
 #[test]
+fn replicas_of_a_vim_that_alternate_wait_and_reinspect_get_few_requests() {
+    let for_a_second = |action: &str| {
+        let mut instruction = instruction(action);
+        instruction["retry_after_s"] = json!(1);
+        Reply::json(200, &instruction)
+    };
+    let mock = Mock::of(
+        move |_| for_a_second("wait"),
+        move |n| if n < 20 { Reply::action("reinspect") } else { Reply::action("reboot") },
+        |_| Reply::status(204),
+    );
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert_eq!(machine.n_collected, 21);
+    let spent: Duration = machine.slept().iter().sum();
+    assert!(spent > Duration::from_secs(350) && spent < Duration::from_mins(12), "{spent:?}");
+}
+
+#[test]
 fn power_off_waits_for_the_system_to_end_it() {
     let mock = Mock::vim(|_, _| Reply::action("poweroff"));
     let mut machine = Machine::new(&mock.url);

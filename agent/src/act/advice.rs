@@ -46,6 +46,10 @@ pub fn advice(code: Code) -> Say {
             ];
         }
         Code::ImageTruncated => "upload the image to its server again, completely",
+        Code::ImageInvalid => {
+            "give the metal image of the release, such as fedora-coreos-…-metal.x86_64.raw.xz; qemu-img convert -O raw \
+             converts qcow2, VMDK and VHDX images"
+        }
         Code::ImageChanged => "do not replace images on their server while nodes install them",
         _ => "read the log of coreos-installer that comes with this result",
     };

@@ -64,6 +64,8 @@ pub enum Code {
     ImageStalled,
     /// The image ended before its announced size.
     ImageTruncated,
+    /// The image is not a raw disk image, or is larger than its partition table says.
+    ImageInvalid,
     /// The image is no longer the one that was checked before the disk was touched.
     ImageChanged,
     /// The instruction asks for an image without a signature, but the configuration does not allow it.
@@ -94,6 +96,8 @@ pub enum Code {
     Network,
     /// coreos-installer failed for another reason.
     InstallerFailed,
+    /// Another agent installs on this node.
+    NodeLocked,
     /// A signal interrupted the agent.
     Interrupted,
     /// A bug ended the agent, or it ran out of memory.

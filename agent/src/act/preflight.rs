@@ -12,6 +12,7 @@ use probes::block::Disk;
 
 use super::busy::check_not_busy;
 use super::image::{self, Image};
+use super::saved::Saved;
 use super::site::Site;
 use super::writers::coreos_installer::{self, Version};
 use super::{Code, Failure, Order, Say, System, Term, Verify, first_boot, osmet, say, takedown};
@@ -140,6 +141,12 @@ pub fn check(
         }
         None => warnings.extend(osmet::check(&site.osmet_dir, disk)?),
     }
+    let image_bytes = match &image {
+        Some(image) => image.head.size_bytes,
+        None => osmet::least_bytes(&site.osmet_dir),
+    };
+    Saved::parse(&order.save_partlabel, &order.save_partindex)?
+        .check_beyond(disk, image_bytes.unwrap_or_default())?;
     // A server may take minutes to respond, during which another program may have started to use the disk.
     check_use(disk, &site.system)?;
     Ok((version, image))
@@ -148,9 +155,14 @@ pub fn check(
 /// The whole disk could not be compared with the image, which would only be found out after the write.
 fn unverifiable(image: &Image) -> Failure {
     let shown = image.source.shown();
-    let what = format!("verify is full, but the agent cannot decompress {shown}");
-    Failure::new(Code::InstructionInvalid, what)
-        .advise("set verify to sample, or pack the image with xz, gzip or zstd and usual settings")
+    let what = say![Term::Verify, format!(" is full, but the agent cannot decompress {shown}")];
+    let packed = ", or pack the image with xz, gzip or zstd and usual settings";
+    Failure::new(Code::InstructionInvalid, what).advise(say![
+        "set ",
+        Term::Verify,
+        " to sample",
+        packed
+    ])
 }
 
 /// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible.

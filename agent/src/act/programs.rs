@@ -2,6 +2,7 @@
 //! limit: a process that hangs in the kernel cannot be ended.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, PipeReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -42,11 +43,17 @@ pub type Started = (Box<dyn Process>, Receiver<Vec<u8>>);
 
 /// Starts programs. Tests put a script in its place.
 pub trait Programs: fmt::Debug + Send + Sync {
-    /// Starts a program.
+    /// Starts a program. Its input only keeps `lock`, which is not read.
     ///
     /// # Errors
     /// As the kernel answers.
-    fn start(&self, program: &Path, args: &[String], output: Output) -> io::Result<Started>;
+    fn start(
+        &self,
+        program: &Path,
+        args: &[String],
+        output: Output,
+        lock: Option<&File>,
+    ) -> io::Result<Started>;
 }
 
 /// A program that runs. Tests put one in its place that no signal ends.
@@ -83,7 +90,14 @@ impl Process for Child {
 pub struct RealPrograms;
 
 impl Programs for RealPrograms {
-    fn start(&self, program: &Path, args: &[String], output: Output) -> io::Result<Started> {
+    fn start(
+        &self,
+        program: &Path,
+        args: &[String],
+        output: Output,
+        lock: Option<&File>,
+    ) -> io::Result<Started> {
+        let stdin = lock.map(File::try_clone).transpose()?.map_or_else(Stdio::null, Stdio::from);
         let mut command = Command::new(program);
         command
             .args(args)
@@ -93,7 +107,7 @@ impl Programs for RealPrograms {
             // The image comes over the loopback interface, which no proxy can reach.
             .env("no_proxy", "*")
             .env("NO_PROXY", "*")
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .process_group(0);
         if output == Output::Inherited {
             return Ok((Box::new(command.spawn()?), sync_channel(0).1));
@@ -152,7 +166,7 @@ impl System {
     ) -> Result<String, String> {
         let (mut process, output) = self
             .programs()
-            .start(program, args, Output::Standard)
+            .start(program, args, Output::Standard, None)
             .map_err(|error| error.to_string())?;
         let read = move || {
             let mut bytes = Vec::new();

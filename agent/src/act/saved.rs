@@ -80,6 +80,28 @@ impl Saved {
             }
         }
     }
+
+    /// Refuses partitions to keep that begin within an image of `image_bytes`: coreos-installer would find that out after
+    /// it has written everything before them.
+    ///
+    /// # Errors
+    /// `SAVED_PARTITION` with the first of them.
+    pub(super) fn check_beyond(&self, disk: &Disk, image_bytes: u64) -> Result<(), Failure> {
+        let is_within = |part: &&Partition| part.start_bytes.is_some_and(|at| at < image_bytes);
+        let kept = disk.partitions.iter().filter(|part| self.keeps(part));
+        let Some(part) = kept.filter(is_within).min_by_key(|part| part.start_bytes) else {
+            return Ok(());
+        };
+        let what = format!(
+            "{} of {} is to be kept, but begins at byte {}, and the image has {image_bytes} bytes",
+            part.name,
+            describe(disk),
+            part.start_bytes.unwrap_or_default()
+        );
+        Err(Failure::new(Code::SavedPartition, what).advise(
+            "move the partition past the end of the image, keep another one, or install a smaller image",
+        ))
+    }
 }
 
 impl Kept {
@@ -152,5 +174,25 @@ mod tests {
         let disk = Disk { partition_table: Some("dos".into()), ..disk() };
         let saved = Saved::parse(&[], &["5".to_owned()]).unwrap();
         assert_eq!(saved.check(&disk).unwrap_err().code, Code::SavedPartition);
+    }
+
+    #[test]
+    fn partition_to_keep_that_begins_within_the_image_is_refused() {
+        let part = |number: u32, start_bytes| Partition {
+            name: format!("sda{number}"),
+            number: Some(number),
+            start_bytes: Some(start_bytes),
+            ..Partition::default()
+        };
+        let partitions = vec![part(1, 1 << 20), part(5, 10 << 20), part(6, 20 << 20)];
+        let disk = Disk { device: "/dev/sda".into(), partitions, ..Disk::default() };
+        let check = |numbers: &str, bytes| {
+            let saved = Saved::parse(&[], &[numbers.to_owned()]).unwrap();
+            saved.check_beyond(&disk, bytes).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(check("5-6", 10 << 20), Ok(()));
+        let why = check("5-6", (10 << 20) + 1).unwrap_err();
+        assert!(why.contains("sda5 of /dev/sda"), "{why}");
+        assert!(why.contains("begins at byte 10485760, and the image has 10485761"), "{why}");
     }
 }

@@ -1,6 +1,8 @@
 //! The live system around an install: its programs and directories, the limits, and the policy of the node.
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::blocking::Policy;
@@ -14,6 +16,8 @@ pub struct Site {
     pub installer: PathBuf,
     /// Directory for files that only root may read.
     pub run_dir: PathBuf,
+    /// The lock of the node, which the program that writes inherits, so that it is held until that has ended.
+    pub lock: Option<Arc<File>>,
     /// Directory with `NetworkManager` profiles.
     pub network_dir: PathBuf,
     /// Directory with the image that the live image itself can install.
@@ -41,6 +45,7 @@ impl Default for Site {
         Self {
             installer: "coreos-installer".into(),
             run_dir: "/run/run-coreos-installer".into(),
+            lock: None,
             network_dir: "/etc/NetworkManager/system-connections".into(),
             osmet_dir: "/run/coreos-installer/osmet".into(),
             system: System::default(),

@@ -79,7 +79,9 @@ pub struct IronicOptions {
     /// With `ironic-agent` this program takes the place of ironic-python-agent:
     /// the steps `install_coreos` and `erase_devices_metadata`. --token-file then
     /// holds the agent token, if the image brings one. Several addresses of
-    /// the API are separated by commas.
+    /// the API are separated by commas. The kernel arguments `ipa-api-url`,
+    /// `ipa-inspection-callback-url`, `ipa-insecure` (plain HTTP only),
+    /// `ipa-listen-port` and `ipa-agent-token` are defaults.
     #[arg(long, value_enum, value_name = "BACKEND", default_value_t = Backend::Vim)]
     pub backend: Backend,
     /// Address for Ironic's commands [default: this machine's, port 9999]
@@ -94,8 +96,8 @@ pub struct IronicOptions {
     /// Disk that cleaning erases, by path or hints such as `serial=S1`
     ///
     /// May be repeated. The disk of the node's root device hints is erased, too.
-    /// Without either, cleaning fails: a node is never reported as clean if
-    /// nothing was erased.
+    /// Without either, the only disk is erased if it is blank or contains an
+    /// earlier CoreOS; otherwise cleaning fails, with the lines to set.
     #[arg(long, value_name = "DISK")]
     pub clean_disk: Vec<String>,
 }

@@ -14,6 +14,7 @@ use crate::act::blocking::Policy;
 use crate::act::{System, protect};
 use crate::cli::{Backend, BlockOptions, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
+use crate::config;
 use crate::engines::assisted::{self, Assisted};
 use crate::engines::inspector::{self, Inspector};
 use crate::engines::ironic::api::Api;
@@ -221,7 +222,7 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
     let token = options.vim.token_file.as_deref().map(Secret::from_file).transpose();
     Ok(ironic::Settings {
         is_agent: of_ironic.backend == Backend::IronicAgent,
-        token: token.context("reading --token-file")?,
+        token: token.context("reading --token-file")?.or_else(config::ramdisk_token),
         callback_url: of_ironic
             .callback_url
             .as_ref()

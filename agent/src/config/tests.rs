@@ -1,7 +1,7 @@
 //! Which source wins, and what is refused.
 
 use super::*;
-use crate::cli::Command;
+use crate::cli::{Backend, Command};
 
 fn words(line: &str) -> Vec<OsString> {
     std::iter::once("run-coreos-installer").chain(line.split_whitespace()).map(Into::into).collect()
@@ -15,7 +15,7 @@ fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
         file_text: file.to_owned(),
         kernel: kernel_arguments(kernel),
         environment: environment.iter().map(pair).collect(),
-        inspector: None,
+        ramdisk: Vec::new(),
     }
 }
 
@@ -24,19 +24,52 @@ fn address_of_the_inspector_comes_from_the_director_unless_another_source_has_on
     let url = "http://192.0.2.1:5050/v1/continue";
     let line = format!("ipa-inspection-callback-url={url} BOOTIF=02:00:00:00:00:01");
     let of = |file: &str, kernel: &str| {
-        let sources = sources(file, kernel, &[]).with_inspector(&format!("{line} {kernel}"));
+        let sources = sources(file, kernel, &[]).with_ramdisk(&format!("{line} {kernel}"));
         vim_of("report", &sources)
     };
     let by_director = (Some(url.into()), Origin::KernelArgument(CALLBACK_URL.into()));
     assert_eq!(of("backend: inspector", ""), by_director);
     assert_eq!(of("", "rci.backend=inspector"), by_director);
     assert_eq!(of("backend: inspector\nvim: file", "").0.as_deref(), Some("file"));
-    for other in ["", "backend: ironic-agent"] {
+    for backend in ["backend: ironic", "backend: ironic-agent"] {
+        assert_eq!(of(backend, ""), by_director, "{backend}");
+    }
+    for other in ["", "backend: assisted"] {
         assert_eq!(of(other, ""), (None, Origin::Default), "{other}");
     }
-    let unit = sources("backend: inspector", "", &[]).with_inspector(&line);
+    let unit = sources("backend: inspector", "", &[]).with_ramdisk(&line);
     let configuration = configure(&words(""), &unit, true).unwrap();
     assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
+}
+
+#[test]
+fn kernel_command_line_of_a_stock_ironic_ramdisk_makes_this_program_the_agent_of_the_node() {
+    let line = "ipa-api-url=http://192.0.2.1:6385 ipa-inspection-callback-url=http://192.0.2.1:5050/v1/continue \
+                ipa-insecure=1 ipa-listen-port=9998 ipa-agent-token=SECRET nofb systemd.journald.forward_to_console=yes";
+    let install = |file: &str, kernel: &str| {
+        let sources = sources(file, kernel, &[]).with_ramdisk(&format!("{line} {kernel}"));
+        let configuration = configure(&words(""), &sources, true).unwrap();
+        let Some(Command::Install(options)) = configuration.cli.command else { panic!("{file}") };
+        let ironic = &options.ironic;
+        let url = options.vim.vim.clone().unwrap_or_default();
+        (ironic.backend, url, options.vim.allow_plain_http, ironic.agent_port)
+    };
+    let api = "http://192.0.2.1:6385".to_owned();
+    assert_eq!(install("", ""), (Backend::IronicAgent, api.clone(), true, 9998));
+    let callback = "http://192.0.2.1:5050/v1/continue".to_owned();
+    assert_eq!(install("backend: inspector", ""), (Backend::Inspector, callback, true, 9998));
+    // Our own arguments are stronger.
+    let kernel = "rci.vim=https://h rci.allow-plain-http=false rci.agent-port=1";
+    let own = install("backend: ironic-agent", kernel);
+    assert_eq!(own, (Backend::IronicAgent, "https://h".to_owned(), false, 1));
+    // Another fleet, or an install that the configuration orders.
+    let other = (Backend::Vim, "https://vim".to_owned(), false, 9999);
+    assert_eq!(install("vim: https://vim", ""), other);
+    assert_eq!(install("ignition: /a", ""), (Backend::Vim, String::new(), false, 9999));
+    assert_eq!(ramdisk_argument(line, AGENT_TOKEN).as_deref(), Some("SECRET"));
+    for odd in ["ipa-api-url=mdns", "ipa-api-url", "ipa-insecure=1"] {
+        assert!(Sources::default().with_ramdisk(odd).is_empty(), "{odd}");
+    }
 }
 
 fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {

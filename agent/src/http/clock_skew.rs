@@ -13,7 +13,7 @@ pub fn clock_skew(ours: SystemTime, theirs: SystemTime) -> Option<Finding> {
     let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
     let row = row("os.clock_skew").filter(|_| difference >= NOTABLE)?;
     let evidence = format!(
-        "this machine's clock shows {}, the VIM's {}: they differ by {} s",
+        "this machine's clock shows {}, the server's {}: they differ by {} s",
         rfc3339(ours),
         rfc3339(theirs),
         difference.as_secs()

@@ -16,6 +16,7 @@ mod engine;
 mod findings;
 mod listener;
 mod load;
+mod lock;
 pub(crate) mod node;
 pub(crate) mod power;
 mod qr;
@@ -33,7 +34,7 @@ use tracing::error;
 use self::watch::Watcher;
 use crate::act::install::Act;
 use crate::act::settle;
-use crate::act::{Code, Failure, Outcome, Site, Stage};
+use crate::act::{Code, DiskState, Failure, Outcome, Site, Stage};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
@@ -58,6 +59,7 @@ pub fn stop_on_signals() -> Stop {
 
 /// Carries out orders until the engine ends the program.
 pub fn run(engine: &mut dyn Engine) -> ExitStatus {
+    engine.node().record(Stage::Collect);
     let exit_status = loop {
         match engine.next() {
             Next::End(exit_status) => break exit_status,
@@ -81,15 +83,21 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     let node = engine.node();
     node.client = Some(task.client.clone());
     let known = node.known();
+    node.record(Stage::Instruction);
+    let locked = if node.settings.is_dry_run { Ok(()) } else { node.lock() };
     let (settings, clock) = (node.settings.clone(), Arc::clone(&node.clock));
     let (sender, events) = channel();
-    node.record(Stage::Instruction);
-    let watch = Watcher { events: sender, memory: node.memory.clone() };
+    let (memory, console) = (node.memory.clone(), Arc::clone(&node.console));
+    let watch = Watcher { events: sender, memory, console };
     let act = move || {
         // It belongs to this thread, whose end closes the channel.
         let watch = watch;
         let Task { mut order, prepare, site, client, stop, are_disks_settled } = task;
-        let site = Site { system: site.system.until(&stop), ..site };
+        if let Err(failure) = locked {
+            return node::refused(failure);
+        }
+        let lock = settings.site.lock.clone();
+        let site = Site { system: site.system.until(&stop), lock, ..site };
         if let Some(Err(failure)) = prepare.map(|Prepare(complete)| complete(&mut order)) {
             return node::refused(failure);
         }
@@ -123,6 +131,9 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     });
     let words = engine.term();
     let node = engine.node();
+    if outcome.state == DiskState::Untouched {
+        node.unlock();
+    }
     node.learn(&mut outcome);
     node.log_failure(&outcome, words);
     outcome

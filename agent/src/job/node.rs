@@ -16,6 +16,7 @@ use super::console::Console;
 use super::findings::Known;
 use super::listener::Listener;
 use super::load::WaitingLoad;
+use super::lock;
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::qr::Ending;
 use crate::act::readable::Unreadable;
@@ -123,7 +124,7 @@ pub struct Node {
     pub(crate) warnings: Vec<String>,
     /// Its state when the order was refused, if another look may differ.
     pub(crate) seen: Option<Seen>,
-    pub(crate) console: Console,
+    pub(crate) console: Arc<Console>,
     /// Outlives this process.
     pub(crate) memory: CrashMemory,
     pub(crate) blocked: Blocked,
@@ -146,9 +147,9 @@ impl Node {
         let settings = Settings { site: Site { system, ..settings.site.clone() }, ..settings };
         Self {
             memory: settings.process.memory.clone(),
+            console: Arc::new(Console::new(Arc::clone(&clock), settings.process.log.clone())),
             settings,
             started_at: clock.time_of_day(),
-            console: Console::new(Arc::clone(&clock)),
             clock,
             stop,
             id: String::new(),
@@ -185,7 +186,6 @@ impl Node {
 
     /// Begins an order; its digest is that of `bytes`.
     pub(crate) fn begin(&mut self, request_id: Option<&str>, bytes: Option<&[u8]>) {
-        self.console.works();
         self.memory.update(|checkpoint| {
             // A process may carry out several orders.
             checkpoint.is_over = false;
@@ -210,8 +210,9 @@ impl Node {
         });
     }
 
-    /// Records the stage for a crash.
+    /// Records the stage for a crash, and for the console.
     pub(crate) fn record(&self, stage: Stage) {
+        self.console.works_at(stage, None);
         self.memory.update(|checkpoint| {
             checkpoint.stage = Some(stage);
             checkpoint.request_id.clone_from(&self.request_id);
@@ -232,6 +233,24 @@ impl Node {
     /// Lists the faults of the machine and its deviations from the expectations; the worst first.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         self.known().findings(self.sampled.as_ref())
+    }
+
+    /// Keeps other agents of this machine from writing until [`Node::unlock`], or the end of this process and of what it
+    /// started to write the disk.
+    ///
+    /// # Errors
+    /// `NODE_LOCKED`: another agent has begun an install.
+    pub(crate) fn lock(&mut self) -> Result<(), Failure> {
+        let site = &mut self.settings.site;
+        if site.lock.is_none() {
+            site.lock = lock::take(&site.run_dir)?;
+        }
+        Ok(())
+    }
+
+    /// Lets other agents write again: this one has written nothing, or what it wrote may be written again.
+    pub(crate) fn unlock(&mut self) {
+        self.settings.site.lock = None;
     }
 
     /// Takes over what an install found out, and names the faulty part on the console if a fault prevented it.
@@ -340,6 +359,7 @@ impl Node {
     /// Asks systemd to power off and waits for it to end this program. If the machine stays on, returns `otherwise`;
     /// `disk` is the state of the disk for the advice.
     pub(crate) fn switch_off(&mut self, otherwise: ExitStatus, disk: &str) -> ExitStatus {
+        self.console.works_on("powering the machine off");
         let Settings { poweroff, site, .. } = &self.settings;
         match run_until_stopped(poweroff, POWEROFF_LIMIT, &site.system) {
             Ok(()) => return ExitStatus::Done,

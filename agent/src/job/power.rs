@@ -51,7 +51,7 @@ pub(crate) fn run(command: &[String], limit: Duration, system: &System) -> Resul
     let started = clock.now();
     let (mut process, _) = system
         .programs()
-        .start(Path::new(program), args, Output::Inherited)
+        .start(Path::new(program), args, Output::Inherited, None)
         .map_err(|error| format!("running {words}: {error}"))?;
     loop {
         match process.try_wait() {

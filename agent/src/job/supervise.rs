@@ -213,7 +213,11 @@ fn report(engine: &mut dyn Engine, crash: &Crash) -> AfterCrash {
     if crash.found.is_over || engine.node().settings.is_dry_run {
         return AfterCrash::End(None);
     }
-    engine.crashed(crash)
+    engine.node().console.works_at(Stage::Result, None);
+    let after = engine.crashed(crash);
+    // Another child writes its own lines.
+    engine.node().console.rests();
+    after
 }
 
 /// The exit status of a crash, by the state of the disk.

@@ -1,7 +1,9 @@
 //! Passes the events of an install from its thread to the engine, and records what a crash would leave.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use super::console::Console;
 use super::engine::Event;
 use crate::act::install::{Mark, Watch};
 use crate::act::{Stage, State};
@@ -12,11 +14,13 @@ use crate::checkpoint::CrashMemory;
 pub(super) struct Watcher {
     pub(super) events: Sender<Event>,
     pub(super) memory: CrashMemory,
+    pub(super) console: Arc<Console>,
 }
 
 impl Watch for Watcher {
     fn stage(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
         self.memory.update(|checkpoint| checkpoint.stage = Some(stage));
+        self.console.works_at(stage, percent);
         let message = message.map(str::to_owned);
         // The receiver lives as long as this thread.
         self.events.send(Event { stage, state: how, percent, message }).ok();

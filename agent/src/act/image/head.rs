@@ -5,7 +5,7 @@ use formats::gpt::{Header, Partition};
 use super::decode::{Format, first_bytes};
 
 /// The sector sizes that disks have, in bytes.
-const SECTOR_SIZES: [u64; 2] = [512, 4096];
+pub(super) const SECTOR_SIZES: [u64; 2] = [512, 4096];
 /// Length of the decompressed image that is kept, in bytes: the primary partition table needs at most 34 sectors of
 /// 4096 bytes.
 const UNPACKED_BYTES: usize = 256 * 1024;
@@ -23,7 +23,7 @@ pub struct Head {
     pub unpacked: Vec<u8>,
     /// Sector size of the disks that the image is for, by its partition table.
     pub sector_bytes: Option<u64>,
-    /// Size of the decompressed image in bytes, by its partition table or because it is not compressed.
+    /// Size of the decompressed image in bytes, by its partition table or, if it is not compressed, also by its source.
     pub size_bytes: Option<u64>,
     /// Size of the decompressed image in bytes, by its partition table.
     pub table_bytes: Option<u64>,
@@ -44,7 +44,7 @@ impl Head {
         let partitions = table.as_ref().and_then(|(bytes, of)| partitions(of, *bytes, &unpacked));
         Self {
             sector_bytes: table.map(|(sector_bytes, _)| sector_bytes),
-            size_bytes: table_bytes.or(total_bytes.filter(|_| format == Format::Raw)),
+            size_bytes: table_bytes.max(total_bytes.filter(|_| format == Format::Raw)),
             table_bytes,
             partitions: partitions.unwrap_or_default(),
             packed,

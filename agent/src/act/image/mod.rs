@@ -3,6 +3,7 @@
 mod decode;
 mod file;
 mod head;
+mod kind;
 mod metadata;
 
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ impl Image {
 /// Checks that the image exists, is signed (unless `insecure`), and fits the disk.
 ///
 /// # Errors
-/// `IMAGE_FETCH`, `IMAGE_HASH`, `IMAGE_TRUNCATED`, `SIGNATURE`, `SECTOR_SIZE`, `DISK_TOO_SMALL`.
+/// `IMAGE_FETCH`, `IMAGE_HASH`, `IMAGE_INVALID`, `IMAGE_TRUNCATED`, `SIGNATURE`, `SECTOR_SIZE`, `DISK_TOO_SMALL`.
 pub fn check(
     wanted: &ImageSource,
     disk: &Disk,
@@ -92,6 +93,7 @@ pub fn check(
         }
         Source::File(path) => file::head(path, disk, system)?,
     };
+    check_kind(&source, &head)?;
     check_fit(wanted, &head, disk, warnings)?;
     let is_insecure = wanted.insecure;
     let signature = self::signature(&signature, client, is_insecure)?;
@@ -152,6 +154,29 @@ fn signature_address(url: &str) -> String {
     format!("{path}.sig{rest}")
 }
 
+/// Checks that the image is one of a disk, and not larger than its table says.
+fn check_kind(source: &Source, head: &Head) -> Result<(), Failure> {
+    let shown = source.shown();
+    if let Some(kind) = kind::not_a_disk(head) {
+        let found = kind.name;
+        let expected = "expected a raw disk image with a GPT, perhaps packed by xz, gzip or zstd";
+        // The page of a server or proxy may give way to the image.
+        let code = if kind.is_text { Code::ImageFetch } else { Code::ImageInvalid };
+        return Err(Failure::advised(code, format!("{shown} is {found}, {expected}")));
+    }
+    // The device that contains an image may be larger.
+    let is_device = matches!(source, Source::File(path) if path.starts_with("/dev"));
+    if let (Some(table), Some(found)) = (head.least_bytes(), head.total_bytes)
+        && found > table
+        && !is_device
+    {
+        let what =
+            format!("{shown} has {found} bytes, but its partition table is for {table} bytes");
+        return Err(Failure::advised(Code::ImageInvalid, what));
+    }
+    Ok(())
+}
+
 /// Checks the size and the sector size of the image.
 fn check_fit(
     wanted: &ImageSource,
@@ -168,11 +193,8 @@ fn check_fit(
     }
     match wanted.uncompressed_bytes.max(head.size_bytes) {
         Some(size_bytes) => check_size(disk, size_bytes, "the image")?,
-        None => warnings.push(
-            "the size of the image is unknown, so it was not compared with the disk; give \
-             uncompressed_bytes"
-                .into(),
-        ),
+        None => warnings
+            .push("the size of the image is unknown, so it was not compared with the disk".into()),
     }
     for (sector_bytes, who) in
         [(wanted.sector_bytes, Term::Order.into()), (head.sector_bytes, Say::from("the image"))]

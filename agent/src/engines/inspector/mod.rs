@@ -17,7 +17,7 @@ use tracing::{error, info};
 
 pub use self::document::document;
 use crate::act::say::Words;
-use crate::act::{Outcome, settle};
+use crate::act::{Outcome, Stage, settle};
 use crate::api::Code;
 use crate::clean;
 use crate::clock::Clock;
@@ -70,10 +70,16 @@ impl Engine for Inspector<'_> {
     fn next(&mut self) -> Next {
         let (clock, stop) = (self.node.clock.as_ref(), &self.node.stop);
         settle::wait(&self.node.settings.site.system);
-        match inspect(&self.client, &survey_with_address(self.survey.0, clock, stop)) {
-            Ok(uuid) => info!(
-                "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"
-            ),
+        let document = survey_with_address(self.survey.0, clock, stop);
+        self.node.record(Stage::Report);
+        match inspect(&self.client, &document) {
+            Ok(uuid) => {
+                info!(
+                    "ironic-inspector has the data of node {uuid}; waiting for it to power this machine off"
+                );
+                let what = "ironic-inspector to power this machine off";
+                self.node.console.waits_for(what, &uuid);
+            }
             Err(error) => {
                 error!("{}: {error:#}; nothing was installed", Code::NoReport);
                 return Next::End(ExitStatus::NotReported);

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::http::{Answer, Permit};
 use super::journal::{Journal, Record, Status};
 use super::logs::Logs;
-use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, error, offered};
+use super::steps::{Kind, MAX_DETAILS_CHARS, StepOrder, USE_CUSTOM_AGENT, error, offered};
 use crate::act::System;
 use crate::ask::ask_within;
 use crate::clean;
@@ -280,7 +280,10 @@ fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
             Task::Long(Work::Step(Box::new(order)))
         }
         _ if EXTENSIONS.contains(&extension) => {
-            let text = format!("Unknown command: {extension:.64}.{command:.64}");
+            let mut text = format!("Unknown command: {extension:.64}.{command:.64}");
+            if ["standby", "image"].contains(&extension) {
+                text = format!("{text}; {USE_CUSTOM_AGENT}");
+            }
             return Err(Answer::fault(400, text));
         }
         _ => {

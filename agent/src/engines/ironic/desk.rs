@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracing::{error, info};
 
 use super::commands::Work;
-use super::steps::{ERASE, INSTALL, Kind, StepOrder};
+use super::steps::{ERASE, INSTALL, Kind, StepOrder, USE_CUSTOM_AGENT};
 use super::{Agent, Ironic, Surveyed, commands, erase, instance, steps};
 use crate::act::{Code, Failure, Site};
 use crate::exit_status::ExitStatus;
@@ -37,9 +37,13 @@ impl Ironic<'_> {
             }
             let (id, order) = match self.node.clock.receive(&agent.work, POLL) {
                 Ok(order) => order,
-                Err(RecvTimeoutError::Timeout) if !self.node.stop.is_stopped() => continue,
+                Err(RecvTimeoutError::Timeout) if !self.node.stop.is_stopped() => {
+                    self.show_wait(agent);
+                    continue;
+                }
                 Err(_) => return Next::End(agent.exit_status),
             };
+            self.node.console.works_on("carrying out what Ironic ordered");
             match order {
                 Work::Step(order) => {
                     if let Some(task) = self.step(agent, id, order) {
@@ -67,6 +71,13 @@ impl Ironic<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Shows on the console that nothing is carried out. Without a session the lookup goes on.
+    fn show_wait(&self, agent: &Agent) {
+        if let Some(session) = &agent.commands.journal().session {
+            self.node.console.waits_for("a command from Ironic", &session.node_uuid);
         }
     }
 
@@ -130,13 +141,18 @@ impl Ironic<'_> {
 
     fn erase(&mut self, agent: &Agent, order: &StepOrder) -> Result<Value, Failure> {
         let surveyed = self.survey()?;
+        self.node.lock()?;
         let around = erase::Surroundings {
             node: &self.node,
             reported: &surveyed.collected.disks,
             clean_disks: &self.settings.clean_disks,
             erasures: &agent.erasures,
         };
-        erase::erase(order, &around)
+        let erased = erase::erase(order, &around);
+        if agent.erasures.check_none_runs().is_ok() {
+            self.node.unlock();
+        }
+        erased
     }
 
     /// Runs a program that makes the node unreachable for Ironic. The command ends only after it: a false success would
@@ -193,7 +209,9 @@ fn check(agent: &Agent, order: &StepOrder) -> Result<(), Failure> {
         (Kind::Deploy, INSTALL) | (Kind::Clean, ERASE) => Ok(()),
         (kind, name) => {
             let text = format!("this agent has no {} step {name:.100}", kind.as_str());
-            Err(Failure::new(Code::ActionUnknown, text))
+            let failure = Failure::new(Code::ActionUnknown, text);
+            let is_deploy = kind == Kind::Deploy;
+            Err(if is_deploy { failure.advise(USE_CUSTOM_AGENT) } else { failure })
         }
     }
 }

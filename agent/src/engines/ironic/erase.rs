@@ -1,8 +1,9 @@
 //! The clean step `erase_devices_metadata`: erases partition tables and signatures of the disks that are named.
 //!
-//! Only disks that the configuration (`clean-disk`) or the node's root device hints name. Each goes through the same
-//! choice as an install, so a disk that is protected, in use, part of something larger or the live medium is refused. The
-//! step fails if one disk was not erased: Ironic would treat the node as clean.
+//! Only disks that the configuration (`clean-disk`) or the node's root device hints name or, if they name none, the one that
+//! an install without hints would choose: the only one, blank or with an earlier `CoreOS`. Each goes through the same choice
+//! as an install, so a disk that is protected, in use, part of something larger or the live medium is refused. The step
+//! fails if one disk was not erased: Ironic would treat the node as clean.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use formats::guid::Guid;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use probes::block::{Disk, Partition};
+use probes::block::{Disk, Obstacle, ObstacleKind, Partition};
 use serde_json::{Map, Value, json};
 use tracing::info;
 
@@ -31,6 +32,8 @@ use crate::signals::Stop;
 /// Length erased at both ends of a disk and of each partition: the signatures of file systems, arrays and volumes lie
 /// there.
 const END_BYTES: u64 = 1 << 20;
+/// Most disks that an advice lists.
+const MAX_LINES: usize = 8;
 /// Time limit for erasing one disk.
 const LIMIT: Duration = Duration::from_mins(5);
 /// Time limit for the kernel to forget the partitions.
@@ -52,9 +55,13 @@ pub(super) struct Surroundings<'a> {
 /// Erases the disks that are named. Returns which ones were erased and which were not meant.
 ///
 /// # Errors
-/// No disk is named, or one was not erased; the others may have been.
+/// One was not erased; the others may have been.
 pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Value, Failure> {
-    let choices = choices(order, around.clean_disks)?;
+    let mut choices = named(order, around.clean_disks)?;
+    let is_named = !choices.is_empty();
+    if !is_named {
+        choices.push(DiskChoice::default());
+    }
     let (mut erased, mut failed) = (Vec::new(), Vec::new());
     for choice in choices {
         match erase_one(choice, around) {
@@ -74,12 +81,30 @@ pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Valu
     let others: String =
         failed[1..].iter().flat_map(|failure| ["; ".to_owned(), failure.to_string()]).collect();
     let message = say![first.message.clone(), others, "; ", done];
-    let advice = first.advice.clone().unwrap_or_else(|| "see the message".into());
+    let given = first.advice.clone().filter(|_| is_named);
+    let advice = given.unwrap_or_else(|| name_disks(around.reported).into());
     Err(Failure::new(first.code, message).advise(advice))
 }
 
+/// Advice for a node without a disk that is named: the lines that name all of its disks, to choose from.
+fn name_disks(disks: &[Disk]) -> String {
+    let is_structural = |obstacle: &Obstacle| obstacle.kind == ObstacleKind::Structural;
+    let possible = disks.iter().filter(|disk| !disk.obstacles.iter().any(is_structural));
+    let path = |disk: &Disk| {
+        let stable = disk.by_id.first().or(disk.by_path.as_ref());
+        format!("rci.clean-disk={}", stable.unwrap_or(&disk.device))
+    };
+    let lines: Vec<String> = possible.take(MAX_LINES).map(path).collect();
+    let lines = if lines.is_empty() { "rci.clean-disk=DISK".to_owned() } else { lines.join(" ") };
+    format!(
+        "name the disks to be erased in the kernel arguments of the live image: {lines}; or set the node's root device: \
+         openstack baremetal node set NODE --property root_device='{{\"serial\": \"SERIAL\"}}'; to make nodes available \
+         without cleaning, set automated_clean of the node to false"
+    )
+}
+
 /// The disks that are named, each as a choice of exactly one.
-fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Failure> {
+fn named(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Failure> {
     let hinted =
         |hints: Map<String, Value>| DiskChoice { hints: Some(hints), ..DiskChoice::default() };
     let mut choices = Vec::new();
@@ -95,12 +120,6 @@ fn choices(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>,
         });
     }
     choices.extend(root_device(&order.node)?.map(|hints| hinted(hints.clone())));
-    if choices.is_empty() {
-        return Err(Failure::new(Code::DiskNone, "no disk is named, so nothing was erased").advise(
-            "set clean-disk in the configuration of the agent, or root_device in the node's properties; to make nodes \
-             available without cleaning, set automated_clean of the node to false",
-        ));
-    }
     Ok(choices)
 }
 
@@ -264,17 +283,28 @@ mod tests {
     }
 
     #[test]
-    fn only_disks_that_are_named_are_erased_and_none_named_is_a_failure() {
-        let failure = choices(&order(&json!({})), &[]).unwrap_err();
-        assert_eq!(failure.code, Code::DiskNone);
-        assert!(failure.advice.unwrap().to_string().contains("clean-disk"));
+    fn disks_that_are_named_are_erased_and_otherwise_the_advice_has_the_lines_that_name_them() {
+        let disk = |name: &str| Disk { device: format!("/dev/{name}"), ..Disk::default() };
+        let (mut by_id, mut optical) = (disk("sda"), disk("sr0"));
+        by_id.by_id.push("/dev/disk/by-id/a".to_owned());
+        optical.obstacles.push(ObstacleKind::Structural.because("an optical drive"));
+        let lines = ": rci.clean-disk=/dev/disk/by-id/a rci.clean-disk=/dev/sdb; or";
+        for (disks, line) in [
+            (vec![by_id, optical.clone(), disk("sdb")], lines),
+            (vec![optical], ": rci.clean-disk=DISK; or"),
+        ] {
+            let advice = name_disks(&disks);
+            assert!(advice.contains(line), "{advice}");
+            assert!(advice.contains(r#"root_device='{"serial": "SERIAL"}'"#), "{advice}");
+        }
+        assert_eq!(super::named(&order(&json!({})), &[]).unwrap(), []);
         let hinted = order(&json!({"root_device": {"wwn": "0x5"}}));
         let named = ["/dev/disk/by-id/x".to_owned(), "serial=S1".to_owned()];
-        let found = choices(&hinted, &named).unwrap();
+        let found = super::named(&hinted, &named).unwrap();
         assert_eq!(found[0].device.as_deref(), Some("/dev/disk/by-id/x"));
         assert_eq!(found[1].hints.as_ref().unwrap()["serial"], "S1");
         assert_eq!(found[2].hints.as_ref().unwrap()["wwn"], "0x5");
-        assert!(choices(&hinted, &["sda".to_owned()]).is_err());
+        assert!(super::named(&hinted, &["sda".to_owned()]).is_err());
     }
 
     #[test]

@@ -44,18 +44,18 @@ pub(super) struct Contact {
     /// The name of the node on the console if Ironic has not named it.
     pub(super) node_id: String,
     pub(super) settings: super::Settings,
+    pub(super) console: Arc<Console>,
     pub(super) stop: Stop,
 }
 
 impl Contact {
     /// Runs until a signal ends the agent.
     pub(super) fn run(&self) {
-        let console = Console::new(Arc::clone(&self.commands.clock));
         let saved = self.commands.journal().session.clone();
         if let Some(session) = &saved {
             info!("continuing as the agent of node {}", session.node_uuid);
         }
-        let Some(mut session) = saved.or_else(|| self.look_up(&console)) else { return };
+        let Some(mut session) = saved.or_else(|| self.look_up()) else { return };
         let port = self.settings.port;
         let listen = || {
             server::listen(port)
@@ -67,7 +67,6 @@ impl Contact {
             error!("{why:#}");
             return;
         }
-        console.works();
         let mut is_accepted = true;
         while let Some(was_accepted) = self.beat(&session) {
             // A node that was powered off and on through a BMC that is not this machine's, or a test.
@@ -96,10 +95,10 @@ impl Contact {
         }
     }
 
-    fn look_up(&self, console: &Console) -> Option<Session> {
+    fn look_up(&self) -> Option<Session> {
         let server = self.api.address().map(Url::shown).unwrap_or_default();
         let node = self.node_uuid.as_deref().unwrap_or(&self.node_id);
-        console.waits_for(&format!("Ironic at {server} to ask something of it"), node);
+        self.console.waits_for(&format!("Ironic at {server} to ask something of it"), node);
         let found = match self.lookup() {
             Ok(found) => found,
             Err(GaveUp::Stopped) => return None,

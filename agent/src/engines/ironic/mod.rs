@@ -45,7 +45,7 @@ use self::logs::Logs;
 use self::steps::StepOrder;
 use super::vim::ResultFile;
 use crate::act::say::Words;
-use crate::act::{Code, Outcome, settle};
+use crate::act::{Code, Outcome, Stage, settle};
 use crate::exit_status::ExitStatus;
 use crate::http::ServerSettings;
 use crate::job::power::wait_for_signal;
@@ -222,11 +222,13 @@ impl<'a> Ironic<'a> {
         let mut inspected = None;
         // An agent that continues was inspected before; its node is in the middle of something else.
         if journal.session.is_none() {
+            self.node.record(Stage::Report);
             let found = inspect(&self.api, &surveyed.document).map_err(|why| no_report(&why))?;
             inspection::log(&found);
             inspected = Some(found);
         }
         if !self.settings.is_agent {
+            self.node.update(surveyed.collected);
             return Err(self.wait_for_the_end(inspected.as_ref()));
         }
         let (sender, work) = channel();
@@ -242,6 +244,7 @@ impl<'a> Ironic<'a> {
             },
             node_id: surveyed.collected.node_id,
             settings: self.settings.clone(),
+            console: Arc::clone(&self.node.console),
             stop: stop.clone(),
         };
         let is_over =
@@ -270,6 +273,7 @@ impl<'a> Ironic<'a> {
             _ => return ExitStatus::NotReported,
         }
         info!("waiting for Ironic to power this machine off");
+        self.node.console.waits_for("Ironic to power this machine off", &self.node.id);
         wait_for_signal(self.node.clock.as_ref(), &self.node.stop);
         ExitStatus::Untouched
     }

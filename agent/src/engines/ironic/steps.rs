@@ -19,6 +19,10 @@ pub(super) const ERASE: &str = "erase_devices_metadata";
 /// The priority of the step that erases, that of ironic-python-agent for Metal3.
 const ERASE_PRIORITY: u8 = 10;
 
+/// Advice on a step or command of a deployment of another kind: `direct` writes images with steps of its own.
+pub(super) const USE_CUSTOM_AGENT: &str = "set the node's deploy interface to custom-agent (openstack baremetal node set \
+     NODE --deploy-interface custom-agent), and deploy it with the step install_coreos";
+
 /// The arguments of the step that installs: keys of `install` in VIM API v1.
 pub(super) const ARGUMENTS: [(&str, &str); 12] = [
     ("existing_data", "which data on the disk may be overwritten: refuse, coreos or wipe"),

@@ -17,6 +17,7 @@ impl Vim<'_> {
         self.replace_unposted();
         let result = result(&mut self.node, outcome, words);
         if !self.node.settings.is_dry_run {
+            self.node.console.works_at(Stage::Result, None);
             match self.post(&result, Some(self.node.settings.failure_limit)) {
                 Ok(()) => info!("result posted"),
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),

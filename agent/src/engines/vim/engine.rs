@@ -10,7 +10,7 @@ use super::delivery::Delivery;
 use super::events::Events;
 use super::late::Late;
 use super::result::of_crash;
-use super::waiting::Refusals;
+use super::waiting::{Pace, Refusals};
 use super::words;
 use crate::act::say::Words;
 use crate::act::{Order, Outcome};
@@ -49,6 +49,7 @@ pub struct Vim<'a> {
     step: Step,
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
+    pub(super) pace: Pace,
     pub(super) refusals: Refusals,
     /// The action after a refusal of the present instruction.
     pub(super) on_refusal: Option<OnRefusal>,
@@ -169,6 +170,7 @@ impl<'a> Vim<'a> {
             events,
             step: Step::Inspect,
             again: Backoff::default(),
+            pace: Pace::default(),
             refusals: Refusals::default(),
             on_refusal: None,
             has_refused: false,

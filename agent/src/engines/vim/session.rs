@@ -25,6 +25,7 @@ const MAX_REASON_CHARS: usize = 300;
 impl Vim<'_> {
     /// Reads the hardware, posts the report and returns the VIM's response.
     pub(super) fn inspect(&mut self) -> Result<Answer, ExitStatus> {
+        self.pace_inspection()?;
         self.event(Stage::Collect, State::Started, None);
         info!("reading the machine's hardware");
         self.late.remember(&self.node.settings.site.system);

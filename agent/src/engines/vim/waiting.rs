@@ -1,6 +1,6 @@
 //! Waits between two requests, and the way back from a refusal: with an untouched disk the node asks again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
@@ -23,6 +23,12 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 const BLOCKED_WAIT: Duration = Duration::from_mins(1);
 /// One wait in this number shows the faulty part on the console again, which other lines push off the screen.
 const WAITS_PER_BANNER: u32 = 5;
+/// Inspections that may follow each other without a pause.
+const FREE_INSPECTIONS: u32 = 4;
+/// The longest pause that is added before an inspection.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// An inspection so long after the last one counts as the first.
+const CALM: Duration = Duration::from_mins(5);
 /// Maximum number of refused instructions that are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -47,6 +53,27 @@ pub(super) fn advice(gave_up: &GaveUp) -> &'static str {
         GaveUp::Deadline(_) | GaveUp::Refused(_) => {
             "make the VIM reachable from this node, then start the service again"
         }
+    }
+}
+
+/// The pace of inspections, whatever causes them. Each cause has a wait of its own, but two replicas of a VIM that disagree
+/// would reset one by the other, and the node would report without end.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    last: Option<Instant>,
+    n_in_a_row: u32,
+}
+
+impl Pace {
+    /// Counts an inspection, and returns the pause before it.
+    fn pause(&mut self, now: Instant) -> Duration {
+        let spent = self.last.map_or(CALM, |last| now.saturating_duration_since(last));
+        self.n_in_a_row = if spent >= CALM { 1 } else { self.n_in_a_row.saturating_add(1) };
+        let n_more = self.n_in_a_row.saturating_sub(FREE_INSPECTIONS);
+        let gap = Duration::from_secs((1 << n_more.min(8)) - 1).min(MAX_PAUSE);
+        let pause = gap.saturating_sub(spent);
+        self.last = Some(now + pause);
+        pause
     }
 }
 
@@ -104,7 +131,8 @@ impl Vim<'_> {
             && policy != OnRefusal::Stop
             && !self.node.settings.is_dry_run
             && !self.node.stop.is_stopped();
-        let Some(code) = code.filter(|code| asks_again && *code != Code::Interrupted) else {
+        let is_last = matches!(code, Some(Code::Interrupted | Code::NodeLocked));
+        let Some(code) = code.filter(|_| asks_again && !is_last) else {
             return Step::End(exit_status);
         };
         let refused = Refused {
@@ -170,6 +198,16 @@ impl Vim<'_> {
         slept.map_or_else(Step::End, |_| Step::Inspect)
     }
 
+    /// Waits before the hardware is read again, if it was read often of late.
+    pub(super) fn pace_inspection(&mut self) -> Result<(), ExitStatus> {
+        let pause = self.pace.pause(self.node.clock.now());
+        if pause < MIN_WAIT {
+            return Ok(());
+        }
+        info!("reading the hardware again in {} s, after several times in a row", pause.as_secs());
+        self.sleep_through(pause, "inspecting again")
+    }
+
     /// Waits as the VIM asks before the hardware is read again.
     pub(super) fn reinspect(&mut self, asked: Option<RetryAfter>) -> Step {
         // A fault that the load has found is reported at once.
@@ -224,8 +262,12 @@ impl Vim<'_> {
 
     /// Waits and reads the hardware again, without regard to changes meanwhile.
     fn wait_and_inspect(&mut self, wait: Duration, then: &str) -> Step {
-        let sleep = |vim: &mut Self, wait| vim.node.clock.sleep(wait, &vim.node.stop);
-        self.wait(wait, then, sleep).map_or_else(Step::End, |()| Step::Inspect)
+        self.sleep_through(wait, then).map_or_else(Step::End, |()| Step::Inspect)
+    }
+
+    /// Waits without regard to changes meanwhile.
+    fn sleep_through(&mut self, wait: Duration, then: &str) -> Result<(), ExitStatus> {
+        self.wait(wait, then, |vim, wait| vim.node.clock.sleep(wait, &vim.node.stop))
     }
 
     /// Waits by means of `sleep`. `then` describes the action after the wait.

@@ -107,8 +107,8 @@ impl CoreosInstaller<'_> {
         if let Some(stream) = self.stream {
             stream.begin();
         }
-        let system = &self.site.system;
-        let started = system.programs().start(&self.site.installer, args, Output::Both);
+        let (system, lock) = (&self.site.system, self.site.lock.as_deref());
+        let started = system.programs().start(&self.site.installer, args, Output::Both, lock);
         let (mut process, output) = match started {
             Ok(started) => started,
             Err(error) => return not_started(failed(Code::InstallerMissing, error)),
