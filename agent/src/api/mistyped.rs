@@ -74,14 +74,19 @@ fn of_serde(text: &str) -> &'static str {
     known.map_or("a value of another type", |(_, name)| name)
 }
 
+/// The path as text. A key in the place of a value is a part of it, and not shown.
 fn place(path: &[String]) -> String {
-    if path.is_empty() { "it".to_owned() } else { path.join(".") }
+    let shown = path.iter().map(|key| if is_key_name(key) { key } else { "…" });
+    if path.is_empty() { "it".to_owned() } else { shown.collect::<Vec<_>>().join(".") }
 }
 
 /// `path` may end with the unknown key, `name`.
 fn unknown_key<'a>(path: &[String], name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let parents = path.strip_suffix(&[name.to_owned()]).unwrap_or(path);
-    let full = |name: &str| place(&[parents, &[name.to_owned()]].concat());
+    let full = |name: &str| match parents {
+        [] => name.to_owned(),
+        _ => format!("{}.{name}", place(parents)),
+    };
     let near = nearest(name, known);
     let hint = near.map_or_else(String::new, |near| format!(", did you mean {:?}?", full(near)));
     if near.is_some() || is_key_name(name) {

@@ -1,6 +1,6 @@
 //! Certificates of CAs that have expired, in the file that `--ca-file` names.
 //!
-//! The TLS library does not check the validity of a CA that it is told to trust, so such a file works until another program
+//! The TLS library does not check the validity of a CA that it trusts, so such a file works until another program
 //! or the next version does.
 
 use std::path::Path;
