@@ -26,8 +26,8 @@ pub trait Clock: fmt::Debug + Send + Sync {
     fn pause(&self, duration: Duration) {
         std::thread::sleep(duration);
     }
-    /// Waits for what happens by itself: calls `arrives`, which waits for as long as it is told and returns true once it is
-    /// there.
+    /// Waits for what happens by itself: calls `arrives`, which waits for as long as its argument says and returns true
+    /// once it is there.
     fn wait_for(&self, limit: Duration, arrives: &mut dyn FnMut(Duration) -> bool) {
         arrives(limit);
     }

@@ -234,7 +234,8 @@ fn read(target: &Target, places: Vec<Place>, limit: Duration) -> Result<(), NotB
             loop {
                 let spent = clock.now_outside().saturating_duration_since(started);
                 let left = limit.saturating_sub(spent);
-                match receive_within(answer, left.min(LOG_INTERVAL), stop) {
+                let limits = (left.min(LOG_INTERVAL), GRACE);
+                match receive_within(clock, answer, limits, stop) {
                     Ok(found) => break found,
                     Err(Unanswered::Late(_)) if left > LOG_INTERVAL => {
                         let n_read = search.next.load(Ordering::Relaxed).min(n_places);
