@@ -17,7 +17,7 @@ pub enum Role {
     Part,
     /// It contains a file system that several hosts use.
     Shared,
-    /// It contains the same for hypervisors, of which many use it alone.
+    /// It contains the same for hypervisors; many of them use it alone.
     Datastore,
     /// It contains the journal of a file system elsewhere.
     Journal,

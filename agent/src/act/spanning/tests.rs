@@ -162,7 +162,7 @@ fn journal_is_refused_unless_its_file_system_is_overwritten_with_it() {
         assert!(refusal(std::slice::from_ref(&alone)).is_some(), "its owner is not there");
         let both = disk("sda", vec![plain(journal), plain(owner)]);
         assert_eq!(refusal(&[both.clone(), other("vfat")]), None);
-        assert!(refusal(&[both, other(owner)]).unwrap().contains("journal"), "of which one?");
+        assert!(refusal(&[both, other(owner)]).unwrap().contains("journal"), "whose?");
     }
 }
 
