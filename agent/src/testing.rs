@@ -75,7 +75,7 @@ impl Clock for VirtualClock {
         // As the real clock, which looks for a signal meanwhile.
         let end = self.passed() + duration;
         while self.passed() < end && !stop.is_stopped() {
-            self.advance((end - self.passed()).min(Duration::from_secs(1)));
+            self.advance(end.saturating_sub(self.passed()).min(Duration::from_secs(1)));
         }
         self.slept.lock().unwrap().push(duration);
     }
@@ -104,13 +104,7 @@ pub(crate) struct Scripted {
 }
 
 impl Programs for Scripted {
-    fn start(
-        &self,
-        _: &Path,
-        _: &[String],
-        _: Output,
-        _: Option<&File>,
-    ) -> io::Result<Started> {
+    fn start(&self, _: &Path, _: &[String], _: Output, _: Option<&File>) -> io::Result<Started> {
         let (sender, output) = channel();
         sender.send(self.prints.clone().into_bytes()).ok();
         if self.status.is_none() {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::http::transport::ProxySettings;
+use run_coreos_installer::http::proxy::ProxySettings;
 
 use super::machine::Machine;
 use super::mock::{Mock, Reply};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, instruction_to_install};
+use super::mock::{Mock, Reply, Request, instruction_to_install};
 
 /// What `work` returns, and all that it logs on its own thread.
 pub(crate) fn logged<T>(work: impl FnOnce() -> T) -> (T, String) {
@@ -77,7 +77,7 @@ fn secret_in_the_wrong_place_of_an_instruction_is_shown_nowhere() {
         let result = mock.result();
         assert!(result["message"].as_str().unwrap().contains(place), "{row}: {result:#}");
         assert!(log.contains(result["code"].as_str().unwrap()), "{log}");
-        let posted: Vec<Value> = mock.requests("").iter().map(|request| request.json()).collect();
+        let posted: Vec<Value> = mock.requests("").iter().map(Request::json).collect();
         for shown in [log, json!(posted).to_string()] {
             assert!(!shown.contains("canary") && !shown.contains("passwordH"), "{row}: {shown}");
         }

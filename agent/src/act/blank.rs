@@ -18,7 +18,7 @@ use tracing::info;
 
 use super::target::Target;
 use super::{ExistingDataPolicy, describe};
-use crate::ask::{Unanswered, ask_within, receive_within};
+use crate::ask::{GRACE, Unanswered, ask_within, receive_within};
 
 /// Number of places to read in an area.
 const N_PLACES: u64 = 2048;
@@ -235,7 +235,7 @@ fn read(target: &Target, places: Vec<Place>, limit: Duration) -> Result<(), NotB
                 let spent = clock.now_outside().saturating_duration_since(started);
                 let left = limit.saturating_sub(spent);
                 let limits = (left.min(LOG_INTERVAL), GRACE);
-                match receive_within(clock, answer, limits, stop) {
+                match receive_within(clock.as_ref(), answer, limits, stop) {
                     Ok(found) => break found,
                     Err(Unanswered::Late(_)) if left > LOG_INTERVAL => {
                         let n_read = search.next.load(Ordering::Relaxed).min(n_places);

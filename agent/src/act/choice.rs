@@ -12,8 +12,8 @@ use self::overrule::Overrides;
 use super::choose::{has_wwn, pick};
 use super::saved::Saved;
 use super::{
-    Code, ExistingDataPolicy, Expect, Failure, Order, Override, ProtectMissing, Say, Term, describe,
-    disarm, existing, protect, say, spanning,
+    Code, ExistingDataPolicy, Expect, Failure, Order, Override, ProtectMissing, Say, Term,
+    describe, disarm, existing, protect, say, spanning,
 };
 
 pub(super) use self::overrule::warnings as label_warnings;

@@ -174,13 +174,11 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(8 << 20).unwrap();
         let mut mkfs = Command::new("mkfs.ext4");
-        match mkfs.args(["-q", "-L", OLD, "-O", features]).arg(file.path()).status() {
-            Ok(status) => status.success().then_some(file),
-            Err(_) => {
-                skipped("mkfs.ext4 is not there");
-                None
-            }
+        let made = mkfs.args(["-q", "-L", OLD, "-O", features]).arg(file.path()).status();
+        if made.is_err() {
+            skipped("mkfs.ext4 is not there");
         }
+        made.is_ok_and(|status| status.success()).then_some(file)
     }
 
     fn open(file: &tempfile::NamedTempFile) -> File {

@@ -392,22 +392,21 @@ mod tests {
     fn disk_that_freezes_is_reported_once_and_given_up_although_the_installer_makes_progress() {
         let system = hung_system(IDLE, "0");
         let (printing, output) = channel();
-        let stat = system.path().join("sys/devices/sda/stat");
+        let counters = system.path().join("sys/devices/sda/stat");
         let mut is_frozen = false;
         let print = move |passed: Duration| {
             if !is_frozen && passed.as_secs() == 10 {
-                fs::write(&stat, IN_FLIGHT).unwrap();
+                fs::write(&counters, IN_FLIGHT).unwrap();
                 is_frozen = true;
             }
             printing.send(b"Read disk (7%)\n".to_vec()).ok();
         };
         let mut process = Stuck { is_mortal: true, signals: Vec::new() };
         let stop = Stop::default();
-        let (reported, ended) = follow(system.path(), &mut process, &stop, &output, print);
+        let (lines, ended) = follow(system.path(), &mut process, &stop, &output, print);
         assert_eq!(process.signals, [Signal::SIGKILL]);
         let Some(Cut::Hung(why)) = ended.cut else { panic!("{ended:?}") };
-        let reported: Vec<_> =
-            reported.iter().filter(|line| !line.starts_with("Read disk")).collect();
+        let reported: Vec<_> = lines.iter().filter(|line| !line.starts_with("Read disk")).collect();
         assert_eq!(reported.len(), 1, "{reported:?}");
         for (text, seconds) in [(reported[0], 15), (&why, 25)] {
             let start = format!("no progress of the disk for {seconds} s: a (b) c ");

@@ -82,8 +82,7 @@ impl Client {
         }
         let (transport, token) = connect(settings, &zones)?;
         if let Some(file) = &settings.ca_file
-            && let Some(warning) =
-                expired::warning(file, &certificates(file)?, clock.time_of_day())
+            && let Some(warning) = expired::warning(file, &certificates(file)?, clock.time_of_day())
         {
             warn!("{warning}");
         }

@@ -106,8 +106,8 @@ fn disk_is_read_whole_where_the_policy_requires_a_blank_one() {
     // One byte that no place contains.
     let places = places(256 * MIB, 7);
     let free = (64..192 * MIB / 4096).map(|n| n * 4096);
-    let free = free.filter(|at| !places.iter().any(|place| place.0 == *at));
-    let at = free.last().unwrap();
+    let mut free = free.filter(|at| !places.iter().any(|place| place.0 == *at));
+    let at = free.next_back().unwrap();
     file.write_all_at(b"x", at).unwrap();
     assert_eq!(check(&target, ExistingDataPolicy::Refuse), Err(NotBlank::Data(at)));
 }

@@ -145,7 +145,7 @@ fn every_kind_that_spans_disks_or_is_used_by_other_hosts_is_refused() {
         "scoutfs_meta",
         "scoutfs_data",
     ] {
-        assert!(two(kind, "vfat").unwrap().contains(&format!("sda1 ")), "{kind}");
+        assert!(two(kind, "vfat").unwrap().contains("sda1 "), "{kind}");
     }
     let kept = Saved::parse(&[], &["1".to_owned()]).unwrap();
     let target = disk("sda", vec![member("gfs2", "A", None)]);

@@ -125,8 +125,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(folder.path());
         journal.begin(session("good"), None).unwrap();
-        let commands =
-            Commands::new(journal, channel().0, Logs::default(), System::default());
+        let commands = Commands::new(journal, channel().0, Logs::default(), System::default());
         let good = "POST /v1/commands/?agent_token=good HTTP/1.1\r\n";
         for (request, status, part) in [
             // With the last byte it is not JSON.
