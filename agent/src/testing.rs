@@ -74,7 +74,7 @@ impl Clock for VirtualClock {
         // As the real clock, which looks for a signal meanwhile.
         let end = self.passed() + duration;
         while self.passed() < end && !stop.is_stopped() {
-            self.advance((end - self.passed()).min(Duration::from_secs(1)));
+            self.advance(end.saturating_sub(self.passed()).min(Duration::from_secs(1)));
         }
         self.slept.lock().unwrap().push(duration);
     }
