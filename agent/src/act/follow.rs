@@ -409,8 +409,8 @@ mod tests {
         let reported: Vec<_> = lines.iter().filter(|line| !line.starts_with("Read disk")).collect();
         assert_eq!(reported.len(), 1, "{reported:?}");
         for (text, seconds) in [(reported[0], 15), (&why, 25)] {
-            let start = format!("no progress of the disk for {seconds} s: a (b) c ");
-            assert!(text.starts_with(&start), "{text}");
+            let expected = format!("no progress of the disk for {seconds} s: a (b) c ");
+            assert!(text.starts_with(&expected), "{text}");
             assert!(text.contains("/dev/sda has 3 requests in flight"), "{text}");
         }
     }
