@@ -72,7 +72,10 @@ mod tests {
             })
         };
         assert_eq!(of(&[(0, 100, 1)]), Some(vec![]));
-        assert_eq!(of(&[(0, 40, 1), (40, 200, 0)]), Some(vec![40..100]));
+        assert_eq!(
+            of(&[(0, 40, 1), (40, 10, 0), (50, 10, 1), (60, 90, 0)]),
+            Some(vec![40..50, 60..100])
+        );
         assert_eq!(of(&[(0, 40, 1)]), None, "the second question is not answered");
         assert_eq!(of(&[(8, 100, 1)]), None, "a gap");
         assert_eq!(of(&[(0, 40, 1), (0, 40, 1)]), None, "no progress");
