@@ -452,7 +452,7 @@ fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
 fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
     for (change, words) in [
         (json!({"role": "bootstrap"}), "the role is bootstrap"),
-        (json!({"role": "king"}), "expected one of master"),
+        (json!({"role": "king"}), "role is not one of master"),
         (json!({"host_id": CLUSTER}), "host_id is"),
         (json!({"infra_env_id": HOST}), "infra_env_id is"),
         (json!({"cluster_id": "../.."}), "cluster_id is"),

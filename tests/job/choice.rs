@@ -172,7 +172,7 @@ fn entry_of_protect_that_names_no_disk_is_a_warning_in_the_result() {
 }
 
 #[test]
-fn disk_of_which_only_places_were_read_is_blank_unless_the_policy_is_refuse() {
+fn disk_that_was_read_only_in_places_is_blank_unless_the_policy_is_refuse() {
     // Larger than what a search reads whole in any case.
     for (policy, code) in [(json!(null), "INSTALLER_FAILED"), (json!("refuse"), "EXISTING_DATA")] {
         let mut job = Job::new(json!({"existing_data": policy})).script("exit 1");

@@ -28,7 +28,7 @@ const WHOLE_BYTES: u64 = N_PLACES * (32 << 10);
 /// Number of bytes to read at the beginning and at the end.
 const EDGE_BYTES: u64 = 4 << 20;
 /// Length of a read where everything is read.
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 256 << 10;
 /// Where volumes begin: on whole disks, in the first partition of old and new tables, and of LVM in it.
 const STARTS: [u64; 4] = [0, 63 * 512, 1 << 20, 2 << 20];
 /// Where they repeat their superblocks: ext4 in groups of 128 MiB, btrfs at 64 MiB and 256 GiB; at 3 GiB NTFS begins its

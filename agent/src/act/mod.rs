@@ -12,6 +12,7 @@ pub mod choice;
 mod choose;
 pub mod code;
 mod counters;
+mod device;
 mod disarm;
 pub mod efi;
 pub mod erase;
@@ -72,10 +73,10 @@ use self::say::{Say, Term, Words, say};
 pub use self::site::Site;
 pub use self::stage::{Stage, State};
 pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
+use device::device_number;
 pub use existing::found as existing_data;
 pub use probes::findings::Finding;
 pub use system::System;
-use system::device_number;
 
 /// The disk as results name it.
 pub fn identity_of(disk: &Disk) -> DiskIdentity {

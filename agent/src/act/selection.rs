@@ -109,7 +109,7 @@ impl Selection<'_> {
         Ok(disks.unwrap_or_else(|| self.reported.to_vec()))
     }
 
-    /// Warnings about the disks around the target, some of which the Ignition config may erase.
+    /// Warnings about the disks around the target; the Ignition config may erase some.
     ///
     /// # Errors
     /// `PROTECTED`: it erases a protected disk.

@@ -33,6 +33,10 @@ use crate::qr::Summary;
 use crate::random;
 use crate::signals::Stop;
 
+/// Time limit for another agent to end, and the interval between looks at it.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+const LOCK_TICK: Duration = Duration::from_millis(200);
+
 /// Settings of a job that do not depend on its engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -241,11 +245,19 @@ impl Node {
     /// # Errors
     /// `NODE_LOCKED`: another agent has begun an install.
     pub(crate) fn lock(&mut self) -> Result<(), Failure> {
-        let site = &mut self.settings.site;
-        if site.lock.is_none() {
-            site.lock = lock::take(&site.run_dir)?;
+        if self.settings.site.lock.is_some() {
+            return Ok(());
         }
-        Ok(())
+        let end = self.clock.now() + LOCK_LIMIT;
+        loop {
+            match lock::take(&self.settings.site.run_dir) {
+                // Another agent may be about to end.
+                Err(_) if self.clock.now() < end && !self.stop.is_stopped() => {
+                    self.clock.sleep(LOCK_TICK, &self.stop);
+                }
+                taken => return taken.map(|lock| self.settings.site.lock = lock),
+            }
+        }
     }
 
     /// Lets other agents write again: this one has written nothing, or what it wrote may be written again.

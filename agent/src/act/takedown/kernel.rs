@@ -12,7 +12,7 @@ use nix::fcntl::OFlag;
 use nix::libc;
 
 use super::Step;
-use crate::act::system::device_number;
+use crate::act::device_number;
 
 /// `struct dm_ioctl`: its size, and where its members are.
 const DM_BYTES: usize = 312;

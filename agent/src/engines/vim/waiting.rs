@@ -27,7 +27,7 @@ const WAITS_PER_BANNER: u32 = 5;
 const FREE_INSPECTIONS: u32 = 4;
 /// The longest pause that is added before an inspection.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// An inspection so long after the last one counts as the first.
+/// An inspection counts as the first if the last one is at least this old.
 const CALM: Duration = Duration::from_mins(5);
 /// Maximum number of refused instructions that are remembered.
 const MAX_REFUSED: usize = 64;
