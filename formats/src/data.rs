@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use serde::Deserialize;
+use serde::de::{IntoDeserializer as _, value};
+
 /// The rows of a file.
 pub fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
     let rows = file.lines().map(|line| line.split("  #").next().unwrap_or_default().trim_end());
@@ -12,6 +15,17 @@ pub fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
 /// The cells of a row, which `|` separates; the last one has the rest. `None` for a row with fewer.
 pub fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
     row.splitn(N, '|').map(str::trim).collect::<Vec<_>>().try_into().ok()
+}
+
+/// The rest of the row whose first cell is `key`.
+pub fn lookup(file: &'static str, key: &str) -> Option<&'static str> {
+    rows(file).filter_map(cells).find(|[known, _]| *known == key).map(|[_, rest]| rest)
+}
+
+/// The value that a cell spells as serde does.
+pub fn word<T: Deserialize<'static>>(cell: &'static str) -> Option<T> {
+    let value: Result<T, value::Error> = T::deserialize(cell.into_deserializer());
+    value.ok()
 }
 
 const CODES: &str = include_str!("../data/codes.txt");

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::bytes::{array, le16, le32, le64};
 use crate::raid::{RaidController, RaidDrive, RaidVolume};
-use crate::{Encoding, Field, Kind, vpd, wwn};
+use crate::{Encoding, Field, Kind, data, vpd, wwn};
 
 /// Length of the structure that describes a drive.
 pub const DRIVE_BYTES: usize = 512;
@@ -41,35 +41,6 @@ const VOLUME_PAGE_83: usize = 304;
 const CONTROLLER_PORTS: [Range<usize>; 2] = [40..104, 112..176];
 /// The serial number of drives in standard INQUIRY data, which are maker-specific from here.
 const INQUIRY_SERIAL: Range<usize> = 36..56;
-
-/// States of a drive by their codes (`enum MR_PD_STATE`).
-const DRIVE_STATES: [(u16, &str); 9] = [
-    (0x00, "unconfigured good"),
-    (0x01, "unconfigured bad"),
-    (0x02, "hot spare"),
-    (0x10, "offline"),
-    (0x11, "failed"),
-    (0x14, "rebuilding"),
-    (0x18, "online"),
-    (0x20, "copyback"),
-    (0x40, "jbod"),
-];
-/// Interfaces of a drive by their codes, from 1 (`enum MR_PD_TYPE`).
-const INTERFACES: [&str; 5] = ["scsi", "sas", "sata", "fc", "nvme"];
-/// States of a volume by their codes, from 0.
-const VOLUME_STATES: [&str; 4] = ["offline", "partially degraded", "degraded", "optimal"];
-/// Primary RAID levels of DDF by their codes (SNIA DDF 2.0 §4.2.1).
-const LEVELS: [(u8, &str); 9] = [
-    (0x00, "0"),
-    (0x01, "1"),
-    (0x03, "3"),
-    (0x04, "4"),
-    (0x05, "5"),
-    (0x06, "6"),
-    (0x11, "1E"),
-    (0x15, "5E"),
-    (0x25, "5EE"),
-];
 
 /// A volume as the list has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,12 +110,9 @@ pub fn drive(info: &[u8]) -> Option<(RaidDrive, u8, u16)> {
         device_id: Some(le16(info, 0)),
         enclosure: device(le16(info, 256)),
         slot: slot(info[259]),
-        state: drive_state(state).map(str::to_owned),
+        state: data::named("megaraid_drive", state),
         rebuild_percent: rebuild_percent(info),
-        interface: usize::from(kind >> 12)
-            .checked_sub(1)
-            .and_then(|index| INTERFACES.get(index))
-            .map(|name| (*name).to_owned()),
+        interface: data::named("megaraid_interface", kind >> 12),
         size_bytes: n_blocks.and_then(|n| n.checked_mul(u64::from(block_bytes.unwrap_or(512)))),
         logical_block_bytes: block_bytes,
         wwn: naa(&info[page_83(DRIVE_PAGE_83)]),
@@ -157,11 +125,6 @@ pub fn drive(info: &[u8]) -> Option<(RaidDrive, u8, u16)> {
         ..inquiry(&info[DRIVE_INQUIRY])
     };
     Some((drive, info[165], state))
-}
-
-/// The name of a drive's state.
-pub fn drive_state(code: u16) -> Option<&'static str> {
-    DRIVE_STATES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
 
 /// Vendor, model, revision and serial number in standard INQUIRY data (SPC-5 §6.7.2).
@@ -213,7 +176,7 @@ pub fn volume(info: &[u8]) -> Option<(RaidVolume, u8, Vec<u16>)> {
     let volume = RaidVolume {
         id: info[0],
         name: text_at(info, 4, 16),
-        state: volume_state(info[38]).map(str::to_owned),
+        state: volume_state(info[38]),
         raid_level: level(info[32], info[34], n_spans),
         wwn: naa(&info[page_83(VOLUME_PAGE_83)]),
         ..RaidVolume::default()
@@ -223,21 +186,16 @@ pub fn volume(info: &[u8]) -> Option<(RaidVolume, u8, Vec<u16>)> {
 }
 
 /// The name of a volume's state.
-pub fn volume_state(code: u8) -> Option<&'static str> {
-    VOLUME_STATES.get(usize::from(code)).copied()
+pub fn volume_state(code: u8) -> Option<String> {
+    data::named("megaraid_volume", code)
 }
 
 /// The primary RAID level of DDF. For a volume with several spans the firmware only reports that it has them, or gives
 /// it a secondary level too.
 fn level(primary: u8, secondary: u8, n_spans: u8) -> Option<String> {
-    match primary {
-        0x0f => return Some("JBOD".to_owned()),
-        0x1f => return Some("concatenation".to_owned()),
-        _ => {}
-    }
-    let (_, name) = LEVELS.iter().find(|(code, _)| *code == primary)?;
-    let is_spanned = n_spans > 1 || secondary != 0;
-    Some(format!("RAID {name}{}", if is_spanned { "0" } else { "" }))
+    let name = data::name("ddf_level", primary)?;
+    let is_spanned = name.starts_with("RAID") && (n_spans > 1 || secondary != 0);
+    Some(format!("{name}{}", if is_spanned { "0" } else { "" }))
 }
 
 /// Printable text of at most `n` bytes at `at`, up to the first NUL and without surrounding blanks; `None`

@@ -6,26 +6,11 @@
 //! for options of programs. Files, directories and links share their keys: a link in the child is no longer a file of
 //! the parent.
 
+use formats::data;
 use serde_json::{Map, Value};
 
 /// Lists by the path to them, with the fields whose first one that is set is the key of an entry.
-const KEYED: [(&str, &[&str]); 15] = [
-    ("storage.disks", &["device"]),
-    ("storage.disks.partitions", &["number", "label"]),
-    ("storage.raid", &["name"]),
-    ("storage.filesystems", &["device"]),
-    ("storage.luks", &["name"]),
-    ("storage.luks.clevis.tang", &["url"]),
-    ("storage.files", &["path"]),
-    ("storage.directories", &["path"]),
-    ("storage.links", &["path"]),
-    ("systemd.units", &["name"]),
-    ("systemd.units.dropins", &["name"]),
-    ("passwd.users", &["name"]),
-    ("passwd.groups", &["name"]),
-    ("ignition.config.merge", &["source"]),
-    ("ignition.security.tls.certificateAuthorities", &["source"]),
-];
+const KEYED: &str = include_str!("merge.txt");
 /// The list of this name has keys wherever it is. A header without a value removes that of the parent.
 const HEADERS: &str = "httpHeaders";
 /// Lists that share their keys, by the path to the object that contains them.
@@ -130,9 +115,9 @@ pub(crate) fn key(entry: &Value, path: &str) -> Option<Value> {
         let is_appended = APPENDED.iter().any(|list| path.ends_with(list));
         return (!is_appended).then(|| entry.clone());
     }
-    let known = KEYED.iter().find(|(known, _)| *known == path).map(|(_, fields)| *fields);
-    let fields = known.or_else(|| path.ends_with(HEADERS).then_some(&["name"][..]))?;
-    let mut set = fields.iter().filter_map(|field| entry.get(field));
+    let known = data::lookup(KEYED, path);
+    let fields = known.or_else(|| path.ends_with(HEADERS).then_some("name"))?;
+    let mut set = fields.split(' ').filter_map(|field| entry.get(field));
     set.find(|value| !value.is_null() && value.as_u64() != Some(0)).cloned()
 }
 

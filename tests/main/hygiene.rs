@@ -290,6 +290,27 @@ fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
     }
 }
 
+/// A row with fewer would be passed over.
+#[test]
+fn rows_of_tables_have_all_their_cells() {
+    for (table, n_cells) in [
+        ("agent/src/live_config/names.txt", 2),
+        ("formats/data/command-line.txt", 2),
+        ("ignition/src/check/later.txt", 2),
+        ("ignition/src/merge.txt", 2),
+        ("lab/src/page/report.txt", 2),
+        ("probes/data/bmc-usb.txt", 2),
+        ("probes/data/existing-os.txt", 2),
+        ("probes/data/transports.txt", 3),
+        ("probes/data/virtual-media.txt", 2),
+    ] {
+        let text = read(table);
+        for row in text.lines().filter(|row| !row.is_empty() && !row.starts_with('#')) {
+            assert_eq!(row.split('|').count(), n_cells, "{table}: {row}");
+        }
+    }
+}
+
 #[test]
 fn no_file_is_too_long_to_read() {
     for folder in CRATES {

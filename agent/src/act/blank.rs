@@ -262,11 +262,7 @@ struct Search {
 impl Search {
     /// Reads until no place is left, or one has data.
     fn run(&self) -> Result<(), NotBlank> {
-        let found = self.search();
-        if found.is_err() {
-            self.end();
-        }
-        found
+        self.search().inspect_err(|_| self.end())
     }
 
     fn search(&self) -> Result<(), NotBlank> {

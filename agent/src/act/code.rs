@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::outcome::CheckName;
 
 /// Why a node was not installed. Programs may rely on the spelling, which is that of the variants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
     /// The agent's own configuration is wrong.
@@ -81,6 +81,7 @@ pub enum Code {
     /// The image's signature is missing or bad.
     Signature,
     /// The server of the image sent this HTTP status.
+    #[serde(skip_deserializing)]
     Http(u16),
     /// The live medium can no longer be read.
     MediumLost,
@@ -103,6 +104,7 @@ pub enum Code {
     /// A bug ended the agent, or it ran out of memory.
     AgentBug,
     /// A check of the written disk failed.
+    #[serde(skip_deserializing)]
     Proof(CheckName),
 }
 

@@ -11,9 +11,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use formats::bytes::le32;
 use probes::block::{Disk, Partition};
 
+use super::erase::replace;
 use super::saved::Saved;
 use super::{Code, Failure, System, labels, others};
 use crate::ask::ask_within;
@@ -105,33 +106,26 @@ pub(super) fn disarm(part: &Partition, system: &System) -> Result<String, Failur
 fn rename(file: &File) -> Result<(), String> {
     let mut block = superblock(file)?;
     block[LABEL].copy_from_slice(&padded(NEW));
-    if word(&block, READ_ONLY_COMPATIBLE) & HAS_CHECKSUM != 0 {
+    if le32(&block, READ_ONLY_COMPATIBLE) & HAS_CHECKSUM != 0 {
         let checksum = checksum(&block).to_le_bytes();
         block[CHECKSUM..].copy_from_slice(&checksum);
     }
-    let written = file.write_all_at(&block, SUPERBLOCK.0).and_then(|()| file.sync_all());
-    written.map_err(|error| format!("writing its superblock: {error}"))?;
-    // Otherwise the page cache would be read.
-    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
-    let is_written = read(file)? == block;
-    is_written
-        .then_some(())
-        .ok_or_else(|| "its superblock was written, but reads back otherwise".into())
+    replace(file, &[(SUPERBLOCK.0, block.as_slice())])
 }
 
 /// Reads the superblock of a file system whose label may be renamed.
 fn superblock(file: &File) -> Result<Vec<u8>, String> {
     let block = read(file)?;
-    let has_checksum = word(&block, READ_ONLY_COMPATIBLE) & HAS_CHECKSUM != 0;
+    let has_checksum = le32(&block, READ_ONLY_COMPATIBLE) & HAS_CHECKSUM != 0;
     let wrong = [
         (block[MAGIC..MAGIC + 2] != [0x53, 0xef], "it contains no ext4 file system"),
         (block[LABEL] != padded(OLD), "its label is another one now"),
         (
-            word(&block, INCOMPATIBLE) & NEEDS_RECOVERY != 0,
+            le32(&block, INCOMPATIBLE) & NEEDS_RECOVERY != 0,
             "its journal must be replayed first (e2fsck)",
         ),
         (
-            has_checksum && word(&block, CHECKSUM) != checksum(&block),
+            has_checksum && le32(&block, CHECKSUM) != checksum(&block),
             "the checksum of its superblock is wrong",
         ),
     ];
@@ -147,10 +141,6 @@ fn read(file: &File) -> Result<Vec<u8>, String> {
     let mut block = vec![0; SUPERBLOCK.1];
     let read = file.read_exact_at(&mut block, SUPERBLOCK.0);
     read.map_err(|error| format!("reading its superblock: {error}")).map(|()| block)
-}
-
-fn word(block: &[u8], at: usize) -> u32 {
-    block.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
 /// CRC-32C of everything before the checksum, without the final inversion.

@@ -54,14 +54,9 @@ impl Erasure<'_> {
         let end_at = end_at.ok_or("the disk is too small")?;
         let backup = self.backup_elsewhere().filter(|at| *at < end_at);
         // The start first: from then on the disk does not boot, whatever happens next.
-        self.write(0, &built.start)?;
-        self.write(end_at, &built.end)?;
-        if let Some(at) = backup {
-            self.write(at, &[0; BLOCK_BYTES])?;
-        }
-        posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
-        self.verify(0, &built.start)?;
-        self.verify(end_at, &built.end)?;
+        let tables = [(0, built.start.as_slice()), (end_at, &built.end)].into_iter();
+        let pieces = tables.chain(backup.map(|at| (at, &[0; BLOCK_BYTES][..])));
+        replace(self.file, &pieces.collect::<Vec<_>>())?;
         // The kernel keeps the partitions of the old table, and udev their links, until it reads the table again.
         let kernel = match reread_table(self.file) {
             Ok(()) => "and the kernel no longer has the old partitions".to_owned(),
@@ -96,23 +91,28 @@ impl Erasure<'_> {
             });
         (is_backup && is_elsewhere).then_some(at)
     }
+}
 
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
-        let written = self.file.write_all_at(bytes, at).and_then(|()| self.file.sync_all());
-        written.map_err(|error| format!("writing {} bytes at {at}: {error}", bytes.len()))
+/// Writes these pieces at their offsets in order, and checks that the disk has them.
+///
+/// # Errors
+/// A message if one could not be written, or does not read back.
+pub(crate) fn replace(file: &File, pieces: &[(u64, &[u8])]) -> Result<(), String> {
+    for (at, bytes) in pieces {
+        let written = file.write_all_at(bytes, *at).and_then(|()| file.sync_all());
+        written.map_err(|error| format!("writing {} bytes at {at}: {error}", bytes.len()))?;
     }
-
-    fn verify(&self, at: u64, expected: &[u8]) -> Result<(), String> {
-        let mut found = vec![0; expected.len()];
-        self.file
-            .read_exact_at(&mut found, at)
-            .map_err(|error| format!("reading back {} bytes at {at}: {error}", found.len()))?;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(format!("what was written at {at} is not there"))
+    // Otherwise the page cache would be read.
+    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+    for (at, bytes) in pieces {
+        let mut found = vec![0; bytes.len()];
+        let read = file.read_exact_at(&mut found, *at);
+        read.map_err(|error| format!("reading back {} bytes at {at}: {error}", bytes.len()))?;
+        if found != *bytes {
+            return Err(format!("what was written at {at} is not there"));
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -34,56 +34,8 @@ const SHOW_LIMIT: Duration = Duration::from_secs(5);
 /// Stack of the thread that writes; a serial console may take long.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Rows of each letter, the left column in the highest of 5 bits.
-#[rustfmt::skip]
-const FONT: [(u8, [u8; 5]); 46] = [
-    (b'#', [0b01010, 0b11111, 0b01010, 0b11111, 0b01010]),
-    (b'(', [0b00010, 0b00100, 0b00100, 0b00100, 0b00010]),
-    (b')', [0b01000, 0b00100, 0b00100, 0b00100, 0b01000]),
-    (b'+', [0b00000, 0b00100, 0b01110, 0b00100, 0b00000]),
-    (b',', [0b00000, 0b00000, 0b00000, 0b00100, 0b01000]),
-    (b'-', [0b00000, 0b00000, 0b01110, 0b00000, 0b00000]),
-    (b'.', [0b00000, 0b00000, 0b00000, 0b01100, 0b01100]),
-    (b'/', [0b00001, 0b00010, 0b00100, 0b01000, 0b10000]),
-    (b'0', [0b01110, 0b10011, 0b10101, 0b11001, 0b01110]),
-    (b'1', [0b00100, 0b01100, 0b00100, 0b00100, 0b01110]),
-    (b'2', [0b11110, 0b00001, 0b01110, 0b10000, 0b11111]),
-    (b'3', [0b11110, 0b00001, 0b01110, 0b00001, 0b11110]),
-    (b'4', [0b10001, 0b10001, 0b11111, 0b00001, 0b00001]),
-    (b'5', [0b11111, 0b10000, 0b11110, 0b00001, 0b11110]),
-    (b'6', [0b01110, 0b10000, 0b11110, 0b10001, 0b01110]),
-    (b'7', [0b11111, 0b00010, 0b00100, 0b01000, 0b01000]),
-    (b'8', [0b01110, 0b10001, 0b01110, 0b10001, 0b01110]),
-    (b'9', [0b01110, 0b10001, 0b01111, 0b00001, 0b01110]),
-    (b':', [0b00000, 0b00100, 0b00000, 0b00100, 0b00000]),
-    (b'A', [0b01110, 0b10001, 0b11111, 0b10001, 0b10001]),
-    (b'B', [0b11110, 0b10001, 0b11110, 0b10001, 0b11110]),
-    (b'C', [0b01111, 0b10000, 0b10000, 0b10000, 0b01111]),
-    (b'D', [0b11110, 0b10001, 0b10001, 0b10001, 0b11110]),
-    (b'E', [0b11111, 0b10000, 0b11110, 0b10000, 0b11111]),
-    (b'F', [0b11111, 0b10000, 0b11110, 0b10000, 0b10000]),
-    (b'G', [0b01111, 0b10000, 0b10011, 0b10001, 0b01111]),
-    (b'H', [0b10001, 0b10001, 0b11111, 0b10001, 0b10001]),
-    (b'I', [0b11111, 0b00100, 0b00100, 0b00100, 0b11111]),
-    (b'J', [0b00111, 0b00010, 0b00010, 0b10010, 0b01100]),
-    (b'K', [0b10010, 0b10100, 0b11000, 0b10100, 0b10010]),
-    (b'L', [0b10000, 0b10000, 0b10000, 0b10000, 0b11111]),
-    (b'M', [0b10001, 0b11011, 0b10101, 0b10001, 0b10001]),
-    (b'N', [0b10001, 0b11001, 0b10101, 0b10011, 0b10001]),
-    (b'O', [0b01110, 0b10001, 0b10001, 0b10001, 0b01110]),
-    (b'P', [0b11110, 0b10001, 0b11110, 0b10000, 0b10000]),
-    (b'Q', [0b01110, 0b10001, 0b10101, 0b10010, 0b01101]),
-    (b'R', [0b11110, 0b10001, 0b11110, 0b10010, 0b10001]),
-    (b'S', [0b01111, 0b10000, 0b01110, 0b00001, 0b11110]),
-    (b'T', [0b11111, 0b00100, 0b00100, 0b00100, 0b00100]),
-    (b'U', [0b10001, 0b10001, 0b10001, 0b10001, 0b01110]),
-    (b'V', [0b10001, 0b10001, 0b10001, 0b01010, 0b00100]),
-    (b'W', [0b10001, 0b10001, 0b10101, 0b11011, 0b10001]),
-    (b'X', [0b10001, 0b01010, 0b00100, 0b01010, 0b10001]),
-    (b'Y', [0b10001, 0b01010, 0b00100, 0b00100, 0b00100]),
-    (b'Z', [0b11111, 0b00010, 0b00100, 0b01000, 0b11111]),
-    (b'_', [0b00000, 0b00000, 0b00000, 0b00000, 0b11111]),
-];
+/// A letter a line, with its rows.
+const FONT: &str = include_str!("font.txt");
 
 /// The text for these findings, worst first, on the node `node_id`.
 pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
@@ -181,9 +133,7 @@ fn large(text: &str) -> String {
     let mut large = String::new();
     for line in lines.iter().take(MAX_LARGE_LINES) {
         for row in 0..5 {
-            let bits = line.iter().map(|letter| rows_of(*letter).unwrap_or_default());
-            let row: String =
-                bits.map(|rows| blocks(rows.get(row).copied().unwrap_or_default())).collect();
+            let row: String = line.iter().map(|letter| drawn(*letter, row)).collect();
             large.push_str(row.trim_end());
             large.push('\n');
         }
@@ -192,12 +142,14 @@ fn large(text: &str) -> String {
     large
 }
 
-fn rows_of(letter: u8) -> Option<[u8; 5]> {
-    FONT.iter().find(|(known, _)| *known == letter).map(|(_, rows)| *rows)
+fn rows_of(letter: u8) -> Option<&'static str> {
+    FONT.lines().find_map(|line| line.strip_prefix(char::from(letter))?.strip_prefix(' '))
 }
 
-fn blocks(row: u8) -> String {
-    (0..6).rev().map(|bit| if row << 1 >> bit & 1 == 1 { '#' } else { ' ' }).collect()
+/// A row of a letter, and the column to its right.
+fn drawn(letter: u8, row: usize) -> String {
+    let row = rows_of(letter).and_then(|rows| rows.split(' ').nth(row));
+    format!("{:6}", row.unwrap_or_default().replace('.', " "))
 }
 
 /// Splits text that may come from firmware into lines of at most `columns` characters.

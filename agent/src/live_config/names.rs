@@ -1,25 +1,13 @@
 //! The option names in `live-config` errors: [`ignition::live`] names its settings, the user wrote options.
 
+use formats::data;
 use ignition::live::LiveError;
 
 use crate::config::Setting;
 use crate::engines::offline;
 
 /// Settings whose option is not their own name in the singular, without `boot.` and with hyphens.
-const OPTIONS: [(&str, &[&str]); 12] = [
-    ("vim_addresses", &["vim-address"]),
-    ("ca", &["ca-file"]),
-    ("client_cert or client_key", &["client-cert-file", "client-key-file"]),
-    ("client_cert and client_key", &["client-cert-file", "client-key-file"]),
-    ("token", &["token-file"]),
-    ("agent.url", &["binary-url"]),
-    ("agent.iso_path", &["binary-on-iso"]),
-    ("agent.hash", &["binary"]),
-    ("password_hash", &["password-hash-file"]),
-    ("kernel_arguments", &["append-karg"]),
-    ("files.url", &["file"]),
-    ("files.hash", &["file"]),
-];
+const OPTIONS: &str = include_str!("names.txt");
 
 /// Returns the option `name` as the user wrote it; as on the command line if no source sets it.
 pub(super) fn written(name: &str, settings: &[Setting]) -> String {
@@ -33,10 +21,9 @@ pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     if *setting == "boot" {
         return "this --format needs --kernel-url and --initramfs-url".to_owned();
     }
-    let known = OPTIONS.iter().find(|(name, _)| name == setting);
     let own = setting.trim_start_matches("boot.").trim_end_matches('s').replace('_', "-");
-    let names = known.map_or_else(|| vec![own.as_str()], |(_, options)| options.to_vec());
-    let names: Vec<String> = names.into_iter().map(|name| written(name, settings)).collect();
+    let names = data::lookup(OPTIONS, setting).unwrap_or(&own).split(' ');
+    let names: Vec<String> = names.map(|name| written(name, settings)).collect();
     let expected = expected.replace("allow_plain_http", &written("allow-plain-http", settings));
     format!("{} is {found}, expected {expected}", names.join(" or "))
 }

@@ -6,44 +6,14 @@ use std::net::IpAddr;
 use super::arguments;
 use super::redact::{is_secret_name, secret_value, tokens, user};
 use crate::text::span_in;
-use crate::{Encoding, Field, Kind};
+use crate::{Encoding, Field, Kind, data};
 
-/// Suffixes of argument names whose values are host names.
-const HOST_ENDS: [&str; 9] = [
-    "hostname",
-    "domain",
-    "domainname",
-    "server",
-    "host",
-    "syslog",
-    "nodename",
-    "vncconnect",
-    "connect",
-];
-/// Words that are not secrets: a switch, a scheme of authentication.
-const WORDS: [&str; 12] = [
-    "yes",
-    "no",
-    "on",
-    "off",
-    "true",
-    "false",
-    "none",
-    "auto",
-    "ask",
-    "basic",
-    "bearer",
-    "localhost",
-];
-/// Suffixes of file and unit names, which have a dot like a host name.
-const FILE_ENDS: [&str; 26] = [
-    "img", "gz", "xz", "zst", "efi", "cfg", "conf", "ks", "iso", "raw", "squashfs", "ign", "json",
-    "yaml", "yml", "ipxe", "txt", "pem", "crt", "ko", "service", "target", "mount", "socket",
-    "timer", "device",
-];
+/// Words by their sort.
+const WORDS: &str = include_str!("../../data/command-line.txt");
 
-/// Protocols of remote disks and file systems.
-const PROTOCOLS: [&str; 6] = ["iscsi", "nfs", "nfs4", "nbd", "cifs", "aoe"];
+fn is_of(sort: &str, word: &str) -> bool {
+    data::lookup(WORDS, word) == Some(sort)
+}
 
 /// Everything in the line that is secret or names a host, in order and without overlaps: passwords
 /// ([`Kind::Secret`]), hosts, and short values of a URL's query, which may as well be the name of an
@@ -103,7 +73,7 @@ fn key_and_value(text: &str) -> (String, &str) {
 /// True if a place holds more than a switch, a number or an address; those are replaced as every address is.
 fn is_meant(line: &str, field: &Field) -> bool {
     let text = line.get(field.span.clone()).unwrap_or_default();
-    let is_word = WORDS.contains(&text.to_lowercase().as_str());
+    let is_word = is_of("no secret", &text.to_lowercase());
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let is_no_name = is_number || text.parse::<IpAddr>().is_ok();
     // One character is a switch.
@@ -130,7 +100,7 @@ fn in_value(key: &str, text: &str, found: &mut Found) {
         in_urls(text, found);
     } else if is_address(text) {
         // It is replaced as every address is.
-    } else if HOST_ENDS.contains(&end) {
+    } else if is_of("host name", end) {
         found.add(pieces(text, &[':', ',']), Kind::HostName);
     } else if !matches!(key, "boot_image" | "initrd") {
         in_source(key, text, found);
@@ -156,7 +126,7 @@ fn is_address(text: &str) -> bool {
 fn in_source(key: &str, text: &str, found: &mut Found) {
     let is_network = ["root", "iscsi", "nfs", "nbd"].iter().any(|word| key.contains(word));
     // Only the first part may be one.
-    let is_protocol = |part: &&str| part.as_ptr() == text.as_ptr() && PROTOCOLS.contains(part);
+    let is_protocol = |part: &&str| part.as_ptr() == text.as_ptr() && is_of("protocol", part);
     // Of memory, `<size>@<start>` is written too.
     let is_user = |(_, after): &(&str, &str)| {
         let first = pieces(after, &[':', '/', ',']).next().unwrap_or_default();
@@ -220,7 +190,7 @@ fn is_host(text: &str) -> bool {
         && last.len() >= 2
         && last.bytes().all(|byte| byte.is_ascii_alphabetic())
         && !is_named
-        && !FILE_ENDS.contains(&last)
+        && !is_of("file", last)
 }
 
 /// The parts of a text between separators; brackets hold an IPv6 address together.

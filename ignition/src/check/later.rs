@@ -4,35 +4,18 @@
 //! versions lack. A test compares it with the types that `ignition-config` has for each version. (All seven sets of
 //! types would enlarge the program by 0.8 MB.)
 
+use formats::data;
 use serde_json::Value;
 
-/// Keys with the minor version of the spec that added them; `*` is any index of a list.
-const ADDED: [(u64, &str); 19] = [
-    (1, "ignition.config.merge.*.compression"),
-    (1, "ignition.config.merge.*.httpHeaders"),
-    (1, "ignition.config.replace.compression"),
-    (1, "ignition.config.replace.httpHeaders"),
-    (1, "ignition.proxy"),
-    (1, "ignition.security.tls.certificateAuthorities.*.compression"),
-    (1, "ignition.security.tls.certificateAuthorities.*.httpHeaders"),
-    (1, "storage.files.*.append.*.httpHeaders"),
-    (1, "storage.files.*.contents.httpHeaders"),
-    (1, "storage.filesystems.*.mountOptions"),
-    (2, "passwd.groups.*.shouldExist"),
-    (2, "passwd.users.*.shouldExist"),
-    (2, "storage.disks.*.partitions.*.resize"),
-    (2, "storage.luks"),
-    (3, "kernelArguments"),
-    (4, "storage.luks.*.clevis.tang.*.advertisement"),
-    (4, "storage.luks.*.discard"),
-    (4, "storage.luks.*.openOptions"),
-    (5, "storage.luks.*.cex"),
-];
+/// Keys with the minor version of the spec that added them.
+const ADDED: &str = include_str!("later.txt");
 
 /// Removes from `config` what versions above `minor` added, and returns the paths.
 pub(super) fn take_out(config: &mut Value, minor: u64) -> Vec<String> {
     let mut taken = Vec::new();
-    for (_, key) in ADDED.iter().filter(|(added, _)| *added > minor) {
+    let is_later = |added: &str| added.parse::<u64>().is_ok_and(|added| added > minor);
+    let rows = data::rows(ADDED).filter_map(data::cells);
+    for [_, key] in rows.filter(|[added, _]| is_later(added)) {
         let parts: Vec<&str> = key.split('.').collect();
         take(config, &parts, "$", &mut taken);
     }

@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 use askama::Template;
 use askama::filters::{HtmlSafe, Safe};
+use formats::data;
 use serde_json::{Map, Value};
 
 use super::words::{self, cut, heading, scalar};
@@ -22,51 +23,8 @@ const ORDER: &str = "cpu memory topology block network local_addresses pci gpu p
 /// Keys that are shown elsewhere or are meaningless to people.
 const ELSEWHERE: &str = "findings faults schema_version node_id agent collected_at";
 
-/// Columns for the most important lists, separated by blanks; the other keys of a row are shown by "more".
-const COLUMNS: [(&str, &str); 12] = [
-    (
-        "dimms",
-        "locator size_bytes kind configured_speed_mt_s speed_mt_s manufacturer part_number serial",
-    ),
-    (
-        "disks",
-        "name size_bytes transport rotational model serial wwn eligible not_eligible_because",
-    ),
-    ("partitions", "number label size_bytes filesystem mounted_at"),
-    ("interfaces", "name kind permanent_mac speed_mbit_s has_carrier driver pci_address numa_node"),
-    ("packages", "id vendor model_name"),
-    ("cores", "id die_id kind logical_cpus base_mhz max_mhz"),
-    ("nodes", "id cpus memory_bytes memory_kind distances"),
-    ("caches", "level kind size_bytes shared_cpus ways line_bytes"),
-    ("addresses", "interface address family scope"),
-    ("cards", "address kind name driver numa_node memory_bytes"),
-    ("problems", "collector path found expected"),
-    ("devices", "address class_name vendor_name device_name driver numa_node link"),
-];
-
-/// The line of each section. A part with an unknown key is left out; `(s)` follows the number before it.
-const GISTS: [(&str, &str); 14] = [
-    (
-        "cpu",
-        "{model_name} · {n_packages} package(s) · {n_cores} core(s) · {n_logical_cpus_online} logical CPU(s)",
-    ),
-    (
-        "memory",
-        "{installed_bytes} installed · {usable_bytes} usable · {n_slots_populated} of {n_slots} slots",
-    ),
-    ("topology", "{kind} · {nodes} node(s)"),
-    ("block", "{n_disks} disk(s) · {physical_bytes}"),
-    ("network", "{interfaces} interface(s)"),
-    ("local_addresses", "{addresses} in use"),
-    ("pci", "{n_devices} device(s)"),
-    ("gpu", "{cards} card(s)"),
-    ("product", "{vendor} · {name} · {serial}"),
-    ("chassis", "{vendor} · {serial}"),
-    ("baseboard", "{vendor} · {product} · {serial}"),
-    ("bios", "{vendor} · {version} · {date}"),
-    ("firmware", "{boot_mode}"),
-    ("os", "{distribution} · {kernel}"),
-];
+/// Columns of lists, and the line of each section.
+const TEXTS: &str = include_str!("report.txt");
 
 /// The report's sections.
 #[derive(Template)]
@@ -140,15 +98,13 @@ fn is_open(key: &str) -> bool {
 
 /// A section in one line.
 fn gist(key: &str, value: &Value) -> String {
-    match GISTS.iter().find(|(section, _)| *section == key) {
-        Some((_, line)) => {
-            words::joined(line.split(" · ").map(|part| filled(part, key, value)), " · ")
-        }
+    match data::lookup(TEXTS, &format!("gist {key}")) {
+        Some(line) => words::joined(line.split(" · ").map(|part| filled(part, key, value)), " · "),
         None => value.as_array().map(|list| list.len().to_string()).unwrap_or_default(),
     }
 }
 
-/// Fills in a part of [`GISTS`]: scalars as they are, lists by their length.
+/// Fills in a part of such a line: scalars as they are, lists by their length.
 fn filled(part: &str, section: &str, value: &Value) -> Option<String> {
     let stem = part.strip_suffix("(s)");
     let mut text = String::new();
@@ -259,13 +215,9 @@ fn has_more(rows: &[Value], columns: &[String]) -> bool {
 fn columns(key: &str, list: &[Value]) -> Vec<String> {
     let rows = || list.iter().take(MAX_ROWS).filter_map(Value::as_object);
     let is_filled = |column: &str| rows().any(|row| row.get(column).is_some_and(|v| !is_empty(v)));
-    let known = COLUMNS.iter().find(|(name, _)| *name == key);
-    let mut columns: Vec<String> = known
-        .into_iter()
-        .flat_map(|(_, columns)| columns.split(' '))
-        .filter(|column| is_filled(column))
-        .map(str::to_owned)
-        .collect();
+    let known = data::lookup(TEXTS, &format!("columns {key}")).unwrap_or_default();
+    let mut columns: Vec<String> =
+        known.split(' ').filter(|column| is_filled(column)).map(str::to_owned).collect();
     if columns.len() < 2 {
         columns.clear();
         for (name, value) in rows().flatten() {

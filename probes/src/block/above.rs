@@ -9,24 +9,10 @@ use super::filesystem;
 use super::graph::DeviceGraph;
 use super::listing::Listing;
 use super::virtual_devices::VirtualDevice;
+use formats::data;
 
 /// Properties of udev that are names of a device or of its content.
-const NAMES: [&str; 14] = [
-    "DM_NAME",
-    "DM_UUID",
-    "DM_VG_NAME",
-    "DM_LV_NAME",
-    "MD_NAME",
-    "MD_DEVNAME",
-    "MD_UUID",
-    "ID_FS_LABEL",
-    "ID_FS_LABEL_ENC",
-    "ID_FS_UUID",
-    "ID_PART_ENTRY_NAME",
-    "ID_PART_ENTRY_UUID",
-    "ID_SERIAL",
-    "ID_WWN",
-];
+const NAMES: &str = include_str!("../../data/names-above.txt");
 
 /// Adds to each disk the content and the names above it.
 pub(super) fn attach(
@@ -78,7 +64,7 @@ fn names(graph: &DeviceGraph, name: &str, udev: &UdevEntry) -> Vec<String> {
         node.and_then(|node| node.uuid.clone()),
     ];
     let links = udev.links.iter().map(|link| format!("/dev/{link}"));
-    let properties = NAMES.iter().filter_map(|name| udev.property(name)).map(unescape_hex);
+    let properties = data::rows(NAMES).filter_map(|name| udev.property(name)).map(unescape_hex);
     of_kernel.into_iter().flatten().chain(links).chain(properties).collect()
 }
 

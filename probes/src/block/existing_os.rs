@@ -5,19 +5,10 @@ use std::collections::BTreeSet;
 
 use super::disk::Disk;
 use super::partition::Partition;
+use formats::data;
 
 /// Types of partitions that one system alone uses.
-const TYPES: [(&str, &str); 9] = [
-    ("e3c9e316-0b5c-4db8-817d-f92df00215ae", "Windows"),
-    ("de94bba4-06d1-4d40-a16a-bfd50179d6ac", "Windows"),
-    ("aa31e02a-400f-11db-9590-000c2911d1b8", "VMware ESXi"),
-    ("9d275380-40ad-11db-bf97-000c2911d1b8", "VMware ESXi"),
-    ("9198effc-31c0-11db-8f78-000c2911d1b8", "VMware ESXi"),
-    ("7c3457ef-0000-11aa-aa11-00306543ecac", "macOS"),
-    ("516e7cb6-6ecf-11d6-8ff8-00022d09712b", "FreeBSD"),
-    ("516e7cba-6ecf-11d6-8ff8-00022d09712b", "FreeBSD"),
-    ("5dfbf5f4-2848-4bac-aa5e-0d9a20b745a6", "Flatcar Container Linux"),
-];
+const TYPES: &str = include_str!("../../data/existing-os.txt");
 
 /// Types of partitions of a DOS table that Windows uses for itself: its recovery, and one for any NTFS.
 const WINDOWS_RECOVERY: &str = "0x27";
@@ -51,9 +42,7 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
         }
     }
     let types = disk.partitions.iter().filter_map(|partition| partition.type_uuid.as_deref());
-    for kind in types {
-        found.extend(TYPES.iter().find(|(uuid, _)| *uuid == kind).map(|(_, system)| *system));
-    }
+    found.extend(types.filter_map(|kind| data::lookup(TYPES, kind)));
     if disk.partitions.iter().any(is_windows) {
         found.push("Windows");
     }

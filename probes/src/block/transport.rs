@@ -5,35 +5,15 @@ use crate::machine::Machine;
 use super::listing::BlockDevice;
 use super::sysfs_path::{hctl, is_numbered, pci_path};
 use formats::ata_identify::Identify;
+use formats::data;
 
-/// Classes of SCSI hosts, and the transport of each.
-const CLASSES: [(&str, &str); 5] = [
-    ("fc_host", "fc"),
-    ("iscsi_host", "iscsi"),
-    ("sas_host", "sas"),
-    ("srp_host", "srp"),
-    ("spi_host", "spi"),
-];
-/// Starts of the kernel's names of disks, and the transport of each.
-const NAMES: [(&str, &str); 8] = [
-    ("nvme", "nvme"),
-    ("mmcblk", "mmc"),
-    ("vd", "virtio"),
-    ("xvd", "xen"),
-    ("pmem", "nvdimm"),
-    ("dasd", "ccw"),
-    ("fd", "floppy"),
-    ("hd", "ata"),
-];
-/// Devices above a disk that end a transport, by the start of their numbered names.
-const ABOVE: [(&str, &str); 6] = [
-    ("end_device-", "sas"),
-    ("rport-", "fc"),
-    ("session", "iscsi"),
-    ("usb", "usb"),
-    ("ata", "ata"),
-    ("fw", "sbp"),
-];
+const TRANSPORTS: &str = include_str!("../../data/transports.txt");
+
+/// The transport of the first row of this sort with such a name.
+fn by_name(sort: &str, is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let mut rows = data::rows(TRANSPORTS).filter_map(data::cells);
+    rows.find(|[of, name, _]| *of == sort && is_it(name)).map(|[.., transport]| transport)
+}
 
 /// The SCSI host of the disk at `path`, e.g. `host0`.
 fn host(path: &str) -> Option<String> {
@@ -47,8 +27,7 @@ fn host_driver(machine: &Machine, host: &str) -> Option<String> {
 
 /// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` if unknown.
 pub(super) fn transport(machine: &Machine, device: &BlockDevice) -> Option<String> {
-    let of_name = NAMES.iter().find(|(prefix, _)| device.name.starts_with(prefix));
-    let of_name = of_name.map(|(_, transport)| *transport);
+    let of_name = by_name("disk", |prefix| device.name.starts_with(prefix));
     let known = of_name.or_else(|| by_path(&device.path));
     let known = known.or_else(|| by_host(machine, &device.path));
     let transport = known.or_else(|| match device.udev.property("ID_BUS") {
@@ -74,24 +53,20 @@ fn ata(machine: &Machine, device: &BlockDevice) -> &'static str {
 /// The nearest device above the disk that ends a transport. A USB bridge hides a SATA disk, so the device that the
 /// kernel talks to counts, not those further away.
 fn by_path(path: &str) -> Option<&'static str> {
-    let of = |part: &str| ABOVE.iter().find(|(prefix, _)| is_numbered(part, prefix));
-    path.rsplit('/').find_map(of).map(|(_, transport)| *transport)
+    path.rsplit('/').find_map(|part| by_name("above", |prefix| is_numbered(part, prefix)))
 }
 
 /// The class of the SCSI host, or its driver.
 fn by_host(machine: &Machine, path: &str) -> Option<&'static str> {
     let host = host(path)?;
     let is_in = |class: &str| machine.is_dir(&format!("sys/class/{class}/{host}"));
-    if let Some((_, transport)) = CLASSES.iter().find(|(class, _)| is_in(class)) {
-        return Some(transport);
-    }
-    match host_driver(machine, &host)?.as_str() {
+    by_name("class", is_in).or_else(|| match host_driver(machine, &host)?.as_str() {
         "virtio_scsi" => Some("virtio"),
         "usb-storage" | "uas" => Some("usb"),
         "iscsi_tcp" => Some("iscsi"),
         name if name.starts_with("ufshcd") => Some("ufs"),
         _ => None,
-    }
+    })
 }
 
 #[cfg(test)]

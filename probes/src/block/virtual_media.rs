@@ -1,26 +1,9 @@
 //! Media that a management controller shows to the machine as USB disks: names as data.
 
-/// Vendor and model as the drive says them, lower-case; a drive is one of these if its vendor begins
-/// with the first and its model with the second.
-const NAMES: [(&str, &str); 17] = [
-    ("ami", "virtual"),
-    ("american", "virtual"),
-    ("idrac", ""),
-    ("dell", "virtual"),
-    ("dell", "idrac"),
-    ("linux", "virtual"),
-    ("linux", "file-stor"),
-    ("linux", "scsi emulation"),
-    ("ilo", ""),
-    ("hp", "ilo"),
-    ("hp ilo", ""),
-    ("hpe", "ilo"),
-    ("ibm", "imm"),
-    ("lenovo", "xcc"),
-    ("openbmc", "virtual"),
-    ("cisco", "vkvm"),
-    ("", "lcdrive"),
-];
+use formats::data;
+
+/// Starts of their vendors and models.
+const NAMES: &str = include_str!("../../data/virtual-media.txt");
 
 /// Words that only such drives carry in their model.
 const WORDS: [&str; 5] =
@@ -34,9 +17,10 @@ pub(super) fn is_virtual_media(
 ) -> bool {
     let plain = |text: Option<&str>| text.unwrap_or_default().trim().to_ascii_lowercase();
     let (vendor, model) = (plain(vendor), plain(model));
-    let is_named = |(v, m): &(&str, &str)| vendor.starts_with(v) && model.starts_with(m);
+    let is_named = |[v, m]: [&str; 2]| vendor.starts_with(v) && model.starts_with(m);
     transport == Some("usb")
-        && (NAMES.iter().any(is_named) || WORDS.iter().any(|word| model.contains(word)))
+        && (data::rows(NAMES).filter_map(data::cells).any(is_named)
+            || WORDS.iter().any(|word| model.contains(word)))
 }
 
 #[cfg(test)]

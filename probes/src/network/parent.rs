@@ -3,6 +3,7 @@
 use crate::ancestors;
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
+use formats::data;
 use formats::text::contains_word;
 
 /// Drivers of USB links between a host and its management controller.
@@ -10,20 +11,7 @@ const USB_LINK_DRIVERS: [&str; 6] =
     ["cdc_ether", "cdc_ncm", "cdc_eem", "cdc_subset", "rndis_host", "cdc_mbim"];
 
 /// Vendor and product of the USB devices that management controllers present to their host.
-/// `None` matches every product of that vendor.
-const BMC_USB_DEVICES: &[(&str, Option<&str>)] = &[
-    // American Megatrends: "Virtual Ethernet", many boards.
-    ("046b", None),
-    // Dell iDRAC.
-    ("413c", Some("a101")),
-    ("413c", Some("a102")),
-    // IBM and Lenovo IMM, XCC.
-    ("04b3", Some("4010")),
-    // Insyde and Supermicro.
-    ("0b1f", None),
-    // HPE iLO.
-    ("03f0", Some("2927")),
-];
+const BMC_USB_DEVICES: &str = include_str!("../../data/bmc-usb.txt");
 
 /// Words that identify management controllers whose ids are shared by all Linux USB gadgets.
 const BMC_USB_NAMES: [&str; 6] = ["openbmc", "bmc", "idrac", "ilo", "xclarity", "host interface"];
@@ -56,10 +44,11 @@ impl Parent {
         let is_link = self.driver.as_deref().is_some_and(|d| USB_LINK_DRIVERS.contains(&d));
         let name = self.usb_name.to_ascii_lowercase();
         let is_named = BMC_USB_NAMES.iter().any(|word| contains_word(&name, word));
-        let is_known = BMC_USB_DEVICES.iter().any(|(vendor, product)| {
+        let is_it = |[vendor, product]: [&str; 2]| {
             self.vendor_id.as_deref() == Some(vendor)
-                && (product.is_none() || self.device_id.as_deref() == *product)
-        });
+                && (product.is_empty() || self.device_id.as_deref() == Some(product))
+        };
+        let is_known = data::rows(BMC_USB_DEVICES).filter_map(data::cells).any(is_it);
         self.bus.as_deref() == Some("usb") && is_link && (is_known || is_named)
     }
 }

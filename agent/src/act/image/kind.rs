@@ -7,6 +7,7 @@ use formats::gpt::{Header, has_signature};
 
 use super::decode::Format;
 use super::head::{Head, SECTOR_SIZES};
+use crate::act::Code;
 
 /// The place of an ISO 9660 volume descriptor. A hybrid ISO has a partition table, too.
 const ISO: (usize, &[u8]) = (0x8001, b"CD001");
@@ -44,18 +45,11 @@ const HEADERS_BYTES: usize = 8192;
 /// Length of the beginning that is text if all of it is.
 const TEXT_BYTES: usize = 512;
 
-/// What a file is that is not a disk image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kind {
-    pub(super) name: String,
-    /// True for text, which a server or a proxy may have sent in place of the image.
-    pub(super) is_text: bool,
-}
-
-/// What the file is, unless it begins as a disk with a GPT does or too little of it could be decompressed.
-pub(super) fn not_a_disk(head: &Head) -> Option<Kind> {
+/// What the file is and the code for it, unless it begins as a disk with a GPT does or too little of it could be
+/// decompressed.
+pub(super) fn not_a_disk(head: &Head) -> Option<(Code, String)> {
     let bytes = head.unpacked.as_slice();
-    let named = |name: &str| Some(Kind { name: name.to_owned(), is_text: false });
+    let named = |name: &str| Some((Code::ImageInvalid, name.to_owned()));
     if has(bytes, ISO.0, ISO.1) {
         return named("an ISO image");
     }
@@ -69,15 +63,14 @@ pub(super) fn not_a_disk(head: &Head) -> Option<Kind> {
         return named(name);
     }
     if let Some(name) = text(bytes) {
-        return Some(Kind { name: name.to_owned(), is_text: true });
+        // The page of a server or proxy may give way to the image.
+        return Some((Code::ImageFetch, name.to_owned()));
     }
-    let is_known = head.format == Format::Raw || bytes.len() > HEADERS_BYTES;
-    is_known.then(|| {
-        let what = if bytes.iter().all(|byte| *byte == 0) { "zeros" } else { "data" };
-        let n_bytes = bytes.len();
-        let name = format!("{what} without a partition table in the first {n_bytes} bytes");
-        Kind { name, is_text: false }
-    })
+    if head.format != Format::Raw && bytes.len() <= HEADERS_BYTES {
+        return None;
+    }
+    let what = if bytes.iter().all(|byte| *byte == 0) { "zeros" } else { "data" };
+    named(&format!("{what} without a partition table in the first {} bytes", bytes.len()))
 }
 
 fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
@@ -107,7 +100,7 @@ fn text(bytes: &[u8]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn found(bytes: &[u8]) -> Option<Kind> {
+    fn found(bytes: &[u8]) -> Option<(Code, String)> {
         not_a_disk(&Head::new(bytes.to_vec(), None))
     }
 
@@ -120,13 +113,13 @@ mod tests {
             }
             let mut bytes = vec![1; 0x9000];
             bytes[at..at + magic.len()].copy_from_slice(magic);
-            assert_eq!(found(&bytes).unwrap().name, name);
+            assert_eq!(found(&bytes).unwrap().1, name);
         }
         let mut iso = vec![0; 0x9000];
         iso[0x8001..0x8006].copy_from_slice(b"CD001");
-        assert_eq!(found(&iso).unwrap().name, "an ISO image");
+        assert_eq!(found(&iso).unwrap().1, "an ISO image");
         assert_eq!(
-            found(&[0; 9000]).unwrap().name,
+            found(&[0; 9000]).unwrap().1,
             "zeros without a partition table in the first 9000 bytes"
         );
     }
@@ -140,8 +133,8 @@ mod tests {
             ("-----BEGIN PGP SIGNATURE-----", "a PGP signature or key"),
             ("not found\n", "a text"),
         ] {
-            let kind = found(text.as_bytes()).unwrap();
-            assert_eq!((kind.name.as_str(), kind.is_text), (name, true), "{text}");
+            let found = found(text.as_bytes());
+            assert_eq!(found, Some((Code::ImageFetch, name.to_owned())), "{text}");
         }
     }
 }

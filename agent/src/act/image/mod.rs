@@ -157,11 +157,8 @@ fn signature_address(url: &str) -> String {
 /// Checks that the image is one of a disk, and not larger than its table says.
 fn check_kind(source: &Source, head: &Head) -> Result<(), Failure> {
     let shown = source.shown();
-    if let Some(kind) = kind::not_a_disk(head) {
-        let found = kind.name;
+    if let Some((code, found)) = kind::not_a_disk(head) {
         let expected = "expected a raw disk image with a GPT, perhaps packed by xz, gzip or zstd";
-        // The page of a server or proxy may give way to the image.
-        let code = if kind.is_text { Code::ImageFetch } else { Code::ImageInvalid };
         return Err(Failure::advised(code, format!("{shown} is {found}, {expected}")));
     }
     // The device that contains an image may be larger.

@@ -6,19 +6,17 @@
 //! fails if one disk was not erased: Ironic would treat the node as clean.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use formats::guid::Guid;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use probes::block::{Disk, Obstacle, ObstacleKind, Partition};
 use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::instance::root_device;
 use super::steps::StepOrder;
-use crate::act::erase::Erasure;
+use crate::act::erase::{Erasure, replace};
 use crate::act::hints::from_option;
 use crate::act::say::say;
 use crate::act::selection::Selection;
@@ -213,21 +211,7 @@ impl Erasures {
 fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
     let length = n_bytes.min(END_BYTES);
     let zeros = vec![0; usize::try_from(length).unwrap_or_default()];
-    for at in [start, start + n_bytes - length] {
-        let written = file.write_all_at(&zeros, at);
-        written.map_err(|error| format!("writing {length} bytes at {at}: {error}"))?;
-    }
-    file.sync_all().map_err(|error| format!("flushing its cache: {error}"))?;
-    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
-    let mut found = vec![1; zeros.len()];
-    for at in [start, start + n_bytes - length] {
-        let read = file.read_exact_at(&mut found, at);
-        read.map_err(|error| format!("reading back {length} bytes at {at}: {error}"))?;
-        if found != zeros {
-            return Err(format!("what was written at {at} is not there"));
-        }
-    }
-    Ok(())
+    replace(file, &[start, start + n_bytes - length].map(|at| (at, zeros.as_slice())))
 }
 
 /// Checks that the kernel sees neither partitions nor signatures any more. udev has it read the table again when the last
@@ -274,6 +258,8 @@ fn is_blank(disk: &Disk, around: &Surroundings<'_>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
     use super::*;
     use crate::engines::ironic::steps::Kind;
 

@@ -218,7 +218,7 @@ fn one_volume(
         volume.id == id
     });
     let (mut volume, state, spans) = described.unwrap_or_else(|| {
-        let state = megaraid::volume_state(listed_state).map(str::to_owned);
+        let state = megaraid::volume_state(listed_state);
         (RaidVolume { id, state, ..RaidVolume::default() }, listed_state, Vec::new())
     });
     if volume.state.is_none() {

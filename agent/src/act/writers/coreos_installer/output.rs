@@ -2,6 +2,8 @@
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
+use formats::data;
+
 use crate::act::Code;
 use crate::http::retry::is_transient;
 
@@ -14,53 +16,17 @@ pub(super) struct Meaning {
     pub(super) is_transient: bool,
 }
 
-/// Texts, in lower case, that identify a failure. The first row whose texts all occur applies.
-const KNOWN: &[(&[&str], Code, bool)] = &[
-    (&["found busy partitions"], Code::DiskBusy, false),
-    (&["partitions in use on"], Code::DiskBusy, false),
-    (&["device is in use"], Code::DiskBusy, false),
-    (&["signature not found"], Code::Signature, false),
-    (&["fetching signature url"], Code::Signature, true),
-    (&["gpg"], Code::Signature, false),
-    (&["signature verification"], Code::Signature, false),
-    (&["destination has sector size"], Code::SectorSize, false),
-    (&["no space left on device"], Code::NoSpace, false),
-    (&["os error 28"], Code::NoSpace, false),
-    (&["metadata missing"], Code::MediumLost, false),
-    (&["osmet", "input/output error"], Code::MediumLost, false),
-    (&["osmet", "i/o error"], Code::MediumLost, false),
-    (&["sysroot", "input/output error"], Code::MediumLost, false),
-    (&["stale file handle"], Code::MediumLost, false),
-    (&["validate ignition configuration digest"], Code::IgnitionHash, false),
-    (&["refusing to fetch ignition config"], Code::IgnitionFetch, false),
-    (&["downloading source ignition config"], Code::IgnitionFetch, true),
-    (&["not a valid ignition"], Code::IgnitionInvalid, false),
-    (&["input/output error"], Code::TargetIo, false),
-    (&["os error 5)"], Code::TargetIo, false),
-    (&["no such device"], Code::TargetIo, false),
-    (&["remote i/o error"], Code::TargetIo, false),
-    (&["is not a block device"], Code::TargetIo, false),
-    (&["kernel argument"], Code::Kargs, false),
-    (&["kargs"], Code::Kargs, false),
-    (&["platform id"], Code::Kargs, false),
-    (&["configuring platform"], Code::Kargs, false),
-    (&["configuring grub"], Code::Kargs, false),
-    (&["grub.cfg"], Code::Kargs, false),
-    (&["/networkmanager/"], Code::Network, false),
-    (&["network config"], Code::Network, false),
-    (&["fetching image url"], Code::ImageFetch, true),
-    (&["error sending request"], Code::ImageFetch, true),
-    (&["error decoding response body"], Code::ImageFetch, true),
-    (&["request or response body error"], Code::ImageFetch, true),
-    (&["connection reset"], Code::ImageFetch, true),
-    (&["connection closed"], Code::ImageFetch, true),
-    (&["broken pipe"], Code::ImageFetch, true),
-    (&["timed out"], Code::ImageFetch, true),
-    (&["unexpected end of file"], Code::ImageFetch, true),
-    (&["unexpected eof"], Code::ImageFetch, true),
-    (&["premature eof"], Code::ImageFetch, true),
-    (&["corrupt"], Code::ImageFetch, true),
-];
+/// Texts that identify a failure.
+const KNOWN: &str = include_str!("known.txt");
+
+/// The rows of [`KNOWN`]: texts and their meaning.
+fn known() -> impl Iterator<Item = (&'static str, Meaning)> {
+    data::rows(KNOWN).filter_map(|row| {
+        let [code, is_transient, texts] = data::cells(row)?;
+        let meaning = Meaning { code: data::word(code)?, is_transient: is_transient == "yes" };
+        Some((texts, meaning))
+    })
+}
 
 /// Determines the meaning of a failed run's last lines.
 pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
@@ -68,10 +34,9 @@ pub(super) fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     if let Some(status) = http_status(&text) {
         return Meaning { code: Code::Http(status), is_transient: is_transient(status) };
     }
-    for (words, code, is_transient) in KNOWN {
-        if words.iter().all(|word| text.contains(word)) {
-            return Meaning { code: *code, is_transient: *is_transient };
-        }
+    let has_all = |texts: &str| texts.split(" + ").all(|part| text.contains(part));
+    if let Some((_, meaning)) = known().find(|(texts, _)| has_all(texts)) {
+        return meaning;
     }
     // Exit status 2 is clap's: an option that this coreos-installer does not know.
     let is_usage = exit_status == Some(2);
@@ -162,6 +127,7 @@ mod tests {
 
     #[test]
     fn each_known_text_has_its_code() {
+        assert_eq!(known().count(), data::rows(KNOWN).count());
         for (code, is_transient, text) in failures() {
             let found = of(&text);
             assert_eq!(
@@ -176,14 +142,14 @@ mod tests {
     fn every_row_of_the_table_is_reached_and_every_class_has_its_own_advice() {
         let row = |text: String| {
             let text = error_text(&lines(&text));
-            KNOWN.iter().position(|(words, ..)| words.iter().all(|word| text.contains(word)))
+            known().position(|(texts, _)| texts.split(" + ").all(|part| text.contains(part)))
         };
         let reached: Vec<usize> = failures().filter_map(|(.., text)| row(text)).collect();
-        for (number, (words, code, _)) in KNOWN.iter().enumerate() {
-            assert!(reached.contains(&number), "{words:?}");
+        for (number, (texts, Meaning { code, .. })) in known().enumerate() {
+            assert!(reached.contains(&number), "{texts}");
             // The config is fetched and checked by the agent, so these two come from a changed program only.
-            let is_known = [Code::IgnitionFetch, Code::IgnitionInvalid].contains(code);
-            assert!(is_known || !advice(*code).to_string().starts_with("read the log"), "{code}");
+            let is_known = [Code::IgnitionFetch, Code::IgnitionInvalid].contains(&code);
+            assert!(is_known || !advice(code).to_string().starts_with("read the log"), "{code}");
         }
     }
 
