@@ -81,8 +81,9 @@ fn places_differ_in_each_run_and_lie_in_every_part_of_the_disk() {
 
 #[test]
 fn small_areas_are_read_whole() {
-    let areas = [MIB + 512..3 * MIB, 9 * MIB..9 * MIB + 1];
-    let expected = [(MIB + 512, MIB), (2 * MIB + 512, MIB - 512), (9 * MIB, 1)];
+    let (start, end) = (MIB + 512, MIB + 2 * PIECE_BYTES);
+    let areas = [start..end, 9 * MIB..9 * MIB + 1];
+    let expected = [(start, PIECE_BYTES), (start + PIECE_BYTES, PIECE_BYTES - 512), (9 * MIB, 1)];
     assert_eq!(all_or_some(&areas, 7), expected);
     let (_folder, target, file) = held(TIB);
     file.write_all_at(b"x", 500 * MIB).unwrap();
