@@ -17,9 +17,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             .filter_map(|line| line.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-        inspector: None,
+        ramdisk: Vec::new(),
     }
-    .with_inspector(&kernel);
+    .with_ramdisk(&kernel);
     for command in ["install", "inspect"] {
         configure(&["agent".into(), command.into()], &sources, true).ok();
     }
