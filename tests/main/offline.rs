@@ -1,6 +1,7 @@
 //! Installs without a VIM, and live images that carry one, on the command line.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -8,6 +9,9 @@ use crate::util::{agent, assert_refused, run, scratch, stderr, stdout};
 
 /// An Ignition config that passes every check.
 const IGNITION: &str = "{\"ignition\": {\"version\": \"3.3.0\"}}\n";
+
+/// Of two agents on one machine only one installs.
+static INSTALL: Mutex<()> = Mutex::new(());
 
 fn ignition(folder: &Path) -> PathBuf {
     let file = folder.join("target.ign");
@@ -50,6 +54,7 @@ fn options_that_contradict_each_other_are_usage_errors_that_say_which_to_drop() 
 
 #[test]
 fn offline_install_starts_without_a_command_and_leaves_its_result_in_a_file() {
+    let _alone = INSTALL.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = scratch("offline-bare");
     let file = ignition(&folder);
     let config = folder.join("agent.yaml");
@@ -88,6 +93,7 @@ fn file_of(config: &Value, path: &str) -> Option<(u64, Vec<u8>)> {
 
 #[test]
 fn live_config_with_install_makes_an_image_whose_agent_installs_without_a_vim() {
+    let _alone = INSTALL.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = scratch("offline-live");
     let file = ignition(&folder);
     let result = folder.join("result.json");
