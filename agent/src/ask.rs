@@ -16,8 +16,6 @@ const STACK_BYTES: usize = 2 << 20;
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Interval at which a wait looks for a signal.
 const TICK: Duration = Duration::from_millis(50);
-/// Interval at which a long wait may say how far it is.
-const TICK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// The answer of a thread, once it is there.
 pub(crate) type Answer<T> = Receiver<Result<T, Panic>>;
@@ -71,24 +69,9 @@ pub(crate) fn ask_by<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unanswered> {
-    ask_with_ticks(clock, name, limits, stop, work, &mut || ())
-}
-
-/// The same; calls `tick` every twenty seconds while it waits.
-///
-/// # Errors
-/// See [`Unanswered`].
-pub(crate) fn ask_with_ticks<T: Send + 'static>(
-    clock: &dyn Clock,
-    name: &str,
-    limits: (Duration, Duration),
-    stop: &Stop,
-    work: impl FnOnce() -> T + Send + 'static,
-    tick: &mut dyn FnMut(),
-) -> Result<T, Unanswered> {
     let answer = guard::ask(name, STACK_BYTES, work);
     let answer = answer.map_err(|error| Unanswered::NoThread(error.to_string()))?;
-    receive_with_ticks(clock, &answer, limits, stop, tick)
+    receive_within(clock, &answer, limits, stop)
 }
 
 /// Waits for the answer of a thread, for at most the first limit, and after a signal for at most the second one.
@@ -98,29 +81,15 @@ pub(crate) fn ask_with_ticks<T: Send + 'static>(
 pub(crate) fn receive_within<T>(
     clock: &dyn Clock,
     answer: &Answer<T>,
-    limits: (Duration, Duration),
-    stop: &Stop,
-) -> Result<T, Unanswered> {
-    receive_with_ticks(clock, answer, limits, stop, &mut || ())
-}
-
-fn receive_with_ticks<T>(
-    clock: &dyn Clock,
-    answer: &Answer<T>,
     (limit, grace): (Duration, Duration),
     stop: &Stop,
-    tick: &mut dyn FnMut(),
 ) -> Result<T, Unanswered> {
     let started = clock.now_outside();
-    let (mut stopped_at, mut ticked_at) = (None, started);
+    let mut stopped_at = None;
     loop {
         let now = clock.now_outside();
         if stop.is_stopped() && now.duration_since(*stopped_at.get_or_insert(now)) > grace {
             return Err(Unanswered::Stopped);
-        }
-        if now.duration_since(ticked_at) >= TICK_INTERVAL {
-            ticked_at = now;
-            tick();
         }
         let left = limit.saturating_sub(now.duration_since(started));
         match clock.receive(answer, left.min(TICK)) {

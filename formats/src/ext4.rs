@@ -3,6 +3,8 @@
 //! Kernel `Documentation/filesystems/ext4/`: `super.rst`, `group_descr.rst`, `inodes.rst`, `ifork.rst` (extent tree) and
 //! `directory.rst`. A journal that must be replayed first is not supported, nor are features that `mke2fs` does not use by default.
 
+use std::ops::Range;
+
 use crate::bytes::{le16, le32};
 
 /// Offset of the superblock in a volume.
@@ -29,7 +31,7 @@ const MAX_EXTENT_BLOCKS: u64 = 32_768;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Length of a block.
-    pub block_bytes: u64,
+    pub block_bytes: usize,
     inode_bytes: u64,
     inodes_per_group: u32,
     n_inodes: u32,
@@ -54,7 +56,7 @@ impl Layout {
             inode_bytes: le16(superblock, 0x58).into(),
             inodes_per_group: le32(superblock, 0x28),
             n_inodes: le32(superblock, 0),
-            descriptors_at: (u64::from(le32(superblock, 0x14)) + 1) * block_bytes,
+            descriptors_at: (u64::from(le32(superblock, 0x14)) + 1) * block_bytes as u64,
             descriptor_bytes: if features & WIDE == 0 { 32 } else { wide_bytes },
         };
         let is_sound = layout.inode_bytes >= INODE_BYTES as u64
@@ -75,7 +77,7 @@ impl Layout {
         let index = u64::from(inode.checked_sub(1)? % self.inodes_per_group);
         let high = if self.descriptor_bytes >= 64 { le32(descriptor, 0x28) } else { 0 };
         let table = u64::from(high) << 32 | u64::from(le32(descriptor, 8));
-        table.checked_mul(self.block_bytes)?.checked_add(index * self.inode_bytes)
+        table.checked_mul(self.block_bytes as u64)?.checked_add(index * self.inode_bytes)
     }
 }
 
@@ -115,12 +117,12 @@ impl Inode {
 }
 
 /// An entry of an extent tree's node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Branch {
     /// The block of a node further down.
     Node(u64),
-    /// Content of the file: the first block and their number.
-    Content(u64, u64),
+    /// Blocks with content of the file.
+    Content(Range<u64>),
 }
 
 /// The entries of a node; those of blocks that were allocated and not written are left out. `None` if it is damaged.
@@ -131,8 +133,8 @@ pub fn branches(node: &[u8]) -> Option<Vec<Branch>> {
     let branch = |entry: &[u8]| match depth {
         0 => {
             let n_blocks = u64::from(le16(entry, 4));
-            let is_written = n_blocks <= MAX_EXTENT_BLOCKS;
-            is_written.then(|| Branch::Content(wide(le16(entry, 6), le32(entry, 8)), n_blocks))
+            let first = wide(le16(entry, 6), le32(entry, 8));
+            (n_blocks <= MAX_EXTENT_BLOCKS).then(|| Branch::Content(first..first + n_blocks))
         }
         _ => Some(Branch::Node(wide(le16(entry, 8), le32(entry, 4)))),
     };
@@ -195,7 +197,7 @@ mod tests {
         let mut leaf = vec![0x0a, 0xf3, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0];
         leaf.extend([0, 0, 0, 0, 3, 0, 1, 0, 9, 0, 0, 0]);
         leaf.extend([3, 0, 0, 0, 1, 0x80, 0, 0, 5, 0, 0, 0]);
-        assert_eq!(branches(&leaf), Some(vec![Branch::Content(1 << 32 | 9, 3)]));
+        assert_eq!(branches(&leaf), Some(vec![Branch::Content((1 << 32 | 9)..(1 << 32 | 12))]));
         leaf[6] = 1;
         assert_eq!(branches(&leaf).unwrap()[0], Branch::Node(0x0009_0001_0003));
         assert_eq!(branches(&leaf[..35]), None);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::act::proof::before::{Before, Unread};
-use run_coreos_installer::act::proof::{Expected, Proved};
+use run_coreos_installer::act::proof::{Expected, Proved, prove};
 use run_coreos_installer::act::stream_facts::{BootBlocks, Sample, StreamFacts, boot_digest};
 use run_coreos_installer::act::{Compared, Order, System};
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
@@ -34,10 +34,6 @@ fn order(extra: &Value) -> Order {
     let mut value = json!({"ignition": {"inline": IGNITION}});
     value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     serde_json::from_value::<Install>(value).unwrap().into()
-}
-
-fn prove(expected: Expected) -> Proved {
-    run_coreos_installer::act::proof::prove(expected, &mut |_| ())
 }
 
 fn proof_of(image: &[u8], asked: &Value) -> Proof {

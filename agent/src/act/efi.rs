@@ -17,6 +17,7 @@ use std::path::Path;
 use formats::device_path::{self, Node};
 use formats::efi::{self, ACTIVE, LoadOption, boot_name};
 use formats::gpt::Partition;
+use formats::utf16;
 
 use crate::bounded;
 
@@ -81,18 +82,15 @@ pub fn check_order(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resul
 
 /// The entry as the firmware's menu shows it: `Boot0003 "UEFI PXE"`.
 fn named((number, option): &(u16, Vec<u8>)) -> String {
-    let description = LoadOption::parse(option).description.unwrap_or_default();
-    let units = description.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    let text: String = char::decode_utf16(units).filter_map(Result::ok).take(64).collect();
-    format!("{} {text:?}", boot_name(*number))
+    let description = LoadOption::parse(option).description.map(utf16::line);
+    format!("{} {:?}", boot_name(*number), description.unwrap_or_default())
 }
 
 /// True if an earlier install of this agent made the entry.
 fn is_ours(option: &[u8]) -> bool {
     let option = LoadOption::parse(option);
-    let name: Vec<u8> = DESCRIPTION.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let first = option.path.and_then(|path| device_path::nodes(path).next());
-    option.description == Some(&name[..])
+    option.description.map(utf16::line).as_deref() == Some(DESCRIPTION)
         && first.is_some_and(|node| node.kind() == device_path::PARTITION)
 }
 

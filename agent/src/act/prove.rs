@@ -104,11 +104,7 @@ impl Act<'_> {
         self.erase_remains(target, outcome);
         info!("reading {} back", disk.device);
         let is_uefi = self.site.system.is_uefi();
-        let image = match order.image {
-            Some(_) => image,
-            None => self.live_image(order, disk),
-        };
-        let expected = Expected {
+        let Proved { mut proof, is_interrupted } = proof::prove(Expected {
             system: self.site.system.clone(),
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
@@ -117,10 +113,10 @@ impl Act<'_> {
             is_uefi,
             others: others(&disks, disk).cloned().collect(),
             before,
-            image,
-        };
-        let Proved { mut proof, is_interrupted } = proof::prove(expected, &mut |percent| {
-            self.progress("compared with the image", percent);
+            image: match order.image {
+                Some(_) => image,
+                None => self.live_image(order, disk),
+            },
         });
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
@@ -198,11 +194,6 @@ impl Act<'_> {
         ask_within("osmet", MEDIUM_LIMIT, self.site.system.stop(), work).ok()?
     }
 
-    fn progress(&self, what: &str, percent: u8) {
-        info!("{what}: {percent} %");
-        self.watch.stage(Stage::Proof, State::Progress, Some(percent), Some(what));
-    }
-
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
     fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Vec<Check> {
         let efivars = self.site.system.efivars();
@@ -221,14 +212,10 @@ impl Act<'_> {
             Err(why) => (Err(why), None),
         };
         let expected = "a boot entry for the disk's EFI system partition";
-        let entry = proof::check(CheckName::EfiEntry, expected, entry);
+        let mut checks = vec![proof::check(CheckName::EfiEntry, expected, entry)];
         let expected = "the disk's entry first, and no older ones";
-        let order = order.map(|order| proof::check(CheckName::EfiOrder, expected, order));
-        [Some(entry), order]
-            .into_iter()
-            .flatten()
-            .map(|one| Check { fatal: false, ..one })
-            .collect()
+        checks.extend(order.map(|order| proof::check(CheckName::EfiOrder, expected, order)));
+        checks.into_iter().map(|check| Check { fatal: false, ..check }).collect()
     }
 }
 

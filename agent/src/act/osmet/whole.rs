@@ -46,10 +46,11 @@ fn read(source: impl Read + Send, repo: &Path, verify: Verify) -> Option<StreamF
         extents: extents.into_iter().peekable(),
         object: None,
         at: 0,
+        hasher: Hasher::new(Algorithm::Sha256),
         repo: repo.to_owned(),
     };
     let n_bytes = if verify == Verify::Full { size_bytes } else { first_partition_at };
-    let mut image = Hashed { image: image.take(n_bytes), hasher: Hasher::new(Algorithm::Sha256) };
+    let mut image = image.take(n_bytes);
     let mut head = vec![0; HEAD_BYTES];
     let n = fill(&mut image, &mut head).ok()?;
     head.truncate(n);
@@ -60,7 +61,7 @@ fn read(source: impl Read + Send, repo: &Path, verify: Verify) -> Option<StreamF
         warn!("only a part of the live image's own image is compared with the disk: {why}");
     }
     let is_whole = found.image_bytes == Some(size_bytes);
-    if is_whole && image.hasher.finish() != format!("sha256-{}", hex(&sha256)) {
+    if is_whole && image.into_inner().hasher.finish() != format!("sha256-{}", hex(&sha256)) {
         warn!("the live image's own image cannot be compared with the disk: its digest is wrong");
         return None;
     }
@@ -82,6 +83,8 @@ struct Image<R> {
     object: Option<Box<dyn Read>>,
     /// Offset in the image.
     at: u64,
+    /// Digests what was read.
+    hasher: Hasher,
     repo: PathBuf,
 }
 
@@ -118,23 +121,10 @@ impl<R: Read> Read for Image<R> {
                 }
             }
             self.at += n as u64;
+            self.hasher.update(&buffer[..n]);
             return Ok(n);
         }
         Ok(0)
-    }
-}
-
-/// Digests what passes.
-struct Hashed<R> {
-    image: R,
-    hasher: Hasher,
-}
-
-impl<R: Read> Read for Hashed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.image.read(buffer)?;
-        self.hasher.update(&buffer[..n]);
-        Ok(n)
     }
 }
 

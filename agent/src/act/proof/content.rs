@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use formats::gpt::Partition;
 use probes::guard;
 use sha2::{Digest as _, Sha256};
+use tracing::info;
 
 use super::disk::Disk;
 use super::gpt::{self, Table};
@@ -24,6 +25,8 @@ const MAX_NAMED: usize = 8;
 const TABLE_BYTES: u64 = 32 << 10;
 /// Number of bytes that `zipl` may change on s390x.
 const ZIPL_BYTES: u64 = 1 << 20;
+/// Progress is logged whenever so much more was compared.
+const PERCENT_STEP: usize = 20;
 /// Number of blocks that were read and wait to be digested.
 const QUEUE: usize = 4;
 /// Stack of the reading thread.
@@ -93,7 +96,6 @@ pub(super) fn blocks(
     facts: Option<&StreamFacts>,
     order: &Order,
     changed: &[Range<u64>],
-    progress: &mut dyn FnMut(u8),
 ) -> (Result<String, String>, bool) {
     let is_needed = order.verify == Verify::Full && order.image.is_some();
     let Some(facts) = facts.filter(|facts| !facts.samples.is_empty()) else {
@@ -106,7 +108,7 @@ pub(super) fn blocks(
         let why = "digests of a part of the image only, since it could not be unpacked";
         return (Err(why.into()), true);
     }
-    (compare(disk, facts, changed, progress), true)
+    (compare(disk, facts, changed), true)
 }
 
 /// Reads the blocks of the samples on a thread of its own, so that the disk is read while blocks are digested.
@@ -124,18 +126,16 @@ fn read(disk: &Disk, facts: &StreamFacts) -> Result<Receiver<Result<Vec<u8>, Str
     Ok(blocks)
 }
 
-fn compare(
-    disk: &Disk,
-    facts: &StreamFacts,
-    changed: &[Range<u64>],
-    progress: &mut dyn FnMut(u8),
-) -> Result<String, String> {
+fn compare(disk: &Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
     let (mut n_equal, mut equal_bytes, mut end_bytes, mut wrong) = (0_usize, 0, 0, Vec::new());
     let blocks = read(disk, facts)?;
     for (number, sample) in facts.samples.iter().enumerate() {
         let block = blocks.recv().map_err(|_| "the thread that reads the disk ended")??;
         let end = sample.offset.saturating_add(sample.n_bytes as u64);
-        progress(u8::try_from(number * 100 / facts.samples.len()).unwrap_or(100));
+        let percent = |number: usize| number * 100 / facts.samples.len();
+        if percent(number + 1) / PERCENT_STEP > percent(number) / PERCENT_STEP {
+            info!("compared with the image: {} %", percent(number + 1));
+        }
         if changed.iter().any(|part| sample.offset < part.end && part.start < end) {
             continue;
         }

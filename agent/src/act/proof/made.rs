@@ -14,7 +14,6 @@ struct State {
     checks: Vec<Check>,
     current: Option<CheckName>,
     compared: Option<Compared>,
-    percent: Option<u8>,
 }
 
 impl Made {
@@ -54,15 +53,6 @@ impl Made {
     /// The content of the image was compared, and is the same.
     pub(super) fn set_compared(&self, compared: Compared) {
         self.lock().compared = Some(compared);
-    }
-
-    /// So much of the image was compared.
-    pub(super) fn set_percent(&self, percent: u8) {
-        self.lock().percent = Some(percent);
-    }
-
-    pub(super) fn percent(&self) -> Option<u8> {
-        self.lock().percent
     }
 
     /// Every check that was made.

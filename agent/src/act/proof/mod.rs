@@ -34,7 +34,7 @@ use formats::gpt::Partition;
 
 use super::stream_facts::StreamFacts;
 use super::{Check, CheckName, Compared, Order, Proof, System};
-use crate::ask::{GRACE, Unanswered, ask_with_ticks};
+use crate::ask::{Unanswered, ask_within};
 
 use arguments::Entries;
 use before::Before;
@@ -84,19 +84,15 @@ pub struct Proved {
 /// Reads the disk back.
 ///
 /// A proof that does not finish or panics is a failed check, in addition to those that were made until then. One that
-/// a signal interrupts is none: nothing is known to be wrong with the disk. `progress` gets the percentage of the image
-/// that was compared, now and then.
-pub fn prove(mut expected: Expected, progress: &mut dyn FnMut(u8)) -> Proved {
+/// a signal interrupts is none: nothing is known to be wrong with the disk.
+pub fn prove(mut expected: Expected) -> Proved {
     let (system, others) = (expected.system.clone(), std::mem::take(&mut expected.others));
     let n_bytes = expected.image.as_ref().map_or(0, StreamFacts::sampled_bytes);
     let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
     let made = Made::default();
     let (here, mut is_interrupted) = (made.clone(), false);
     // A bug in the reader of a corrupt file system must not prevent the result from being reported.
-    let work = move || look_at(&expected, &here);
-    let mut tick = || made.percent().into_iter().for_each(&mut *progress);
-    let clock = system.clock().as_ref();
-    match ask_with_ticks(clock, "proof", (limit, GRACE), system.stop(), work, &mut tick) {
+    match ask_within("proof", limit, system.stop(), move || look_at(&expected, &here)) {
         // Last, on threads and with a limit of its own: a dying disk elsewhere says nothing about this one.
         Ok(Some(partitions)) => made.push(others::check(&others, &partitions, &system)),
         Ok(None) => {}
@@ -194,8 +190,7 @@ fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, c
     let disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let mut progress = |percent| checks.set_percent(percent);
-    let (outcome, fatal) = content::blocks(&disk, image, &expected.order, &changed, &mut progress);
+    let (outcome, fatal) = content::blocks(&disk, image, &expected.order, &changed);
     let mut compared = Compared::Sample;
     let outcome = outcome.and_then(|found| match boot_files(&disk, boot, expected) {
         None => Ok(format!("{found}; the boot file system was not compared")),
