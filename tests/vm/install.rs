@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::narrator::Narrator;
 
 /// Time limit of one boot of the live system with an install; many times what an idle machine needs.
-pub(crate) const LIVE: Duration = Duration::from_mins(12);
+pub(crate) const LIVE: Duration = Duration::from_mins(20);
 /// Time limit of one boot of the installed system.
 const INSTALLED: Duration = Duration::from_mins(8);
 
