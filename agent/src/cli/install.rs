@@ -95,10 +95,10 @@ pub struct IronicOptions {
     pub agent_port: u16,
     /// Disk that cleaning erases, by path or hints such as `serial=S1`
     ///
-    /// May be repeated. The disk of the node's root device hints is erased, too.
-    /// Without either, the only disk is erased if it is blank or contains an
-    /// earlier CoreOS; otherwise cleaning fails, with the lines to set.
-    #[arg(long, value_name = "DISK")]
+    /// Several are separated by commas. The disk of the node's root device hints
+    /// is erased, too. Without either, the only disk is erased if it is blank or
+    /// contains an earlier CoreOS; otherwise cleaning fails, with the line to set.
+    #[arg(long, value_name = "DISK", value_delimiter = ',')]
     pub clean_disk: Vec<String>,
 }
 

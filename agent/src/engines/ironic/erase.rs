@@ -79,23 +79,27 @@ pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Valu
     let others: String =
         failed[1..].iter().flat_map(|failure| ["; ".to_owned(), failure.to_string()]).collect();
     let message = say![first.message.clone(), others, "; ", done];
-    let given = first.advice.clone().filter(|_| is_named);
+    let is_choice = matches!(
+        first.code,
+        Code::DiskNone | Code::DiskAmbiguous | Code::DiskNotEligible | Code::ExistingData
+    );
+    let given = first.advice.clone().filter(|_| is_named || !is_choice);
     let advice = given.unwrap_or_else(|| name_disks(around.reported).into());
     Err(Failure::new(first.code, message).advise(advice))
 }
 
-/// Advice for a node without a disk that is named: the lines that name all of its disks, to choose from.
+/// Advice for a node without a disk that is named: the argument that names its own disks, to choose from. One on a fabric
+/// may be another host's.
 fn name_disks(disks: &[Disk]) -> String {
     let is_structural = |obstacle: &Obstacle| obstacle.kind == ObstacleKind::Structural;
-    let possible = disks.iter().filter(|disk| !disk.obstacles.iter().any(is_structural));
-    let path = |disk: &Disk| {
-        let stable = disk.by_id.first().or(disk.by_path.as_ref());
-        format!("rci.clean-disk={}", stable.unwrap_or(&disk.device))
-    };
-    let lines: Vec<String> = possible.take(MAX_LINES).map(path).collect();
-    let lines = if lines.is_empty() { "rci.clean-disk=DISK".to_owned() } else { lines.join(" ") };
+    let is_own = |disk: &&Disk| !disk.is_on_fabric && !disk.obstacles.iter().any(is_structural);
+    let stable = |disk: &Disk| disk.by_id.first().or(disk.by_path.as_ref()).cloned();
+    let paths: Vec<String> =
+        disks.iter().filter(is_own).filter_map(stable).take(MAX_LINES).collect();
+    let paths = if paths.is_empty() { "DISK,DISK".to_owned() } else { paths.join(",") };
     format!(
-        "name the disks to be erased in the kernel arguments of the live image: {lines}; or set the node's root device: \
+        "name the disks to be erased in a kernel argument of the live image, e.g. of these: rci.clean-disk={paths}; or set \
+         the node's root device: \
          openstack baremetal node set NODE --property root_device='{{\"serial\": \"SERIAL\"}}'; to make nodes available \
          without cleaning, set automated_clean of the node to false"
     )
@@ -121,15 +125,22 @@ fn named(order: &StepOrder, clean_disks: &[String]) -> Result<Vec<DiskChoice>, F
     Ok(choices)
 }
 
+/// The choice as an order. Without a name it is the disk that an install without hints may overwrite.
+fn order_of(choice: DiskChoice, site: &Site) -> Order {
+    let is_named = choice != DiskChoice::default();
+    Order {
+        disk: Some(choice),
+        existing_data: is_named.then_some(ExistingDataPolicy::Wipe),
+        protect_missing: site.protect_missing,
+        ..Order::default()
+    }
+}
+
 fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
     let reported = around.reported;
-    let Site { system, protect, protect_missing, .. } = &around.node.settings.site;
-    let order = Order {
-        disk: Some(choice),
-        existing_data: Some(ExistingDataPolicy::Wipe),
-        protect_missing: *protect_missing,
-        ..Order::default()
-    };
+    let site = &around.node.settings.site;
+    let Site { system, protect, .. } = site;
+    let order = order_of(choice, site);
     let selection = Selection { system, reported, order: &order, protect, min_bytes: None };
     let target = selection.target(reported).map_err(|(_, failure)| failure)?;
     let disk = target.disk();
@@ -269,15 +280,17 @@ mod tests {
     }
 
     #[test]
-    fn disks_that_are_named_are_erased_and_otherwise_the_advice_has_the_lines_that_name_them() {
+    fn only_a_named_disk_may_lose_any_data_and_the_advice_names_the_nodes_own_disks() {
         let disk = |name: &str| Disk { device: format!("/dev/{name}"), ..Disk::default() };
-        let (mut by_id, mut optical) = (disk("sda"), disk("sr0"));
+        let (mut by_id, mut by_path, mut optical) = (disk("sda"), disk("sdb"), disk("sr0"));
         by_id.by_id.push("/dev/disk/by-id/a".to_owned());
+        by_path.by_path = Some("/dev/disk/by-path/b".to_owned());
+        let lun = Disk { is_on_fabric: true, ..by_id.clone() };
         optical.obstacles.push(ObstacleKind::Structural.because("an optical drive"));
-        let lines = ": rci.clean-disk=/dev/disk/by-id/a rci.clean-disk=/dev/sdb; or";
+        let line = ": rci.clean-disk=/dev/disk/by-id/a,/dev/disk/by-path/b; or";
         for (disks, line) in [
-            (vec![by_id, optical.clone(), disk("sdb")], lines),
-            (vec![optical], ": rci.clean-disk=DISK; or"),
+            (vec![by_id, optical.clone(), lun, by_path, disk("sdc")], line),
+            (vec![optical], ": rci.clean-disk=DISK,DISK; or"),
         ] {
             let advice = name_disks(&disks);
             assert!(advice.contains(line), "{advice}");
@@ -291,6 +304,9 @@ mod tests {
         assert_eq!(found[1].hints.as_ref().unwrap()["serial"], "S1");
         assert_eq!(found[2].hints.as_ref().unwrap()["wwn"], "0x5");
         assert!(super::named(&hinted, &["sda".to_owned()]).is_err());
+        let policy = |choice| order_of(choice, &Site::default()).existing_data;
+        assert_eq!(policy(found[0].clone()), Some(ExistingDataPolicy::Wipe));
+        assert_eq!(policy(DiskChoice::default()), None, "the policy of an install without hints");
     }
 
     #[test]
