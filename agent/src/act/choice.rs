@@ -115,7 +115,7 @@ pub fn decide<'d>(
     }
 }
 
-/// True if some order can write the disk, so that there is no need to wait for another one.
+/// True if some order without an override can write the disk, so that there is no need to wait for another one.
 pub fn can_be_written(disk: &Disk) -> bool {
     let is_fixed = |obstacle: &&Obstacle| !overrule::is_of_policy(obstacle);
     let fixed: Vec<&Obstacle> = disk.obstacles.iter().filter(is_fixed).collect();

@@ -51,8 +51,8 @@ pub(super) fn places<'d>(
     target: &'d Disk,
     disks: &'d [Disk],
 ) -> impl Iterator<Item = (&'d Disk, &'d Partition)> {
-    // The paths of a LUN show the same partitions as the LUN.
-    let others = others(disks, target).filter(|disk| disk.unit().is_none());
+    // The paths of a LUN show the same partitions as the LUN. On a fabric it may be another host's `boot`, mounted there.
+    let others = others(disks, target).filter(|disk| disk.unit().is_none() && !disk.is_on_fabric);
     others
         .flat_map(|disk| disk.partitions.iter().map(move |part| (disk, part)))
         .filter(|(_, part)| is_renamed(part))
@@ -61,7 +61,9 @@ pub(super) fn places<'d>(
 /// The disks as they are once every label is renamed.
 pub(super) fn renamed(target: &Disk, disks: &[Disk]) -> Vec<Disk> {
     let mut disks = disks.to_vec();
-    let is_other = |disk: &Disk| disk.name != target.name && disk.unit() != Some(&target.name);
+    let is_other = |disk: &Disk| {
+        disk.name != target.name && disk.unit() != Some(&target.name) && !disk.is_on_fabric
+    };
     let parts =
         disks.iter_mut().filter(|disk| is_other(disk)).flat_map(|disk| &mut disk.partitions);
     for part in parts.filter(|part| is_renamed(part)) {
@@ -80,7 +82,8 @@ pub(super) fn is_enough(target: &Disk, disks: &[Disk]) -> bool {
 /// Renames the label of a partition.
 ///
 /// # Errors
-/// `DISK_BUSY` or `TARGET_IO`. The label is unchanged unless the failure says that it was written.
+/// `DISK_CHANGED`, `DISK_BUSY` or `TARGET_IO`. The label is unchanged unless the failure says that it was written, or that
+/// there was no answer in time: then it may be either.
 pub(super) fn disarm(part: &Partition, system: &System) -> Result<String, Failure> {
     let device = format!("/dev/{}", part.name);
     let fail = |code: Code, why: &str| {
@@ -92,13 +95,15 @@ pub(super) fn disarm(part: &Partition, system: &System) -> Result<String, Failur
     if number.is_none() || number != part.device_number {
         return Err(fail(Code::DiskChanged, "its name leads to another device now"));
     }
-    let exclusive = move || {
-        handle.exclusive().map_err(|error| format!("it is in use, or cannot be written: {error}"))
+    let work = move || {
+        let file = handle.exclusive().map_err(|error| {
+            (Code::DiskBusy, format!("it is in use, or cannot be written: {error}"))
+        })?;
+        rename(&file).map_err(|why| (Code::TargetIo, why))
     };
-    let work = move || exclusive().and_then(|file| rename(&file));
     let done = ask_within("disarm", LIMIT, system.stop(), work);
-    let done = done.unwrap_or_else(|why| Err(why.to_string()));
-    done.map_err(|why| fail(Code::DiskBusy, &why))?;
+    let done = done.unwrap_or_else(|why| Err((Code::TargetIo, why.to_string())));
+    done.map_err(|(code, why)| fail(code, &why))?;
     Ok(format!("renaming the label \"{OLD}\" of {device} to \"{NEW}\""))
 }
 

@@ -100,7 +100,8 @@ pub enum Override {
     SameSerial,
     /// File systems on other disks with a label that the installed system searches for. The result names them.
     BootLabelElsewhere,
-    /// The same; ext4 file systems with the label `boot` that are not in use are renamed to `boot-old`.
+    /// File systems with the label `boot` on other disks, if they are ext4 in a partition that is not in use: they are renamed
+    /// to `boot-old`.
     DisarmBootLabel,
 }
 

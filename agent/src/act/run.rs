@@ -38,10 +38,10 @@ pub fn write(
     let system = task.selection.system;
     let stop = system.stop();
     take_down(task, watch, &mut outcome.taken_down)?;
-    disarm(task, watch, &mut outcome.taken_down)?;
-    let before = counters::before(task.target).map_err(|failure| {
-        if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure }
-    })?;
+    let or_interrupted =
+        |failure| if stop.is_stopped() { interrupted(DiskState::Untouched) } else { failure };
+    disarm(task, watch, &mut outcome.taken_down).map_err(or_interrupted)?;
+    let before = counters::before(task.target).map_err(or_interrupted)?;
     let written = loop {
         let is_written = outcome.state != DiskState::Untouched;
         let disks = match confirm(task, is_written) {

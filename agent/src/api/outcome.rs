@@ -44,7 +44,8 @@ pub struct JobResult {
     /// The state of the disk.
     pub disk_state: DiskState,
     /// What was active on the disk and was taken down before the write, e.g. `removing the mapping dm-0`; absent if
-    /// nothing was. Its content is not changed by that, but it has to be started again to be used.
+    /// nothing was. Its content is not changed by that, but it has to be started again to be used. Also labels on other
+    /// disks that were renamed, which does change their content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_down: Vec<String>,
     /// Metadata of arrays and pools at the end of the disk that the image had not overwritten and that was erased after

@@ -288,7 +288,7 @@ impl Node {
         error!("{} failed with {}", outcome.stage, failure.said(words));
         let disk = match outcome.state {
             DiskState::Untouched if !outcome.taken_down.is_empty() => {
-                "the disk was not written, but what was active on it was taken down"
+                "the disk was not written, but what is listed was taken down or renamed before"
             }
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",

@@ -32,14 +32,12 @@ fn data(name: &str, size_bytes: u64) -> Disk {
 fn coreos(name: &str, size_bytes: u64) -> Disk {
     let mut boot = partition(name, 3, "boot", "ext4");
     boot.filesystem = Some(filesystem("ext4", Some("boot")));
+    let mut root = partition(name, 4, "root", "xfs");
+    root.filesystem = Some(filesystem("xfs", Some("root")));
     Disk {
         partition_table: Some("gpt".into()),
         existing_os: vec!["Fedora or RHEL CoreOS".into()],
-        partitions: vec![
-            partition(name, 2, "EFI-SYSTEM", "vfat"),
-            boot,
-            partition(name, 4, "root", "xfs"),
-        ],
+        partitions: vec![partition(name, 2, "EFI-SYSTEM", "vfat"), boot, root],
         ..disk(name, size_bytes)
     }
 }
@@ -431,7 +429,7 @@ fn pattern_that_keeps_nothing_is_refused() {
     let order = |labels: Value| json!({"disk": {"device": "/dev/sda"}, "save_partlabel": labels});
     let disks = [coreos("sda", 9)];
     assert_eq!(of(&disks, order(json!(["Root"]))), Err(Code::SavedPartition));
-    assert_eq!(of(&disks, order(json!(["roo*"]))), Ok("sda".into()));
+    assert_eq!(of(&disks, order(json!(["EFI*"]))), Ok("sda".into()));
     assert_eq!(of(&[disk("sda", 9)], order(json!(["data*"]))), Err(Code::SavedPartition));
 }
 
@@ -700,7 +698,14 @@ fn boot_label_elsewhere_is_allowed_or_renamed_but_never_on_a_protected_disk() {
     let refused = |disks: &[Disk], words: Value, protect: Value| {
         decided(disks, with(words, protect)).unwrap_err()
     };
-    let disks = [disk("sda", 9), coreos("sdb", 9)];
+    // A disk whose only label is `boot`: a `root` is never renamed.
+    let boot = |name: &str| {
+        let mut disk = coreos(name, 9);
+        disk.partitions.pop();
+        disk
+    };
+    let lun = Disk { is_on_fabric: true, ..boot("sdb") };
+    let disks = [disk("sda", 9), boot("sdb")];
     let failure = refused(&disks, json!([]), json!([]));
     assert_eq!(failure.code, Code::BootLabel);
     assert!(failure.advice.unwrap().to_string().ends_with("override: disarm_boot_label"));
@@ -715,12 +720,12 @@ fn boot_label_elsewhere_is_allowed_or_renamed_but_never_on_a_protected_disk() {
     }
     let protected = refused(&disks, json!(["disarm_boot_label"]), json!(["SERIAL-sdb"]));
     assert_eq!(protected.code, Code::Protected);
-    // Neither what is in use nor another kind of file system is renamed.
-    let mut mounted = coreos("sdb", 9);
+    // Neither what is in use, another kind of file system, `root`, nor what may be another host's is renamed.
+    let mut mounted = boot("sdb");
     mounted.partitions[1].mounted_at = vec!["/boot".into()];
-    let mut xfs = coreos("sdb", 9);
+    let mut xfs = boot("sdb");
     xfs.partitions[1].filesystem = Some(filesystem("xfs", Some("boot")));
-    for other in [mounted, xfs] {
+    for other in [mounted, xfs, coreos("sdb", 9), lun] {
         let failure = refused(&[disk("sda", 9), other], json!(["disarm_boot_label"]), json!([]));
         assert_eq!(failure.code, Code::BootLabel);
         assert!(failure.advice.unwrap().to_string().ends_with("override: boot_label_elsewhere"));
