@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use crate::bytes::{array, le64};
 
-/// The number of allocated blocks of a namespace; `None` if it does not count them: then the number equals the capacity.
+/// The number of allocated blocks of a namespace; `None` if it does not count them. Only a namespace with thin provisioning
+/// (NSFEAT, bit 0) must do so.
 pub fn utilization(namespace: &[u8]) -> Option<u64> {
     let [n_blocks, capacity, utilization] = [0, 8, 16].map(|at| le64(namespace, at));
-    (n_blocks > 0 && utilization < capacity).then_some(utilization)
+    let is_thin = namespace.get(24).is_some_and(|features| features & 1 != 0);
+    (is_thin && n_blocks > 0 && utilization < capacity).then_some(utilization)
 }
 
 /// The ranges of blocks that an answer to GET LBA STATUS lists, each with true if it is not allocated.
@@ -29,8 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespace_that_counts_no_blocks_reports_its_capacity() {
-        let namespace = |numbers: [u64; 3]| numbers.map(u64::to_le_bytes).concat();
+    fn only_a_namespace_with_thin_provisioning_counts_its_blocks() {
+        let of = |numbers: [u64; 3], features: u8| {
+            [&numbers.map(u64::to_le_bytes).concat()[..], &[features]].concat()
+        };
+        let namespace = |numbers| of(numbers, 1);
+        assert_eq!(utilization(&of([8, 8, 0], 0)), None);
         assert_eq!(utilization(&namespace([8, 8, 8])), None);
         assert_eq!(utilization(&namespace([8, 8, 3])), Some(3));
         assert_eq!(utilization(&namespace([8, 8, 0])), Some(0));

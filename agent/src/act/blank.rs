@@ -53,6 +53,8 @@ pub(super) struct NoData {
     n_places: usize,
     /// True if there cannot be any elsewhere: the disk was read whole, or says that it has nothing allocated.
     pub is_certain: bool,
+    /// Why it was not read whole, although that was tried.
+    why: Option<String>,
 }
 
 impl fmt::Display for NoData {
@@ -60,7 +62,8 @@ impl fmt::Display for NoData {
         if self.is_certain {
             return f.write_str("it is blank");
         }
-        write!(f, "no data found in {} places", self.n_places)
+        write!(f, "no data found in {} places", self.n_places)?;
+        self.why.iter().try_for_each(|why| write!(f, " ({why})"))
     }
 }
 
@@ -104,7 +107,8 @@ pub(super) fn check(target: &Target, policy: ExistingDataPolicy) -> Result<NoDat
     let n_places = places.len();
     read(target, places, LIMIT)?;
     let is_unallocated = allocated.is_some_and(|areas| areas.is_empty());
-    let mut seen = NoData { n_places, is_certain: is_unallocated || size_bytes <= WHOLE_BYTES };
+    let is_certain = is_unallocated || size_bytes <= WHOLE_BYTES;
+    let mut seen = NoData { n_places, is_certain, why: None };
     let is_required = policy == ExistingDataPolicy::Refuse && !seen.is_certain;
     if is_required && size_bytes <= MAX_WHOLE_BYTES {
         info!(
@@ -114,7 +118,8 @@ pub(super) fn check(target: &Target, policy: ExistingDataPolicy) -> Result<NoDat
         );
         match read(target, pieces(0..size_bytes).collect(), WHOLE_LIMIT) {
             Err(data @ NotBlank::Data(_)) => return Err(data),
-            read => seen.is_certain = read.is_ok(),
+            Err(NotBlank::Unread(why)) => seen.why = Some(why),
+            Ok(()) => seen.is_certain = true,
         }
     }
     Ok(seen)

@@ -129,10 +129,7 @@ pub(super) fn is_coreos(disk: &Disk) -> bool {
 /// The failure if the policy requires a blank disk, and it is only known where no data are.
 pub(super) fn not_known_as_blank(disk: &Disk, found: &str) -> Failure {
     let what = say![
-        format!(
-            "{} may contain data: {found}; its other places were not read, and ",
-            describe(disk)
-        ),
+        format!("{} may contain data: {found}; not all of it was read, and ", describe(disk)),
         Term::ExistingData,
         " is refuse"
     ];

@@ -141,12 +141,15 @@ pub fn check(
         }
         None => warnings.extend(osmet::check(&site.osmet_dir, disk)?),
     }
+    let given = order.image.as_ref().and_then(|image| image.uncompressed_bytes);
     let image_bytes = match &image {
-        Some(image) => image.head.size_bytes,
+        Some(image) => image.head.size_bytes.max(given),
         None => osmet::least_bytes(&site.osmet_dir),
     };
-    Saved::parse(&order.save_partlabel, &order.save_partindex)?
-        .check_beyond(disk, image_bytes.unwrap_or_default())?;
+    if let Some(image_bytes) = image_bytes {
+        Saved::parse(&order.save_partlabel, &order.save_partindex)?
+            .check_beyond(disk, image_bytes)?;
+    }
     // A server may take minutes to respond, during which another program may have started to use the disk.
     check_use(disk, &site.system)?;
     Ok((version, image))

@@ -232,10 +232,8 @@ fn check_earlier(target: &Target) -> Result<(), String> {
 /// fit for use at all, is a fact of now.
 fn with_content_of(before: &Disk, now: &Disk) -> Disk {
     let is_content = |obstacle: &&Obstacle| {
-        use ObstacleKind::{
-            Content, DamagedTable, LiveImage, ManyPartitions, Unknown, UnreadableEnd,
-        };
-        let kinds = [Content, DamagedTable, LiveImage, ManyPartitions, UnreadableEnd, Unknown];
+        use ObstacleKind::{Content, DamagedTable, LiveImage, ManyPartitions, Unknown};
+        let kinds = [Content, DamagedTable, LiveImage, ManyPartitions, Unknown];
         kinds.contains(&obstacle.kind)
     };
     let of_now = now.obstacles.iter().filter(|obstacle| !is_content(obstacle));

@@ -66,6 +66,9 @@ pub(super) fn not_a_disk(head: &Head) -> Option<(Code, String)> {
         // The page of a server or proxy may give way to the image.
         return Some((Code::ImageFetch, name.to_owned()));
     }
+    if bytes.is_empty() {
+        return Some((Code::ImageFetch, "an empty file".to_owned()));
+    }
     if head.format != Format::Raw && bytes.len() <= HEADERS_BYTES {
         return None;
     }
