@@ -152,7 +152,10 @@ async fn answer(
     if has_body && !is_rude {
         match read_body(body, lab.options.max_body_bytes).await {
             Ok(bytes) => request.body = bytes,
-            Err(refusal) => return (Ok(refusal.answer()), Some(said(&refusal))),
+            Err(refusal) => {
+                let answer = signed(lab, &request, refusal.answer()).await;
+                return (Ok(answer), Some(said(&refusal)));
+            }
         }
         lab.journal.add(n, journal::body(&request.body));
     }
@@ -163,15 +166,20 @@ async fn answer(
         Ok(answer) => (answer, None),
         Err(refusal) => (refusal.answer(), Some(said(&refusal))),
     };
-    let answer = match &lab.signer {
-        Some(signer) if request.path.starts_with("/v1/") => {
-            signer.sign(&request, lab.options.max_body_bytes, answer).await
-        }
-        _ => answer,
-    };
+    let answer = signed(lab, &request, answer).await;
     let Some(fault) = fault else { return (Ok(answer), said) };
     let control = Arc::clone(&peer.control);
     (broken::spoil(fault, &request.path, answer, control).await, said)
+}
+
+/// The answer with a signature, if the lab signs and the request is of the VIM's API.
+async fn signed(lab: &Lab, request: &Request, answer: Answer) -> Answer {
+    match &lab.signer {
+        Some(signer) if request.path.starts_with("/v1/") => {
+            signer.sign(request, lab.options.max_body_bytes, answer).await
+        }
+        _ => answer,
+    }
 }
 
 fn said(refusal: &Refusal) -> String {

@@ -54,7 +54,7 @@ pub struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,
-    /// True if the last answer was not signed with it.
+    /// True if the last answer was not signed with the key that the settings name.
     pub(super) is_unsigned: AtomicBool,
     /// When the client was made: `deadline` counts from then.
     started: Instant,

@@ -50,6 +50,13 @@ impl ProxySettings {
         Networks::of(self.no_proxy.iter().map(String::as_str))
     }
 
+    /// The same with another host that is reached without the proxy.
+    pub(super) fn also_without(&self, host: String) -> Self {
+        let mut other = self.clone();
+        other.no_proxy.push(host);
+        other
+    }
+
     /// The proxy in the form of the HTTP library.
     ///
     /// # Errors

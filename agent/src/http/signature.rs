@@ -83,7 +83,8 @@ impl Client {
     /// for this request.
     ///
     /// # Errors
-    /// There was no response, or it is not signed as it must be. Nothing that it says counts then.
+    /// There was no response, or it is not signed as it must be. Nothing that it says counts then, except for its `Date`,
+    /// which is only compared with the clock.
     pub(crate) fn ask(
         &self,
         url: &Url,
@@ -98,6 +99,11 @@ impl Client {
         let nonce = hex(&nonce);
         let request = request.clone().with(NONCE, nonce.as_str());
         let answer = self.send(url, &request, max_bytes)?;
+        if answer.is_cut {
+            let what = "the response is too large, so its signature cannot be checked";
+            let message = format!("{} gave no valid answer: {what}", url.shown());
+            return Err(Failed { may_have_arrived: true, ..Failed::unavailable(message) });
+        }
         let signature = STANDARD.decode(answer.signature.as_deref().unwrap_or_default());
         let signed = signed_bytes(&request, url, node_id, &nonce, &answer);
         let is_signed = signature.is_ok_and(|signature| key.verifies(&signed, &signature));

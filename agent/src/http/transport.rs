@@ -20,7 +20,6 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
-use super::no_proxy::Networks;
 use super::proxy::ProxySettings;
 use super::signature::VimKey;
 use super::token::{Token, TokenHeader};
@@ -151,11 +150,11 @@ pub trait Transport: fmt::Debug + Send + Sync {
     fn send(&self, request: http::Request<Body>, limits: Limits) -> Result<Received, ureq::Error>;
 }
 
-/// The library's client, and the addresses that it reaches without the proxy.
+/// The library's client, and the proxy that it uses.
 #[derive(Debug)]
 struct Sockets {
     agent: ureq::Agent,
-    networks: Networks,
+    proxy: Option<ProxySettings>,
 }
 
 impl Transport for Sockets {
@@ -166,15 +165,18 @@ impl Transport for Sockets {
             Some(bytes) => bytes.as_body(),
             None => none.as_body(),
         };
-        let is_direct = head.uri.host().is_some_and(|host| self.networks.contain_host(host));
+        let host = head.uri.host().unwrap_or_default().to_owned();
         let mut request = self
             .agent
             .configure_request(http::Request::from_parts(head, body))
             .max_redirects(limits.max_redirects)
             .timeout_recv_body(Some(limits.body))
             .timeout_per_read(limits.piece);
-        if is_direct {
-            request = request.proxy(None);
+        if let Some(proxy) =
+            self.proxy.as_ref().filter(|proxy| proxy.networks().contain_host(&host))
+        {
+            // Not without a proxy: a redirect may lead to a host that only the proxy reaches.
+            request = request.proxy(proxy.also_without(host).proxy().ok());
         }
         let response = self.agent.run(request.build())?;
         Ok(response.map(|body| Box::new(body.into_reader()) as Box<dyn Read>))
@@ -235,8 +237,7 @@ pub(super) fn connect(
         .build();
     let resolver = ZoneResolver { zones: zones.clone(), names: DefaultResolver::default() };
     let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), resolver);
-    let networks = settings.proxy.as_ref().map(ProxySettings::networks).unwrap_or_default();
-    Ok((Arc::new(Sockets { agent, networks }), token))
+    Ok((Arc::new(Sockets { agent, proxy: settings.proxy.clone() }), token))
 }
 
 /// The trusted CAs: the system's and those of the configured file.
