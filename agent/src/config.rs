@@ -147,6 +147,14 @@ pub fn configure(
         let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
         return Ok(Configuration { cli, settings: Vec::new() });
     };
+    let is_typed = |id: &&str| {
+        inner.try_contains_id(id).is_ok()
+            && inner.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    // The kernel arguments of another agent say nothing about a server that is typed.
+    let typed = Sources { ramdisk: Vec::new(), ..sources.clone() };
+    let is_own = ["vim", "ignition", "backend"].iter().any(is_typed);
+    let sources = if is_own { &typed } else { sources };
     let known = command.find_subcommand(name).into_iter().flat_map(options);
     let settings: Vec<Setting> =
         known.flat_map(|(name, option)| sources.settings(name, option, inner)).collect();
@@ -377,7 +385,9 @@ fn ramdisk_argument(line: &str, name: &str) -> Option<String> {
 /// The token of ironic-python-agent on the kernel command line of this machine.
 pub fn ramdisk_token() -> Option<Secret> {
     let machine = Machine::new(Arc::new(Source::live()), "config");
-    ramdisk_argument(&command_line(&machine), AGENT_TOKEN).map(Secret::new)
+    let token = ramdisk_argument(&command_line(&machine), AGENT_TOKEN);
+    // An argument without a value, which a template leaves, is no token.
+    token.filter(|token| !token.is_empty() && token != "true").map(Secret::new)
 }
 
 /// The kernel command line; other arguments may hold any bytes.

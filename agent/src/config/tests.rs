@@ -66,6 +66,18 @@ fn kernel_command_line_of_a_stock_ironic_ramdisk_makes_this_program_the_agent_of
     let other = (Backend::Vim, "https://vim".to_owned(), false, 9999);
     assert_eq!(install("vim: https://vim", ""), other);
     assert_eq!(install("ignition: /a", ""), (Backend::Vim, String::new(), false, 9999));
+    // What is typed is another matter.
+    let sources = sources("", "", &[]).with_ramdisk(line);
+    for (typed, backend) in [
+        ("install --vim https://vim", Backend::Vim),
+        ("install --ignition /x", Backend::Vim),
+        ("install --backend inspector --vim https://i", Backend::Inspector),
+    ] {
+        let configuration = configure(&words(typed), &sources, true).unwrap();
+        let Some(Command::Install(options)) = configuration.cli.command else { panic!("{typed}") };
+        assert_eq!(options.ironic.backend, backend, "{typed}");
+        assert!(!options.vim.allow_plain_http, "{typed}");
+    }
     assert_eq!(ramdisk_argument(line, AGENT_TOKEN).as_deref(), Some("SECRET"));
     for odd in ["ipa-api-url=mdns", "ipa-api-url", "ipa-insecure=1"] {
         assert!(Sources::default().with_ramdisk(odd).is_empty(), "{odd}");
