@@ -1,4 +1,4 @@
-//! The tables in `data/`: a row a line, and comments that begin with `#`, on lines of their own or two blanks after a row.
+//! Tables in text files: a row a line, and comments that begin with `#`, on lines of their own or two blanks after a row.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

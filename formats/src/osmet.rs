@@ -136,11 +136,12 @@ mod tests {
     fn osmet(version: u8, sector_bytes: u64, size_bytes: u64) -> Vec<u8> {
         let number = |number: u64| [&[253][..], &number.to_le_bytes()].concat();
         let extent = |at: u64| [&[0][..], &number(at), &number(300), &[3; 32]].concat();
-        let partition = [number(1 << 20), number(1 << 30)].concat();
+        let partition = |start: u64| [number(start), number(1 << 30)].concat();
         let mut out = [&MAGIC[..], &[version], b"\x060.27.0"].concat();
         out.extend(number(sector_bytes));
         out.extend(b"\x10Fedora CoreOS 44\x06x86_64\x02");
-        out.extend([&partition[..], &[0], &partition, &[2], &extent(0), &extent(1 << 40)].concat());
+        out.extend([partition(1 << 20), vec![0], partition(1 << 31), vec![2]].concat());
+        out.extend([extent(0), extent(1 << 40)].concat());
         out.extend([7; 32]);
         out.extend(number(size_bytes));
         out.extend(b"\xfd7zXZ and so on");
@@ -180,7 +181,8 @@ mod tests {
         for length in 0..n_read {
             assert!(read(&good[..length]).is_err(), "{length}");
         }
-        assert!(read(&good[..n_read]).is_ok());
+        let facts = Facts { sector_bytes: 512, first_partition_at: 1 << 20, size_bytes: 4 << 30 };
+        assert_eq!(read(&good[..n_read]), Ok(facts));
         for at in 0..good.len() {
             let mut damaged = good.clone();
             damaged[at] ^= 0xff;

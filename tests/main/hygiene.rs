@@ -296,10 +296,13 @@ fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
 fn rows_of_tables_have_all_their_cells() {
     for (table, n_cells) in [
         ("agent/src/live_config/names.txt", 2),
+        ("formats/data/codes.txt", 3),
         ("formats/data/command-line.txt", 2),
+        ("formats/data/foreign.txt", 2),
         ("ignition/src/check/later.txt", 2),
         ("ignition/src/merge.txt", 2),
         ("lab/src/page/report.txt", 2),
+        ("probes/data/arm-midr.txt", 3),
         ("probes/data/bmc-usb.txt", 2),
         ("probes/data/existing-os.txt", 2),
         ("probes/data/transports.txt", 3),

@@ -30,10 +30,14 @@ pub(super) fn take(run_dir: &Path) -> Result<Option<Arc<File>>, Failure> {
         }
         Ok((Err(TryLockError::WouldBlock), _)) => {
             let holder = bounded::read_file(&path, MAX_BYTES).unwrap_or_default();
-            let holder = String::from_utf8_lossy(&holder);
-            let what = format!("another agent, process {holder}, installs on this node");
+            let who = match String::from_utf8_lossy(&holder).trim() {
+                "" => "another agent".to_owned(),
+                number => format!("another agent, process {number}, or what it started,"),
+            };
+            let what = format!("{who} installs on this node (it holds {})", path.display());
             return Err(Failure::new(Code::NodeLocked, what).advise(
-                "wait until that agent has ended; after its install the machine has to reboot before another one",
+                "wait until that agent and its coreos-installer have ended; after its install the machine has to reboot \
+                 before another one",
             ));
         }
         Ok((Err(TryLockError::Error(error)), _)) | Err(error) => error,

@@ -134,6 +134,8 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     if outcome.state == DiskState::Untouched {
         node.unlock();
     }
+    // Not the stage at which the install ended: the engine may report for minutes.
+    node.console.works_at(Stage::Result, None);
     node.learn(&mut outcome);
     node.log_failure(&outcome, words);
     outcome

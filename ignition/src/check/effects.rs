@@ -62,7 +62,8 @@ pub(super) fn lock_out(root: &At<'_>) -> Option<&'static str> {
     {
         return None;
     }
-    let users = root.each("passwd.users.*");
+    let mut users = root.each("passwd.users.*");
+    users.retain(|user| user.value["shouldExist"] != false);
     let has_password = users.iter().any(|user| user.filled("passwordHash").is_some());
     let has_key = users.iter().any(|user| user.has_items("sshAuthorizedKeys"));
     let is_off = |unit: &At<'_>| {

@@ -72,7 +72,7 @@ fn pci_address<'a>(structure: &impl SMBiosStruct<'a>, offset: usize) -> Option<S
     (!is_none).then(|| address.to_string())
 }
 
-/// The name of the code in the byte at `offset`, by a table of `data/codes.txt`.
+/// The name of the code in the byte at `offset`, by a table of `formats/data/codes.txt`.
 pub(crate) fn named<'a>(
     structure: &impl SMBiosStruct<'a>,
     offset: usize,
