@@ -345,7 +345,7 @@ fn clean(ironic: &Ironic) {
 fn clean_nothing(ironic: &Ironic) {
     let node = cleaning(ironic, &json!({}));
     let agent = Task { is_dirty: true, ..Task::new(&node) }.start();
-    node.fails("clean failed", &["contains data", "rci.clean-disk=/"]);
+    node.fails("clean failed", &["contains data", "rci.clean-disk=serial=SERIAL-sda"]);
     assert!(is_written(&agent), "a disk that nobody named was erased");
 }
 

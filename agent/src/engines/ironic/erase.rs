@@ -93,7 +93,12 @@ pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Valu
 fn name_disks(disks: &[Disk]) -> String {
     let is_structural = |obstacle: &Obstacle| obstacle.kind == ObstacleKind::Structural;
     let is_own = |disk: &&Disk| !disk.is_on_fabric && !disk.obstacles.iter().any(is_structural);
-    let stable = |disk: &Disk| disk.by_id.first().or(disk.by_path.as_ref()).cloned();
+    // A comma would begin the next disk, and a blank the next argument.
+    let is_plain = |text: &&String| text.chars().all(|c| c.is_ascii_graphic() && c != ',');
+    let stable = |disk: &Disk| {
+        let serial = disk.serial.as_ref().filter(is_plain).map(|serial| format!("serial={serial}"));
+        disk.by_id.first().or(disk.by_path.as_ref()).filter(is_plain).cloned().or(serial)
+    };
     let paths: Vec<String> =
         disks.iter().filter(is_own).filter_map(stable).take(MAX_LINES).collect();
     let paths = if paths.is_empty() { "DISK,DISK".to_owned() } else { paths.join(",") };
@@ -287,9 +292,10 @@ mod tests {
         by_path.by_path = Some("/dev/disk/by-path/b".to_owned());
         let lun = Disk { is_on_fabric: true, ..by_id.clone() };
         optical.obstacles.push(ObstacleKind::Structural.because("an optical drive"));
-        let line = ": rci.clean-disk=/dev/disk/by-id/a,/dev/disk/by-path/b; or";
+        let serial = Disk { serial: Some("S1".to_owned()), ..disk("sdc") };
+        let line = ": rci.clean-disk=/dev/disk/by-id/a,/dev/disk/by-path/b,serial=S1; or";
         for (disks, line) in [
-            (vec![by_id, optical.clone(), lun, by_path, disk("sdc")], line),
+            (vec![by_id, optical.clone(), lun, by_path, serial, disk("sde")], line),
             (vec![optical], ": rci.clean-disk=DISK,DISK; or"),
         ] {
             let advice = name_disks(&disks);
