@@ -47,6 +47,8 @@ const WITH_GUID: [((u8, u8), &str); 5] = [
 
 /// Kind of the node of a network port.
 pub const MAC: (u8, u8) = (3, 11);
+/// Kind of the node of a partition.
+pub const PARTITION: (u8, u8) = (4, 1);
 /// Kind of the node of a file.
 pub const FILE: (u8, u8) = (4, 4);
 /// The node that ends a whole path.

@@ -15,6 +15,8 @@ pub mod device_path;
 pub mod dhcp;
 pub mod digest;
 pub mod efi;
+pub mod executable;
+pub mod ext4;
 pub mod fib_trie;
 pub mod field;
 pub mod fru;

@@ -10,17 +10,34 @@ const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
 const VERSION: u64 = 1;
 /// The longest text of a header.
 const MAX_TEXT_BYTES: u64 = 4096;
-const DIGEST_BYTES: u64 = 32;
+const DIGEST_BYTES: usize = 32;
 
 /// Facts that an osmet file contains about its image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Logical block size of the disks that it is for.
     pub sector_bytes: u64,
     /// Start of the first partition with files of the live system, in bytes; 0 if there is none.
     pub first_partition_at: u64,
+    /// The parts of the image that are files of the live system, in the order of their places.
+    pub extents: Vec<Extent>,
+    /// SHA-256 digest of the image.
+    pub sha256: [u8; DIGEST_BYTES],
     /// Size of the image as it is written.
     pub size_bytes: u64,
+}
+
+/// A part of the image that is part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Its start in the file.
+    pub file_at: u64,
+    /// Its start in the image.
+    pub at: u64,
+    /// Its length.
+    pub n_bytes: u64,
+    /// The name of the file in the repository of `OSTree`.
+    pub object: [u8; DIGEST_BYTES],
 }
 
 /// Why a file could not be used.
@@ -52,8 +69,12 @@ pub fn header(source: &mut impl Read) -> Result<Facts, Unread> {
         return Err(Unread::Form(format!("of version {version}")));
     }
     let facts = source.facts().map_err(unread)?;
-    let is_whole = facts.size_bytes > 0 && matches!(facts.sector_bytes, 512 | 4096);
-    if is_whole { Ok(facts) } else { Err(Unread::Form(format!("of an unknown form ({facts:?})"))) }
+    let Facts { sector_bytes, size_bytes, .. } = facts;
+    if size_bytes > 0 && matches!(sector_bytes, 512 | 4096) {
+        return Ok(facts);
+    }
+    let form = format!("of an unknown form ({size_bytes} bytes, sectors of {sector_bytes} bytes)");
+    Err(Unread::Form(form))
 }
 
 /// Classifies a read error: the data is malformed, or the medium failed.
@@ -81,21 +102,25 @@ impl<R: Read> Source<'_, R> {
         let sector_bytes = self.number()?;
         self.skip_text()?;
         self.skip_text()?;
-        let mut first_partition_at = None;
+        let (mut first_partition_at, mut extents) = (None, Vec::new());
         for _ in 0..self.number()? {
             let start = self.number()?;
             first_partition_at.get_or_insert(start);
             self.number()?;
             for _ in 0..self.number()? {
-                for _ in 0..3 {
-                    self.number()?;
-                }
-                self.skip(DIGEST_BYTES)?;
+                let (file_at, in_partition) = (self.number()?, self.number()?);
+                let (at, n_bytes) = (start.saturating_add(in_partition), self.number()?);
+                extents.push(Extent { file_at, at, n_bytes, object: self.digest()? });
             }
         }
-        self.skip(DIGEST_BYTES)?;
         let first_partition_at = first_partition_at.unwrap_or_default();
-        Ok(Facts { sector_bytes, first_partition_at, size_bytes: self.number()? })
+        let sha256 = self.digest()?;
+        Ok(Facts { sector_bytes, first_partition_at, extents, sha256, size_bytes: self.number()? })
+    }
+
+    fn digest(&mut self) -> std::io::Result<[u8; DIGEST_BYTES]> {
+        let mut digest = [0; DIGEST_BYTES];
+        self.0.read_exact(&mut digest).map(|()| digest)
     }
 
     fn number(&mut self) -> std::io::Result<u64> {
@@ -181,7 +206,14 @@ mod tests {
         for length in 0..n_read {
             assert!(read(&good[..length]).is_err(), "{length}");
         }
-        let facts = Facts { sector_bytes: 512, first_partition_at: 1 << 20, size_bytes: 4 << 30 };
+        let extent = |at| Extent { file_at: 0, at, n_bytes: 300, object: [3; 32] };
+        let facts = Facts {
+            sector_bytes: 512,
+            first_partition_at: 1 << 20,
+            extents: vec![extent(1 << 31), extent((1 << 31) + (1 << 40))],
+            sha256: [7; 32],
+            size_bytes: 4 << 30,
+        };
         assert_eq!(read(&good[..n_read]), Ok(facts));
         for at in 0..good.len() {
             let mut damaged = good.clone();

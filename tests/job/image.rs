@@ -119,9 +119,9 @@ pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
         16,
         *b"boot       ",
         &[
-            ("", "ignition.firstboot", "\n"),
-            ("ignition", "config.ign", ignition),
-            ("loader/entries", "a.conf", &format!("options {options}\n")),
+            ("", "ignition.firstboot", b"\n"),
+            ("ignition", "config.ign", ignition.as_bytes()),
+            ("loader/entries", "a.conf", format!("options {options}\n").as_bytes()),
         ],
     );
     put(&mut image, 0, &esp(512));
@@ -131,10 +131,21 @@ pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
 }
 
 fn esp(sector: usize) -> Vec<u8> {
-    fat(sector, 8, *b"EFI-SYSTEM ", &[("EFI/BOOT", "BOOTX64.EFI", "MZ")])
+    esp_with(sector, if cfg!(target_arch = "aarch64") { 0xaa64 } else { 0x8664 })
 }
 
-fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)]) -> Vec<u8> {
+/// An EFI system partition whose only loader is for this machine type.
+pub(crate) fn esp_with(sector: usize, machine: u16) -> Vec<u8> {
+    fat(sector, 8, *b"EFI-SYSTEM ", &[("EFI/BOOT", "BOOTX64.EFI", &program(machine))])
+}
+
+/// The headers of a PE program for this machine type.
+pub(crate) fn program(machine: u16) -> Vec<u8> {
+    let dos = [b"MZ", &[0; 0x3a][..], &[0x40, 0, 0, 0]].concat();
+    [&dos[..], b"PE\0\0", &machine.to_le_bytes(), &[0; 64]].concat()
+}
+
+fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &[u8])]) -> Vec<u8> {
     let mut bytes = Cursor::new(vec![0; n_mib * MIB]);
     let options = fatfs::FormatVolumeOptions::new()
         .bytes_per_sector(u16::try_from(sector).unwrap())
@@ -142,12 +153,12 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)
     fatfs::format_volume(&mut bytes, options).unwrap();
     {
         let fat = fatfs::FileSystem::new(&mut bytes, fatfs::FsOptions::new()).unwrap();
-        for (dir, name, text) in files {
+        for (dir, name, content) in files {
             let mut path = fat.root_dir();
             for part in dir.split('/').filter(|part| !part.is_empty()) {
                 path = path.create_dir(part).unwrap();
             }
-            path.create_file(name).unwrap().write_all(text.as_bytes()).unwrap();
+            path.create_file(name).unwrap().write_all(content).unwrap();
         }
     }
     bytes.into_inner()

@@ -365,5 +365,48 @@ fn disk_is_compared_with_the_beginning_of_the_live_images_own_image() {
         let ok = |name| check(&result, name).map(|check| &check["ok"]);
         assert_eq!(ok("image_table"), Some(&json!(true)));
         assert_eq!(ok("image_content"), Some(&json!(damage.is_none())));
+        let sampled = damage.is_none().then_some("sample");
+        assert_eq!(result["proof"]["compared"].as_str(), sampled);
+    }
+}
+
+/// An osmet file of the whole image, whose root is an object of the live system.
+fn whole_osmet(image: &[u8]) -> Vec<u8> {
+    let root = 25 << 20..29 << 20;
+    let rest = [&image[..root.start], &image[root.end..]].concat();
+    let packed = packed(&["xz", "-1", "-c"], &rest);
+    let number = |number: u32| [&[252][..], &number.to_le_bytes()].concat();
+    let header: &[u8] = &[1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 1];
+    let partition = [number(25 << 20), number(29 << 20), vec![1]].concat();
+    let extent = [vec![0, 0], number(4 << 20), vec![5; 32]].concat();
+    let digest = formats::hex::bytes(&digest::sha256(image)["sha256-".len()..]).unwrap();
+    [b"OSMET\0\0\0", header, &partition, &extent, &digest, &number(32 << 20), &packed].concat()
+}
+
+#[test]
+fn root_of_the_live_images_own_image_is_compared_whole_as_long_as_the_medium_can_be_read() {
+    let image = image::plain();
+    let osmet = whole_osmet(&image);
+    for (damage, has_medium, exit_status, compared) in [
+        (None, true, ExitStatus::Done, json!("whole")),
+        // Free space of the root file system.
+        (Some((29 << 20) - 1), true, ExitStatus::Unproven, json!(null)),
+        // A medium that was taken out says nothing against the disk.
+        (None, false, ExitStatus::Done, json!("sample")),
+    ] {
+        let mut written = image.clone();
+        if let Some(at) = damage {
+            written[at] ^= 1;
+        }
+        let mut job = Job::new(json!({})).writes(&written);
+        fs::write(job.machine.root.join("osmet/x86_64.osmet"), &osmet).unwrap();
+        let objects = job.machine.root.join("repo/objects/05");
+        fs::create_dir_all(&objects).unwrap();
+        if has_medium {
+            let object = objects.join(format!("{}.file", "05".repeat(31)));
+            fs::write(object, &image[25 << 20..29 << 20]).unwrap();
+        }
+        let result = job.ends(exit_status, &json!({}));
+        assert_eq!(result["proof"]["compared"], compared, "{damage:?} {has_medium}");
     }
 }

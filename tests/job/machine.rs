@@ -125,6 +125,7 @@ impl Machine {
         settings.site.run_dir = root.join("run/private");
         settings.site.network_dir = root.join("keyfiles");
         settings.site.osmet_dir = root.join("osmet");
+        settings.site.ostree_repo = root.join("repo");
         settings.site.system = System::below(root.clone());
         settings.site.available_memory_bytes = || Some(1 << 30);
         settings.failure_limit = Duration::from_mins(1);

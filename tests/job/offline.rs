@@ -120,18 +120,23 @@ fn after_poweroff_powers_off_only_an_installed_machine() {
 }
 
 #[test]
-fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
+fn image_file_is_compared_in_full_unless_the_configuration_asks_for_a_sample() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&image::plain()).unwrap();
     let source = json!({"file": file.path(), "insecure": true});
-    for (verify, blocks) in [("sample", "blocks equal"), ("full", "32 MiB")] {
+    for (verify, compared, words) in [
+        ("sample", "sample", "blocks equal"),
+        ("full", "whole", "32 MiB"),
+        ("full", "whole", "boot files"),
+    ] {
         let mut machine = offline(json!({"image": source, "verify": verify}));
         machine.script(STREAMING);
         let expected = json!({"image": {"source": file.path()}});
         let result = ends(&mut machine, ExitStatus::Done, &expected);
         let content = check(&result, "image_content").unwrap();
         assert_has(content, &json!({"ok": true, "fatal": true}));
-        assert_says(&content["found"], &[blocks]);
+        assert_says(&content["found"], &[words]);
+        assert_eq!(result["proof"]["compared"], compared);
     }
 }
 

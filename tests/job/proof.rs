@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use formats::digest;
 use run_coreos_installer::act::proof::before::{Before, Unread};
 use run_coreos_installer::act::proof::{Expected, Proved, prove};
-use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
-use run_coreos_installer::act::{Order, System};
+use run_coreos_installer::act::stream_facts::{BootBlocks, Sample, StreamFacts, boot_digest};
+use run_coreos_installer::act::{Compared, Order, System};
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
@@ -61,7 +61,10 @@ fn facts_of(image: &[u8]) -> StreamFacts {
         n_bytes: block.len(),
         sha256: Sha256::digest(block).into(),
     };
+    let boot = image[BOOT].chunks(1 << 10).map(boot_digest).collect();
     StreamFacts {
+        image_bytes: Some(image.len() as u64),
+        boot: Some(BootBlocks { start: BOOT.start as u64, digests: boot }),
         head: image[..1 << 20].to_vec(),
         samples: image.chunks(1 << 16).enumerate().map(sample).collect(),
         has_all_samples: true,
@@ -131,6 +134,7 @@ fn failed_after(damage: Damage<'_>, image: &[u8]) -> Vec<CheckName> {
 
 /// The end of the image, where the backup of its table lies, which a truncated image lacks.
 const END: usize = 32 << 20;
+const BOOT: std::ops::Range<usize> = 9 << 20..25 << 20;
 const ROOT: std::ops::Range<usize> = 25 << 20..29 << 20;
 
 #[test]
@@ -475,7 +479,7 @@ fn disk_that_was_not_compared_with_its_image_is_never_said_to_be() {
     let facts = facts_of(&image);
     for part in [
         StreamFacts { samples: vec![], ..facts.clone() },
-        StreamFacts { has_all_samples: false, ..facts },
+        StreamFacts { image_bytes: None, has_all_samples: false, ..facts },
     ] {
         let (sample, full) = (content(Some(part.clone()), "sample"), content(Some(part), "full"));
         assert!((sample.ok || !sample.fatal) && !full.ok && full.fatal, "{sample:?} {full:?}");
@@ -483,17 +487,143 @@ fn disk_that_was_not_compared_with_its_image_is_never_said_to_be() {
 }
 
 #[test]
-fn blocks_of_the_boot_file_system_are_counted_as_equal_or_not_compared() {
+fn boot_file_system_that_was_not_compared_is_never_said_to_be() {
     let image = image::coreos(IGNITION, OPTIONS);
     let mut bytes = image.clone();
     bytes[24 << 20] ^= 1;
-    let facts = Some(facts_of(&image));
+    let facts = Some(StreamFacts { boot: None, ..facts_of(&image) });
     let proof = prove(Expected { image: facts, ..expected(&disk(&bytes), &json!({})) }).proof;
     let check = check(&proof, CheckName::ImageContent).unwrap();
     let found = check.found.as_deref().unwrap();
-    assert!(check.ok, "{found}");
-    assert!(found.contains("of 256 more blocks in parts"), "{found}");
-    assert!(found.contains("255 are equal and 1 were not compared"), "{found}");
+    assert!(check.ok && proof.compared == Some(Compared::Sample), "{found}");
+    assert!(found.ends_with("; the boot file system was not compared"), "{found}");
+}
+
+/// An image as CoreOS is: GRUB sets a variable that its boot loader entry uses. Files replace those of the same name.
+fn with_grub(grub: &str, options: &str, more: &[(&str, &[u8])]) -> Vec<u8> {
+    let entry = format!("title x\nlinux /vmlinuz\noptions {options}\n");
+    let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::from([
+        ("ignition/config.ign", IGNITION.into()),
+        ("ignition.firstboot", Vec::new()),
+        ("loader/entries/a.conf", entry.into_bytes()),
+        ("grub2/grub.cfg", grub.into()),
+    ]);
+    files.extend(more.iter().map(|(path, content)| (*path, content.to_vec())));
+    image::with_boot_files(512, &files.into_iter().collect::<Vec<_>>())
+}
+
+const GRUB: &str = "set ignition_firstboot=\"\"\nsearch --fs-uuid 0b60-4e5b\nblscfg\n";
+const COREOS_OPTIONS: &str = "$ignition_firstboot ignition.platform.id=metal";
+
+/// Changes the first of these bytes in the boot file system.
+fn change(disk: &mut [u8], bytes: &[u8]) {
+    let boot = &mut disk[BOOT];
+    let at = boot.windows(bytes.len()).position(|window| window == bytes).unwrap();
+    boot[at] ^= 1;
+}
+
+/// Runs commands of debugfs on the boot file system, which allocate and free blocks as a mounted one does.
+fn debugfs(disk: &mut [u8], commands: &str) {
+    let file = self::disk(&disk[BOOT]);
+    let script = self::disk(commands.as_bytes());
+    let mut command = std::process::Command::new(super::machine::tool("debugfs"));
+    let ran = command.arg("-wf").args([script.path(), file.path()]).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    disk[BOOT].copy_from_slice(&fs::read(&file).unwrap());
+}
+
+#[test]
+fn boot_files_that_nobody_writes_must_be_the_images() {
+    let kernel: Vec<u8> = (0..90_000_u32).flat_map(u32::to_le_bytes).collect();
+    let image = with_grub(GRUB, COREOS_OPTIONS, &[("vmlinuz", &kernel)]);
+    let facts = facts_of(&image);
+    let found = |asked: &Value, damage: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = image.clone();
+        damage(&mut bytes);
+        let image = Some(facts.clone());
+        let proof = prove(Expected { image, ..expected(&disk(&bytes), asked) }).proof;
+        let content = check(&proof, CheckName::ImageContent).unwrap().clone();
+        (content.ok.then_some(proof.compared).flatten(), content.found.unwrap())
+    };
+    let plain = json!({});
+    let (compared, same) = found(&plain, &|_| {});
+    assert_eq!(compared, Some(Compared::Whole), "{same}");
+    let uuid = |bytes: &mut Vec<u8>| change(bytes, b"0b60-4e5b");
+    let grub_of_zeros = |bytes: &mut Vec<u8>| {
+        let at = BOOT.start + bytes[BOOT].windows(6).position(|w| w == b"blscfg").unwrap();
+        bytes[at / 4096 * 4096..][..4096].fill(0);
+    };
+    let within_the_kernel = |bytes: &mut Vec<u8>| change(bytes, &70_000_u32.to_le_bytes());
+    let entry = |bytes: &mut Vec<u8>| change(bytes, b"title x");
+    let lost = |bytes: &mut Vec<u8>| debugfs(bytes, "unlink /grub2/grub.cfg\n");
+    let cleared = |bytes: &mut Vec<u8>| debugfs(bytes, "clri /vmlinuz\n");
+    let cases: [(Damage<'_>, &str); 6] = [
+        (&uuid, "/grub2/grub.cfg"),
+        (&grub_of_zeros, "/grub2/grub.cfg"),
+        (&within_the_kernel, "/vmlinuz"),
+        (&entry, "/loader/entries/a.conf"),
+        (&lost, "/grub2"),
+        (&cleared, "/vmlinuz"),
+    ];
+    for (damage, path) in cases {
+        let (compared, why) = found(&plain, damage);
+        assert!(compared.is_none() && why.contains(path), "{path}: {why}");
+    }
+    // Only what the order lets coreos-installer write may differ.
+    let console = json!({"console": ["ttyS0"]});
+    assert_eq!(found(&console, &entry).0, Some(Compared::Whole));
+    assert_eq!(found(&console, &uuid).0, Some(Compared::Whole));
+    assert_eq!(found(&json!({"append_kargs": ["a"]}), &uuid).0, None);
+    let new = disk(&[7; 10_000]);
+    let network = json!({"copy_network": true});
+    let written = |bytes: &mut Vec<u8>| {
+        let new = new.path().display();
+        let stamp = "rm /ignition.firstboot\nwrite";
+        debugfs(
+            bytes,
+            &format!("{stamp} {new} /ignition.firstboot\nmkdir /coreos-firstboot-network\n"),
+        );
+    };
+    let (compared, why) = found(&network, &written);
+    assert_eq!(compared, Some(Compared::Whole), "{why}");
+}
+
+#[test]
+fn grub_and_every_entry_must_use_the_first_boot_stamp() {
+    let with_braces = COREOS_OPTIONS.replace("$ignition_firstboot", "${ignition_firstboot}");
+    for (grub, options, words) in [
+        (GRUB, COREOS_OPTIONS, None),
+        (GRUB, &with_braces, None),
+        ("blscfg\n", "ignition.platform.id=metal", None),
+        (GRUB, "ignition.platform.id=metal", Some("a.conf does not pass $ignition_firstboot")),
+        ("blscfg\n", COREOS_OPTIONS, Some("grub.cfg does not set the variable")),
+        ("\0\0\0", COREOS_OPTIONS, Some("grub.cfg is empty or damaged")),
+        ("", COREOS_OPTIONS, Some("grub.cfg is empty or damaged")),
+    ] {
+        let proof = proof_of(&with_grub(grub, options, &[]), &json!({}));
+        let stamp = check(&proof, CheckName::FirstbootStamp).unwrap();
+        let found = stamp.found.as_deref().unwrap();
+        assert_eq!(stamp.ok, words.is_none(), "{found}");
+        assert!(found.contains(words.unwrap_or("/ignition.firstboot")), "{found}");
+    }
+}
+
+#[test]
+fn loader_and_kernel_must_be_for_this_machine() {
+    let (own, other) =
+        if cfg!(target_arch = "aarch64") { (0xaa64, 0x8664) } else { (0x8664, 0xaa64) };
+    let with_kernel =
+        |machine| with_grub(GRUB, COREOS_OPTIONS, &[("vmlinuz", &image::program(machine))]);
+    let good = with_kernel(own);
+    let proof = proof_of(&good, &json!({}));
+    assert_eq!(failed(&proof), [], "{proof:#?}");
+    assert!(check(&proof, CheckName::KernelArchitecture).unwrap().ok);
+    assert_eq!(failed(&proof_of(&with_kernel(other), &json!({}))), [CheckName::KernelArchitecture]);
+    let mut bytes = good;
+    for machine in [other, 0] {
+        image::put(&mut bytes, 0, &image::esp_with(512, machine));
+        assert_eq!(failed(&proof_of(&bytes, &json!({}))), [CheckName::EspLoader], "{machine:x}");
+    }
 }
 
 /// A disk so large that comparing it with the image takes seconds, and what is known of the image.

@@ -57,7 +57,6 @@ fn an_ambiguous_or_unexpected_disk_is_refused() {
     };
     each_is_refused(vec![
         (plain(), &|machine| machine.add_disk("sdb", 64 << 20), "DISK_AMBIGUOUS"),
-        (json!({"verify": "full"}), &|_| {}, "KEY_UNSUPPORTED"),
         (json!({"disk": {"device": "/dev/nope"}}), &|_| {}, "DISK_NONE"),
         (json!({"disk": {"hints": {"serial": "X"}}}), &|_| {}, "DISK_NONE"),
         (json!({"disk": {"hints": {"odd": "X"}}}), &|_| {}, "INSTRUCTION_INVALID"),

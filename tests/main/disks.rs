@@ -78,8 +78,6 @@ fn instruction_decides_and_a_refused_one_ends_with_status_2() {
     assert_eq!(smallest.status.code(), Some(0), "{}", stdout(&smallest));
     assert!(stdout(&smallest).contains("Would be written: /dev/sdc (serial WFK0A1B2)"));
     assert_is_refused(&of(r#""disc": {}"#), "disc", "a misspelt key");
-    let whole = of(r#""disk": {"hints": {"vendor": "SEAGATE"}}, "verify": "full""#);
-    assert_is_refused(&whole, "install.verify \"full\" without", "without a digest");
     let unknown = disks("crowded-server", &["--hints", "serail=S1"]);
     assert_is_refused(&unknown, "did you mean \"serial\"?", "a misspelt hint");
     assert_refused("disks --instruction /nowhere/instruction.json", "/nowhere/instruction.json");

@@ -17,6 +17,7 @@ use std::path::Path;
 use formats::device_path::{self, Node};
 use formats::efi::{self, ACTIVE, LoadOption, boot_name};
 use formats::gpt::Partition;
+use formats::utf16;
 
 use crate::bounded;
 
@@ -51,6 +52,46 @@ pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resu
     let new_order: Vec<u16> = std::iter::once(number).chain(others).collect();
     write(efivars, "BootOrder", &efi::encode_boot_order(&new_order))?;
     Ok(format!("{} created for {loader}", boot_name(number)))
+}
+
+/// Checks that the firmware tries the entry of `esp` before any other, and that no entry of ours is left that leads elsewhere:
+/// to a disk that this one replaced, or to this one as it was.
+///
+/// # Errors
+/// A message with the entries that come first, and those that are left.
+pub fn check_order(efivars: &Path, esp: &Partition, loaders: &[String]) -> Result<String, String> {
+    let order = boot_order(efivars)?;
+    let read = |number: &u16| Some((*number, read(efivars, &boot_name(*number))?));
+    let options: Vec<(u16, Vec<u8>)> = order.iter().filter_map(read).collect();
+    let is_own = |(_, option): &&(u16, Vec<u8>)| leads_to(option, esp, loaders);
+    let is_active = |(_, option): &&(u16, Vec<u8>)| LoadOption::parse(option).is_active();
+    let before: Vec<String> =
+        options.iter().filter(is_active).take_while(|option| !is_own(option)).map(named).collect();
+    let is_left = |(_, option): &&(u16, Vec<u8>)| is_ours(option);
+    let left: Vec<String> =
+        options.iter().filter(is_left).filter(|option| !is_own(option)).map(named).collect();
+    let mut wrong = Vec::new();
+    if !before.is_empty() {
+        wrong.push(format!("the firmware tries {} before the disk", before.join(", ")));
+    }
+    if !left.is_empty() {
+        wrong.push(format!("an earlier install left {}", left.join(", ")));
+    }
+    if wrong.is_empty() { Ok("the disk is first".into()) } else { Err(wrong.join("; ")) }
+}
+
+/// The entry as the firmware's menu shows it: `Boot0003 "UEFI PXE"`.
+fn named((number, option): &(u16, Vec<u8>)) -> String {
+    let description = LoadOption::parse(option).description.map(utf16::line);
+    format!("{} {:?}", boot_name(*number), description.unwrap_or_default())
+}
+
+/// True if an earlier install of this agent made the entry.
+fn is_ours(option: &[u8]) -> bool {
+    let option = LoadOption::parse(option);
+    let first = option.path.and_then(|path| device_path::nodes(path).next());
+    option.description.map(utf16::line).as_deref() == Some(DESCRIPTION)
+        && first.is_some_and(|node| node.kind() == device_path::PARTITION)
 }
 
 fn variable(efivars: &Path, name: &str) -> std::path::PathBuf {
@@ -195,6 +236,31 @@ mod tests {
         assert_eq!(again, "Boot0001 already exists");
         let other = Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() };
         assert!(ensure_entry(vars, &other, &loaders()).unwrap().starts_with("Boot0002 created"));
+    }
+
+    #[test]
+    fn entries_that_come_first_and_those_of_earlier_installs_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let vars = dir.path();
+        let shell = LoadOption::encode(ACTIVE, "EFI Shell", &[]).unwrap();
+        let off = LoadOption::encode(0, "UEFI PXE", &[]).unwrap();
+        let gone = Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() };
+        let loader = "/EFI/BOOT/BOOTX64.EFI";
+        let old = load_option(&gone, loader).unwrap();
+        let own = load_option(&esp(), loader).unwrap();
+        for (number, option) in [(0, &shell), (1, &off), (2, &old), (3, &own)] {
+            write(vars, &boot_name(number), option).unwrap();
+        }
+        let found = |order: &[u16]| {
+            std::fs::remove_file(variable(vars, "BootOrder")).ok();
+            write(vars, "BootOrder", &efi::encode_boot_order(order)).unwrap();
+            check_order(vars, &esp(), &loaders())
+        };
+        assert_eq!(found(&[3, 0, 1]), Ok("the disk is first".into()));
+        assert_eq!(found(&[1, 3]), Ok("the disk is first".into()), "firmware skips what is off");
+        let error = found(&[0, 1, 3]).unwrap_err();
+        assert_eq!(error, "the firmware tries Boot0000 \"EFI Shell\" before the disk");
+        assert_eq!(found(&[3, 2]).unwrap_err(), "an earlier install left Boot0002 \"CoreOS\"");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::blocking;
 use super::image::Image;
-use super::order::{Order, Verify};
+use super::order::Order;
 use super::outcome::{DiskIdentity, DiskState, Outcome};
 use super::preflight;
 use super::prove::{OnDisk, read_before};
@@ -182,7 +182,6 @@ impl Act<'_> {
 
     /// Checks that the configuration allows the order, and that this agent can carry it out.
     fn check_configuration(&self, order: &Order) -> Result<(), Failure> {
-        check_verify(order)?;
         let is_insecure = order.image.as_ref().is_some_and(|image| image.insecure);
         if is_insecure && !self.site.is_insecure_image_allowed {
             let message = say![
@@ -290,25 +289,6 @@ pub fn choose(
         }
     })?;
     Ok(Chosen { target, order, warnings: [notes, around].concat() })
-}
-
-/// Refuses to verify all of the live image's own image: there are no digests of it, as its files are those of the live
-/// system.
-///
-/// # Errors
-/// `KEY_UNSUPPORTED`.
-pub fn check_verify(order: &Order) -> Result<(), Failure> {
-    if order.verify != Verify::Full || order.image.is_some() {
-        return Ok(());
-    }
-    let message = say![
-        "this version of the agent does not support ",
-        Term::Verify,
-        " \"full\" without ",
-        Term::Image
-    ];
-    let advice = say![Term::NameImage, ", or verify a sample"];
-    Err(Failure::new(Code::KeyUnsupported, message).advise(advice))
 }
 
 /// Passes the progress of the writer on, and logs some of its percentages.

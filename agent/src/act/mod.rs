@@ -34,6 +34,7 @@ pub mod proof;
 pub mod protect;
 mod prove;
 pub mod readable;
+mod record;
 pub mod remains;
 pub mod root_arguments;
 pub mod run;
@@ -66,8 +67,8 @@ pub use self::order::{
     OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{
-    Check, CheckName, DiskIdentity, DiskState, ExistingData, Outcome, Proof, WriteCounters,
-    WrittenImage,
+    Check, CheckName, Compared, DiskIdentity, DiskState, ExistingData, Outcome, Proof,
+    WriteCounters, WrittenImage, certainty,
 };
 use self::say::{Say, Term, Words, say};
 pub use self::site::Site;

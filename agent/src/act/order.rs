@@ -116,11 +116,12 @@ impl fmt::Display for Override {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
-    /// A sample of its blocks.
-    #[default]
+    /// A sample of its blocks. It takes less CPU time where the image is compressed; the rest of the disk may contain
+    /// anything.
     Sample,
-    /// The whole image, except for the blocks of the boot file system that are changed after the copy; of that file
-    /// system the result says how many blocks are equal.
+    /// The whole image; of the boot file system every file, except for those that the writer changes, which have
+    /// checks of their own.
+    #[default]
     Full,
 }
 

@@ -1,9 +1,9 @@
 //! The live image's own installable image: an osmet file, which contains what the live system's tree does not.
 //!
 //! Its header has the size of the image and the sector size that it is made for, so that a disk that is too small is
-//! refused before it is written; `start` reads the beginning of the image.
+//! refused before it is written; `whole` puts the image together from the file and the live system.
 
-pub mod start;
+pub mod whole;
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};

@@ -63,6 +63,15 @@ impl Outcome {
     }
 }
 
+/// The words for an installed disk, by how much of the image was compared with it. Only the whole image proves it.
+pub fn certainty(proof: Option<&Proof>) -> &'static str {
+    match proof.and_then(|proof| proof.compared) {
+        Some(Compared::Whole) => "installed and proved",
+        Some(Compared::Sample) => "installed and sampled",
+        None => "installed, but was not compared with its image",
+    }
+}
+
 /// The state of the disk after the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -75,7 +84,7 @@ pub enum DiskState {
     /// It was written, but it is not proved that it contains the whole image: its verification failed or was
     /// interrupted. It may boot.
     Written,
-    /// It contains the whole image, and its verification passed.
+    /// It was written, and its verification passed. `proof.compared` says how much of the image was compared.
     Installed,
     /// It was written and failed its verification, so its partition table was erased; it does not boot. Partitions
     /// to keep are still listed.
@@ -128,10 +137,24 @@ pub struct WriteCounters {
 }
 
 /// What was read back from the disk.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// Every check, in the order in which they were made.
     pub checks: Vec<Check>,
+    /// How much of the image was compared with the disk and is the same; absent if nothing was compared, or it differs.
+    pub compared: Option<Compared>,
+}
+
+/// How much of an image was compared with the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// All of it; of the boot file system every file, except for those that the writer changes, which have checks of their
+    /// own.
+    Whole,
+    /// A sample; the rest of the disk may contain anything.
+    Sample,
 }
 
 /// One check of what was read back.
@@ -170,7 +193,7 @@ pub enum CheckName {
     BootFilesystem,
     /// The disk has a whole file system labelled `root`.
     RootFilesystem,
-    /// `/ignition.firstboot`, which makes Ignition run, exists.
+    /// `/ignition.firstboot`, which makes Ignition run, exists; GRUB and every boot loader entry use it.
     FirstbootStamp,
     /// `/ignition/config.ign` contains exactly the bytes that the VIM sent.
     IgnitionDigest,
@@ -181,14 +204,18 @@ pub enum CheckName {
     /// The kernel and the initramfs of every boot loader entry have the digest that `OSTree` recorded in the image. Only if
     /// the entries name such a digest.
     BootFiles,
+    /// The kernel of every boot loader entry is for this machine. Only if one is of a known form.
+    KernelArchitecture,
     /// The installed system has the network profiles that were to be copied.
     NetworkFiles,
-    /// The EFI system partition has a boot loader.
+    /// The EFI system partition has a boot loader for this machine.
     EspLoader,
     /// No other disk has a file system labelled `boot`.
     OtherBootLabels,
     /// The firmware has a boot entry for the disk.
     EfiEntry,
+    /// The firmware tries the disk's boot entry first, and has no entries that earlier installs left.
+    EfiOrder,
 }
 
 impl fmt::Display for CheckName {

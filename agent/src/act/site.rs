@@ -22,6 +22,8 @@ pub struct Site {
     pub network_dir: PathBuf,
     /// Directory with the image that the live image itself can install.
     pub osmet_dir: PathBuf,
+    /// The live system's `OSTree` repository, which has most of that image's content.
+    pub ostree_repo: PathBuf,
     /// The system whose disk is written.
     pub system: System,
     /// Reads how much memory is available; `None` if the kernel does not report it.
@@ -48,6 +50,7 @@ impl Default for Site {
             lock: None,
             network_dir: "/etc/NetworkManager/system-connections".into(),
             osmet_dir: "/run/coreos-installer/osmet".into(),
+            ostree_repo: "/ostree/repo".into(),
             system: System::default(),
             available_memory_bytes: probes::live::available_memory_bytes,
             // coreos-installer itself gives up after four hours.

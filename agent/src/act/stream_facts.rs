@@ -1,5 +1,7 @@
 //! Facts learned of an image while it was streamed to coreos-installer, for the proof.
 
+use sha2::{Digest as _, Sha256};
+
 /// The facts learned of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamFacts {
@@ -13,6 +15,10 @@ pub struct StreamFacts {
     pub samples: Vec<Sample>,
     /// True if every planned block was sampled; otherwise decompressing was too slow, and later ones are absent.
     pub has_all_samples: bool,
+    /// Size of the whole decompressed image in bytes, if its end was reached.
+    pub image_bytes: Option<u64>,
+    /// Digests of the small blocks of the partition named `boot`, if all of the image was recorded.
+    pub boot: Option<BootBlocks>,
 }
 
 impl StreamFacts {
@@ -20,6 +26,34 @@ impl StreamFacts {
     pub fn sampled_bytes(&self) -> u64 {
         self.samples.iter().map(|sample| sample.n_bytes as u64).sum()
     }
+
+    /// True if the samples are the whole image, without a gap.
+    pub fn is_whole(&self) -> bool {
+        let mut end = 0;
+        let is_next = |sample: &Sample| {
+            sample.offset == std::mem::replace(&mut end, sample.offset + sample.n_bytes as u64)
+        };
+        self.samples.iter().all(is_next) && self.image_bytes.is_some_and(|n_bytes| n_bytes == end)
+    }
+}
+
+/// The digests of all blocks of the boot partition. coreos-installer changes a few files there after the copy, so its
+/// files are compared one by one, block by block: ext4 has no smaller blocks than these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootBlocks {
+    /// Start of the partition, in bytes.
+    pub start: u64,
+    /// The digest of each block of [`BOOT_BLOCK_BYTES`], in order.
+    pub digests: Vec<[u8; 16]>,
+}
+
+/// Length of a small block.
+pub const BOOT_BLOCK_BYTES: usize = 1 << 10;
+
+/// The digest of a small block: the first half of its SHA-256 digest, which halves the memory for a boot partition.
+pub fn boot_digest(block: &[u8]) -> [u8; 16] {
+    let whole: [u8; 32] = Sha256::digest(block).into();
+    whole.first_chunk().copied().unwrap_or_default()
 }
 
 /// The digest of one block of a decompressed image.

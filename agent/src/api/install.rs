@@ -65,7 +65,7 @@ pub struct Install {
     pub protect: Vec<String>,
     /// What follows if an entry of `protect` names no disk; absent for `warn`, unless the node's configuration says `refuse`.
     pub protect_missing: Option<ProtectMissing>,
-    /// How much of the written disk is read back; absent for `sample`.
+    /// How much of the written disk is compared with the image; absent for `full`.
     pub verify: Option<Verify>,
     /// What happens to a disk that fails its verification; absent for `erase`.
     pub on_unproved: Option<OnUnproved>,

@@ -203,7 +203,7 @@ pub struct OfflineOptions {
     /// Copy the live system's network profiles to the installed system
     #[arg(long)]
     pub copy_network: bool,
-    /// How much of the written disk is compared with the image [default: sample]
+    /// How much of the written disk is compared with the image [default: full]
     #[arg(long, value_name = "EXTENT", value_parser = ["sample", "full"])]
     pub verify: Option<String>,
     /// What happens to the table of a disk that fails the proof [default: erase]

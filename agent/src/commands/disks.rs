@@ -12,7 +12,7 @@ use serde_with::skip_serializing_none;
 
 use super::job::policy;
 use crate::act::hints::from_option;
-use crate::act::install::{check_verify, choose, min_bytes};
+use crate::act::install::{choose, min_bytes};
 use crate::act::preflight::check_use;
 use crate::act::readable::Unreadable;
 use crate::act::say::{Say, Words};
@@ -154,13 +154,7 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(install)) => {
-            let order = Order::from(install);
-            check_verify(&order).map_err(|failure| {
-                anyhow!("--instruction {name}: {}", failure.message.in_words(vim::words))
-            })?;
-            Ok(order)
-        }
+        (Action::Install, Some(install)) => Ok(Order::from(install)),
         (action, _) => bail!(
             "--instruction {name}: its action is {action}, which writes no disk; expected install"
         ),

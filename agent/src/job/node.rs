@@ -293,7 +293,7 @@ impl Node {
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",
             DiskState::Written => "the disk was written, but it is not proved",
-            DiskState::Installed => "the disk is installed and proved",
+            DiskState::Installed => "the disk is installed",
             DiskState::Erased => "the disk was written and its partition table erased",
         };
         let advice = failure.advice.as_ref().map(|advice| advice.in_words(words));

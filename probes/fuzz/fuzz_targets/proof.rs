@@ -1,6 +1,8 @@
-//! The proof's reads of an installed disk, its partition table and superblocks, and of the live image's osmet file.
+//! The proof's reads of an installed disk, its partition table, superblocks and tables of ext4, and of the live image's osmet
+//! file.
 #![no_main]
 
+use formats::{executable, ext4};
 use run_coreos_installer::act::proof::{gpt, superblock};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -11,6 +13,18 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Some(found) = superblock::of(&mut disk.as_slice()) {
         superblock::check(&found, &mut disk.as_slice(), disk.len() as u64).ok();
     }
+    if let Some(layout) = disk.get(1024..).and_then(ext4::Layout::parse) {
+        let descriptor_at = layout.descriptor_at(u32::from(*form));
+        if descriptor_at.is_some() {
+            layout.inode_at(u32::from(*form), data);
+        }
+    }
+    if let Some(root) = ext4::Inode::parse(data).and_then(|inode| inode.root) {
+        ext4::branches(&root);
+    }
+    ext4::branches(data);
+    ext4::names(data);
+    executable::architecture(data);
     fuzz::seal_gpt(&mut disk, sector);
     gpt::read(&mut disk.as_slice(), sector as u64).ok();
 });

@@ -5,17 +5,19 @@
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
 //! `image_copy_default`). On s390x, `zipl` writes a loader to the first blocks. Nothing else may differ.
 
-use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use formats::gpt::Partition;
+use probes::guard;
 use sha2::{Digest as _, Sha256};
+use tracing::info;
 
-use super::disk::{Disk, ReadAt as _};
+use super::disk::Disk;
 use super::gpt::{self, Table};
 use super::saved::{Saved, is_same};
-use crate::act::Verify;
 use crate::act::stream_facts::StreamFacts;
+use crate::act::{Order, Verify};
 
 /// The most differences that are named.
 const MAX_NAMED: usize = 8;
@@ -23,6 +25,12 @@ const MAX_NAMED: usize = 8;
 const TABLE_BYTES: u64 = 32 << 10;
 /// Number of bytes that `zipl` may change on s390x.
 const ZIPL_BYTES: u64 = 1 << 20;
+/// Progress is logged whenever so much more was compared.
+const PERCENT_STEP: usize = 20;
+/// Number of blocks that were read and wait to be digested.
+const QUEUE: usize = 4;
+/// Stack of the reading thread.
+const STACK_BYTES: usize = 256 << 10;
 
 /// Checks that the table is the image's, and lists saved partitions in addition. `None` if the image has no table.
 pub(super) fn table(
@@ -82,40 +90,56 @@ pub(super) fn changed(
 
 /// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ. Returns what was found,
 /// or the blocks that differ or the reason why nothing was compared; and whether the latter says something against the
-/// disk: a comparison that nobody insisted on and that was not possible does not.
+/// disk: a comparison that nobody insisted on and that was not possible does not, nor does the medium of the live image.
 pub(super) fn blocks(
-    disk: &mut Disk,
+    disk: &Disk,
     facts: Option<&StreamFacts>,
-    verify: Verify,
+    order: &Order,
     changed: &[Range<u64>],
 ) -> (Result<String, String>, bool) {
-    let is_full = verify == Verify::Full;
+    let is_needed = order.verify == Verify::Full && order.image.is_some();
     let Some(facts) = facts.filter(|facts| !facts.samples.is_empty()) else {
         let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
         let why = format!("not compared: no digests of the image were taken{why}");
-        return (Err(why), is_full);
+        return (Err(why), is_needed);
     };
-    if is_full && !facts.has_all_samples {
+    if is_needed && !facts.is_whole() {
         let why = "digests of a part of the image only, since it could not be unpacked";
         return (Err(why.into()), true);
     }
     (compare(disk, facts, changed), true)
 }
 
-fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
-    let (mut n_equal, mut equal_bytes, mut end_bytes) = (0_u64, 0_u64, 0_u64);
-    let (mut n_changed, mut n_kept, mut wrong) = (0_u64, 0_u64, Vec::new());
-    let mut buffer = Vec::new();
-    for sample in &facts.samples {
+/// Reads the blocks of the samples on a thread of its own, so that the disk is read while blocks are digested.
+fn read(disk: &Disk, facts: &StreamFacts) -> Result<Receiver<Result<Vec<u8>, String>>, String> {
+    let (sender, blocks) = sync_channel(QUEUE);
+    let disk = disk.clone();
+    let places: Vec<_> = facts.samples.iter().map(|one| (one.offset, one.n_bytes)).collect();
+    let work = move || {
+        let mut blocks = places.into_iter().map(|(offset, n_bytes)| disk.block(offset, n_bytes));
+        // The other end is gone once a block could not be read.
+        while blocks.next().is_some_and(|block| sender.send(block).is_ok()) {}
+    };
+    guard::ask("proof-read", STACK_BYTES, work)
+        .map_err(|error| format!("no thread could be started: {error}"))?;
+    Ok(blocks)
+}
+
+fn compare(disk: &Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
+    let (mut n_equal, mut equal_bytes, mut end_bytes, mut wrong) = (0_usize, 0, 0, Vec::new());
+    let blocks = read(disk, facts)?;
+    for (number, sample) in facts.samples.iter().enumerate() {
+        let block = blocks.recv().map_err(|_| "the thread that reads the disk ended")??;
         let end = sample.offset.saturating_add(sample.n_bytes as u64);
-        buffer.resize(sample.n_bytes, 0);
-        disk.read_at(sample.offset, &mut buffer)?;
-        let is_equal = Sha256::digest(&buffer)[..] == sample.sha256;
+        let percent = |number: usize| number * 100 / facts.samples.len();
+        if percent(number + 1) / PERCENT_STEP > percent(number) / PERCENT_STEP {
+            info!("compared with the image: {} %", percent(number + 1));
+        }
         if changed.iter().any(|part| sample.offset < part.end && part.start < end) {
-            n_changed += 1;
-            n_kept += u64::from(is_equal);
-        } else if is_equal {
+            continue;
+        }
+        if Sha256::digest(&block)[..] == sample.sha256 {
             n_equal += 1;
             equal_bytes += sample.n_bytes as u64;
             end_bytes = end;
@@ -126,24 +150,12 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
     if !wrong.is_empty() {
         let n_wrong = wrong.len();
         wrong.truncate(MAX_NAMED);
-        let n_compared = facts.samples.len() as u64 - n_changed;
-        let first = wrong.join(", ");
+        let (n_compared, first) = (n_equal + n_wrong, wrong.join(", "));
         return Err(format!(
             "{n_wrong} of {n_compared} blocks differ from the image, first {first}"
         ));
     }
-    let mut rest = String::new();
-    if n_changed > 0 {
-        let n_other = n_changed - n_kept;
-        let _ = write!(
-            rest,
-            "; of {n_changed} more blocks in parts that the writer changes, such as the boot file system, \
-             {n_kept} are equal and {n_other} were not compared"
-        );
-    }
-    if !facts.has_all_samples {
-        rest.push_str("; the rest of the image was not sampled");
-    }
+    let rest = if facts.has_all_samples { "" } else { "; the rest of the image was not sampled" };
     let [equal_mib, end_mib] = [equal_bytes, end_bytes].map(|n_bytes| n_bytes.div_ceil(1 << 20));
     Ok(format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}"))
 }

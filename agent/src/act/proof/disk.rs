@@ -121,14 +121,33 @@ impl Disk {
         Ok(Window { disk: self.clone(), start, size, position: 0 })
     }
 
-    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let cost = LEAST_COST_BYTES.max(buffer.len() as u64);
+    /// Reads `n_bytes` in one piece, from an offset that is a multiple of the largest block of a disk.
+    ///
+    /// # Errors
+    /// As for [`ReadAt::read_at`].
+    pub fn block(&self, offset: u64, n_bytes: usize) -> Result<Vec<u8>, String> {
+        let read = || {
+            self.spend(n_bytes)?;
+            let mut bytes = self.read_aligned(offset, n_bytes.next_multiple_of(ALIGNMENT))?;
+            bytes.truncate(n_bytes);
+            if bytes.len() < n_bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+        };
+        read().map_err(|error: io::Error| format!("reading at {offset}: {error}"))
+    }
+
+    fn spend(&self, n_bytes: usize) -> io::Result<()> {
+        let cost = LEAST_COST_BYTES.max(n_bytes as u64);
         let spend = |left: u64| left.checked_sub(cost);
         if self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             return Err(io::Error::other(
                 "read limit exceeded: the disk's structures refer to each other in a circle",
             ));
         }
+        Ok(())
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.spend(buffer.len())?;
         let mut done = 0;
         while done < buffer.len() {
             let at = offset.checked_add(done as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -152,7 +171,9 @@ impl Disk {
         if let Some((_, chunk)) = lock().iter().find(|(known, _)| *known == number) {
             return Ok(Arc::clone(chunk));
         }
-        let chunk = self.read_chunk(number)?;
+        let offset = number.checked_mul(CHUNK_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let length = usize::try_from(CHUNK_BYTES).unwrap_or_default();
+        let chunk: Arc<[u8]> = self.read_aligned(offset, length)?.into();
         let mut chunks = lock();
         if chunks.len() >= MAX_CHUNKS {
             chunks.pop_front();
@@ -166,11 +187,9 @@ impl Disk {
         OFlag::from_bits_retain(flags).contains(OFlag::O_DIRECT)
     }
 
-    /// Reads a chunk; the last one of the disk is shorter. Offset, length and memory are aligned, as a file that was
+    /// Reads a piece; the last one of the disk is shorter. Offset, length and memory are aligned, as a file that was
     /// opened with `O_DIRECT` demands.
-    fn read_chunk(&self, number: u64) -> io::Result<Arc<[u8]>> {
-        let offset = number.checked_mul(CHUNK_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let length = usize::try_from(CHUNK_BYTES).unwrap_or_default();
+    fn read_aligned(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut memory = vec![0; length + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let buffer = &mut memory[start..start + length];
@@ -189,7 +208,9 @@ impl Disk {
                 Err(error) => return Err(error),
             }
         }
-        Ok(buffer[..n].into())
+        memory.truncate(start + n);
+        memory.drain(..start);
+        Ok(memory)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Checks that the EFI system partition contains a boot loader (UEFI Specification 2.10, §13.3.1.3).
 
+use std::env::consts::ARCH;
+use std::io::Read as _;
+
+use formats::executable;
 use formats::gpt::{ESP_TYPE, Partition};
 
 use super::disk::Disk;
@@ -7,6 +11,8 @@ use super::fat::{Fat, Root};
 
 /// The most directories and files that are read.
 const MAX_NAMES: usize = 1024;
+/// The most loaders that are named.
+const MAX_LOADERS: usize = 16;
 
 /// The EFI system partition of a disk and the boot loaders in it.
 ///
@@ -19,10 +25,10 @@ pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>
     part.map(|part| (part, loaders)).ok_or_else(|| "no EFI system partition".into())
 }
 
-/// The boot loaders in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.
+/// The boot loaders for this machine in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.
 ///
 /// # Errors
-/// A message if the partition is missing or cannot be read, or has no loader.
+/// A message if the partition is missing or cannot be read, or has no loader for this machine.
 pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> {
     let part =
         table.iter().find(|part| part.type_guid == ESP_TYPE).ok_or("no EFI system partition")?;
@@ -33,11 +39,21 @@ pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> 
         return Err("no .efi file below /EFI".into());
     }
     found.sort();
-    found.truncate(16);
-    Ok(found)
+    let is_own = |(_, first): &(String, Vec<u8>)| {
+        executable::architecture(first).is_some_and(|found| executable::runs_on(found, ARCH))
+    };
+    let (own, other): (Vec<_>, Vec<_>) = found.into_iter().partition(is_own);
+    let names = |loaders: Vec<(String, Vec<u8>)>| -> Vec<String> {
+        loaders.into_iter().map(|(name, _)| name).take(MAX_LOADERS).collect()
+    };
+    match &own[..] {
+        [] => Err(format!("no program for {ARCH}: {}", names(other).join(", "))),
+        _ => Ok(names(own)),
+    }
 }
 
-fn in_fat(root: &Root<'_>) -> std::io::Result<Vec<String>> {
+/// The loaders, and the beginning of each.
+fn in_fat(root: &Root<'_>) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     let efi = match root.open_dir("EFI") {
         Ok(efi) => efi,
@@ -56,7 +72,10 @@ fn in_fat(root: &Root<'_>) -> std::io::Result<Vec<String>> {
                 && file.len() > 0
                 && file.file_name().to_ascii_lowercase().ends_with(".efi");
             if is_loader {
-                found.push(format!("/EFI/{name}/{}", file.file_name()));
+                let mut first = Vec::new();
+                let mut content = file.to_file().take(executable::FIRST_BYTES as u64);
+                content.read_to_end(&mut first)?;
+                found.push((format!("/EFI/{name}/{}", file.file_name()), first));
             }
         }
     }

@@ -5,7 +5,10 @@
 //! A devicetree would follow, so a directory with one is not checked. Neither are the archives that coreos-installer
 //! appends to the initramfs.
 
+use std::env::consts::ARCH;
+
 use formats::digest::{Algorithm, Hasher};
+use formats::executable::{self, FIRST_BYTES, runs_on};
 
 use super::boot::{BootFiles, Entry};
 use super::initramfs::stream_bytes;
@@ -46,6 +49,24 @@ pub(super) fn check(
         }
     }
     (!checked.is_empty()).then(|| Ok(checked.join("; ")))
+}
+
+/// Checks that every kernel is for this machine; `None` if none is of a known form.
+///
+/// # Errors
+/// A message with a kernel for another architecture.
+pub(super) fn architecture(files: &BootFiles, entries: &[Entry]) -> Option<Result<String, String>> {
+    let mut found = Vec::new();
+    for path in entries.iter().filter_map(|entry| entry.linux.as_deref()) {
+        let n_bytes = files.size(path).map_or(0, |n_bytes| n_bytes.min(FIRST_BYTES as u64));
+        let first = files.read_part(path, 0, n_bytes).unwrap_or_default();
+        let Some(architecture) = executable::architecture(&first) else { continue };
+        if !runs_on(architecture, ARCH) {
+            return Some(Err(format!("{path} is for {architecture}")));
+        }
+        found.push(format!("{path} for {architecture}"));
+    }
+    (!found.is_empty()).then(|| Ok(found.join(", ")))
 }
 
 /// The kernel, the initramfs and their digest.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::check;
-use crate::act::{Check, CheckName};
+use crate::act::{Check, CheckName, Compared, Proof};
 
 /// The checks that were made so far, and the one that is being made.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,7 @@ pub(super) struct Made(Arc<Mutex<State>>);
 struct State {
     checks: Vec<Check>,
     current: Option<CheckName>,
+    compared: Option<Compared>,
 }
 
 impl Made {
@@ -49,8 +50,14 @@ impl Made {
         state.checks.push(failed);
     }
 
+    /// The content of the image was compared, and is the same.
+    pub(super) fn set_compared(&self, compared: Compared) {
+        self.lock().compared = Some(compared);
+    }
+
     /// Every check that was made.
-    pub(super) fn checks(&self) -> Vec<Check> {
-        self.lock().checks.clone()
+    pub(super) fn proof(&self) -> Proof {
+        let state = self.lock();
+        Proof { checks: state.checks.clone(), compared: state.compared }
     }
 }

@@ -14,6 +14,7 @@ pub mod esp;
 mod fat;
 mod filesystems;
 pub mod gpt;
+mod grub;
 mod initramfs;
 mod kernel;
 mod made;
@@ -22,7 +23,9 @@ mod others;
 mod remains;
 pub mod saved;
 pub mod superblock;
+mod unchanged;
 
+use std::env::consts::ARCH;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +33,7 @@ use std::time::Duration;
 use formats::gpt::Partition;
 
 use super::stream_facts::StreamFacts;
-use super::{Check, CheckName, Order, Proof, System};
+use super::{Check, CheckName, Compared, Order, Proof, System};
 use crate::ask::{Unanswered, ask_within};
 
 use arguments::Entries;
@@ -42,7 +45,7 @@ use made::Made;
 /// Time limit for the checks of the disk, besides the comparison with the image.
 const LIMIT: Duration = Duration::from_mins(2);
 /// Minimum read speed of any disk, in bytes a second.
-const SLOWEST_BYTES_S: u64 = 8 << 20;
+const SLOWEST_BYTES_S: u64 = 2 << 20;
 /// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
 const STAMP: &str = "/ignition.firstboot";
 
@@ -96,7 +99,7 @@ pub fn prove(mut expected: Expected) -> Proved {
         Err(Unanswered::Stopped) => is_interrupted = true,
         Err(why) => made.fail(&format!("reading it: {why}")),
     }
-    Proved { proof: Proof { checks: made.checks() }, is_interrupted }
+    Proved { proof: made.proof(), is_interrupted }
 }
 
 /// The first failed check that prevents the reboot.
@@ -139,7 +142,11 @@ fn look_at(expected: &Expected, checks: &Made) -> Option<Vec<Partition>> {
     look_at_content(expected, &disk, found.boot_partition(), checks);
     checks.begin(CheckName::EspLoader);
     let loaders = esp::loaders(&disk, partitions).map(|loaders| loaders.join(", "));
-    let loader = check(CheckName::EspLoader, "a boot loader in the EFI system partition", loaders);
+    let loader = check(
+        CheckName::EspLoader,
+        "a boot loader for this machine in the EFI system partition",
+        loaders,
+    );
     checks.push(Check { fatal: expected.is_uefi, ..loader });
     Some(table.partitions)
 }
@@ -176,16 +183,41 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &M
     }
 }
 
-/// The comparison with the blocks of the image.
+/// The comparison with the blocks of the image, and with its boot files.
 fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, checks: &Made) {
     let image = expected.image.as_ref();
     let n_bytes = image.map_or(0, StreamFacts::sampled_bytes);
-    let mut disk = disk.clone().with_budget(n_bytes);
+    let disk = disk.clone().with_budget(n_bytes);
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
-    let (outcome, fatal) = content::blocks(&mut disk, image, expected.order.verify, &changed);
+    let (outcome, fatal) = content::blocks(&disk, image, &expected.order, &changed);
+    let mut compared = Compared::Sample;
+    let outcome = outcome.and_then(|found| match boot_files(&disk, boot, expected) {
+        None => Ok(format!("{found}; the boot file system was not compared")),
+        Some(files) => {
+            if image.is_some_and(StreamFacts::is_whole) {
+                compared = Compared::Whole;
+            }
+            files.map(|files| format!("{found}; {files}"))
+        }
+    });
+    if outcome.is_ok() {
+        checks.set_compared(compared);
+    }
     let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
     checks.push(Check { fatal, ..checked });
+}
+
+/// The comparison of the boot files; `None` if they cannot be compared.
+fn boot_files(
+    disk: &Disk,
+    boot: Option<&Partition>,
+    expected: &Expected,
+) -> Option<Result<String, String>> {
+    let (boot, blocks) = (boot?, expected.image.as_ref()?.boot.as_ref()?);
+    let window = disk.window(boot.start_bytes, boot.size_bytes).ok()?;
+    let is_same = boot.start_bytes == blocks.start;
+    if is_same { unchanged::check(window, blocks, &expected.order) } else { None }
 }
 
 /// The checks of the file system labelled `boot`.
@@ -200,7 +232,10 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
         files.read(path, max_bytes).map_err(|error| format!("{path}: {error}"))
     };
     let stamp = read(STAMP, boot::MAX_ENTRY_BYTES);
-    let found = stamp.as_ref().map(|_| STAMP.to_owned()).map_err(Clone::clone);
+    let entries = files.entries();
+    let known = entries.as_deref().unwrap_or_default();
+    let found = stamp.as_ref().map_err(Clone::clone);
+    let found = found.and_then(|_| grub::check(&files, known)).map(|()| STAMP.to_owned());
     checks.push(check(CheckName::FirstbootStamp, STAMP, found));
     let wanted = &expected.ignition_digest;
     let config = read("/ignition/config.ign", crate::http::client::MAX_IGNITION_BYTES);
@@ -208,12 +243,14 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
     let digest = digest.and_then(|found| if found == *wanted { Ok(found) } else { Err(found) });
     checks.push(check(CheckName::IgnitionDigest, wanted, digest));
     let stamp = stamp.unwrap_or_default();
-    let entries = files.entries();
     let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
     checks.push(arguments::kernel_arguments(&expected.order, &found));
     checks.push(arguments::platform(&expected.order, &found));
+    if let Some(outcome) = kernel::architecture(&files, known) {
+        let wanted = format!("kernels for {ARCH}");
+        checks.push(check(CheckName::KernelArchitecture, &wanted, outcome));
+    }
     checks.begin(CheckName::BootFiles);
-    let known = entries.as_deref().unwrap_or_default();
     if let Some(outcome) = kernel::check(&files, known, expected.before.profiles.is_some()) {
         let wanted = "each kernel and initramfs as OSTree recorded it";
         checks.push(check(CheckName::BootFiles, wanted, outcome));

@@ -5,7 +5,6 @@
 //! stream that breaks leaves the disk without a partition table.
 
 mod meter;
-mod parts;
 mod pass;
 mod server;
 mod source;
@@ -205,6 +204,8 @@ impl Stream {
             head: self.shared.image.head.unpacked.clone(),
             has_all_samples: record.is_complete,
             samples: record.samples,
+            image_bytes: record.image_bytes,
+            boot: record.boot,
         })
     }
 }

@@ -147,7 +147,7 @@ impl<'a> Pass<'a> {
         let stop = Stop::default();
         if self.tee.as_mut().is_some_and(|tee| !tee.has_what_is_needed(RECORD_LIMIT, &stop)) {
             let message = format!(
-                "verify is full, but {} could not be decompressed to its end to take the digests of its blocks",
+                "{} could not be decompressed to its end to take the digests of its blocks, which a sample does without",
                 self.shown()
             );
             return Err(Fault::new(Code::ImageFetch, message));

@@ -1,5 +1,5 @@
 //! Decompresses a copy of the stream on a thread of its own, and digests blocks of it for the proof: all of it for
-//! `verify: full`, otherwise parts of it, see `parts`.
+//! `verify: full`, otherwise a sample.
 //!
 //! The thread must not slow the stream down: if it falls behind, a sample ends early, and only a full record makes the
 //! stream wait. Memory is bounded by the queue and by the decoder's window.
@@ -10,26 +10,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use formats::gpt::Partition;
 use probes::guard;
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 
-use super::parts::{self, SAMPLE_BYTES};
 use crate::act::image::{Format, Head, decoder};
+use crate::act::record::{self, Record, fill};
 use crate::act::stream_facts::Sample;
 use crate::act::{Verify, spread};
 use crate::ask::{GRACE, receive_within};
 use crate::clock::RealClock;
 use crate::signals::Stop;
 
-/// Block of a full record, in bytes.
-const FULL_BYTES: usize = 1 << 20;
+/// Block of a sample, in bytes.
+const SAMPLE_BYTES: usize = 64 << 10;
+/// One part in this many of a compressed image is sampled: its beginning, which is all that can be reached without
+/// decompressing the rest.
+const BEGINNING_PARTS: u64 = 16;
+/// Length of the beginning of an image whose size is unknown.
+const UNKNOWN_BYTES: u64 = 256 << 20;
 /// Number of blocks that are sampled, in addition to the beginning of each partition.
 const N_SAMPLES: u64 = 256;
-/// Distance between the samples of an image whose size is unknown, in bytes.
-const UNKNOWN_STRIDE_BYTES: u64 = 16 << 20;
-/// The most blocks that are recorded: an image of 1 TiB in full.
-const MAX_SAMPLES: usize = 1 << 20;
 /// Maximum number of stream pieces that wait for the thread.
 const QUEUE: usize = 64;
 /// Stack of the thread.
@@ -37,58 +39,39 @@ const STACK_BYTES: usize = 1 << 20;
 
 /// The blocks to digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Plan {
-    block_bytes: usize,
-    wanted: Wanted,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Wanted {
-    All,
-    /// Every block whose number is divisible by this.
-    Every(u64),
+enum Plan {
+    /// All, of an image with these partitions.
+    All(Vec<Partition>),
     /// These numbers.
     These(BTreeSet<u64>),
-    /// Some of the parts that are decompressed.
-    Parts(Head),
+    /// Every block of the first bytes.
+    Beginning(u64),
 }
 
 impl Plan {
     fn new(verify: Verify, head: &Head) -> Self {
-        if verify == Verify::Full {
-            return Self { block_bytes: FULL_BYTES, wanted: Wanted::All };
-        }
         let block = SAMPLE_BYTES as u64;
-        let wanted = match head.size_bytes {
-            _ if head.format != Format::Raw => Wanted::Parts(head.clone()),
-            None => Wanted::Every(UNKNOWN_STRIDE_BYTES / block),
+        match head.size_bytes {
+            _ if verify == Verify::Full => Self::All(head.partitions.clone()),
+            None => Self::Beginning(UNKNOWN_BYTES),
+            Some(size_bytes) if head.format != Format::Raw => {
+                Self::Beginning((size_bytes / BEGINNING_PARTS).next_multiple_of(block))
+            }
             Some(size_bytes) => {
                 let n_blocks = size_bytes.div_ceil(block).max(1);
                 let starts = head.partitions.iter().map(|part| part.start_bytes / block);
-                Wanted::These(spread(n_blocks, N_SAMPLES).chain(starts).collect())
+                Self::These(spread(n_blocks, N_SAMPLES).chain(starts).collect())
             }
-        };
-        Self { block_bytes: SAMPLE_BYTES, wanted }
+        }
     }
 
     fn wants(&self, number: u64) -> bool {
-        match &self.wanted {
-            Wanted::All => true,
-            Wanted::Every(n) => number.is_multiple_of(*n),
-            Wanted::These(numbers) => numbers.contains(&number),
-            Wanted::Parts(_) => false,
+        match self {
+            Self::These(numbers) => numbers.contains(&number),
+            Self::Beginning(_) => true,
+            Self::All(_) => false,
         }
     }
-}
-
-/// The thread's results.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) samples: Vec<Sample>,
-    /// Size of the whole decompressed image; `None` if its end was not reached.
-    pub(super) image_bytes: Option<u64>,
-    /// True if every planned block was sampled.
-    pub(super) is_complete: bool,
 }
 
 /// A piece of the stream; the last one is empty. Without it the stream broke off.
@@ -201,9 +184,10 @@ impl Read for Pieces {
 /// Decompresses `packed` and digests the blocks of the plan.
 fn record(packed: impl Read + Send, plan: &Plan) -> Record {
     let mut record = Record::default();
-    let outcome = match &plan.wanted {
-        Wanted::Parts(head) => parts::sample(packed, head, &mut record),
-        _ => decode(packed, plan, &mut record),
+    let outcome = if let Plan::All(partitions) = plan {
+        decoder(packed).and_then(|mut image| record::whole(&mut image, partitions, &mut record))
+    } else {
+        sample(packed, plan, &mut record)
     };
     if let Err(error) = outcome {
         debug!(%error, "the image was not decompressed to its end");
@@ -211,37 +195,25 @@ fn record(packed: impl Read + Send, plan: &Plan) -> Record {
     record
 }
 
-fn decode(packed: impl Read + Send, plan: &Plan, record: &mut Record) -> io::Result<()> {
-    let mut image = decoder(packed)?;
-    let mut block = vec![0; plan.block_bytes];
+fn sample(packed: impl Read + Send, plan: &Plan, record: &mut Record) -> io::Result<()> {
+    let limit = if let Plan::Beginning(n_bytes) = plan { *n_bytes } else { u64::MAX };
+    let mut image = decoder(packed)?.take(limit);
+    let mut block = vec![0; SAMPLE_BYTES];
     for number in 0.. {
         let n = fill(&mut image, &mut block)?;
-        if n > 0 && plan.wants(number) && record.samples.len() < MAX_SAMPLES {
-            let offset = number * plan.block_bytes as u64;
+        if n > 0 && plan.wants(number) {
+            let offset = number * SAMPLE_BYTES as u64;
             let sha256 = Sha256::digest(&block[..n]).into();
             record.samples.push(Sample { offset, n_bytes: n, sha256 });
         }
         if n < block.len() {
-            record.image_bytes = Some(number * plan.block_bytes as u64 + n as u64);
+            let end = number * SAMPLE_BYTES as u64 + n as u64;
+            record.image_bytes = (end < limit).then_some(end);
             record.is_complete = true;
             break;
         }
     }
     Ok(())
-}
-
-/// Reads until the buffer is full or the source ends.
-pub(super) fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut n = 0;
-    while n < buffer.len() {
-        match source.read(&mut buffer[n..]) {
-            Ok(0) => break,
-            Ok(more) => n += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(n)
 }
 
 #[cfg(test)]
@@ -287,6 +259,19 @@ mod tests {
     }
 
     #[test]
+    fn sample_of_a_compressed_image_is_its_beginning_and_no_whole() {
+        let image = image(4 << 20);
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut encoder, &image).unwrap();
+        let packed = encoder.finish().unwrap();
+        let head = Head { size_bytes: Some(4 << 20), ..Head::new(packed.clone(), None) };
+        let plan = Plan::new(Verify::Sample, &head);
+        let record = super::record(&packed[..], &plan);
+        assert_eq!((record.samples.len(), record.image_bytes), (4, None));
+        assert!(record.is_complete);
+    }
+
+    #[test]
     fn sample_that_falls_behind_ends_early_and_blocks_nobody() {
         let (pieces, queue) = sync_channel(1);
         let (_open, record) = std::sync::mpsc::channel();
@@ -295,7 +280,7 @@ mod tests {
             tee.feed(b"piece");
         }
         tee.end();
-        let plan = Plan { block_bytes: 2, wanted: Wanted::All };
+        let plan = Plan::All(Vec::new());
         let record = super::record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
         assert_eq!((record.samples.len(), record.image_bytes), (0, None), "shorter than a magic");
     }
@@ -308,6 +293,6 @@ mod tests {
         tee.pieces = None;
         let record = tee.record(Duration::from_mins(1), &Stop::default());
         assert_eq!(record.image_bytes, None);
-        assert_eq!(record.samples.len(), 1);
+        assert_eq!(record.samples.len(), 3);
     }
 }

@@ -33,7 +33,7 @@ pub(super) const ARGUMENTS: [(&str, &str); 12] = [
     ),
     ("block_also", "findings that prevent the install too, as CODE or CODE@PART"),
     ("block_except", "findings that never prevent the install, in the same form"),
-    ("verify", "how much of the disk is read back: sample or full"),
+    ("verify", "how much of the disk is compared with the image: full (the default) or sample"),
     ("on_unproved", "what happens to a disk that fails its verification: erase or keep"),
     ("save_partlabel", "partitions to keep, by label"),
     ("save_partindex", "partitions to keep, by number or range"),

@@ -86,7 +86,7 @@ impl<'a> Offline<'a> {
             }
             After::Poweroff => {
                 info!("powering off, as configured");
-                self.node.switch_off(ExitStatus::Staying, "the disk is installed and proved")
+                self.node.switch_off(ExitStatus::Staying, "the disk is installed")
             }
         }
     }

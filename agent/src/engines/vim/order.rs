@@ -106,7 +106,7 @@ pub(crate) mod tests {
     #[test]
     fn keys_that_are_absent_have_the_api_s_defaults() {
         let order = of(&json!({"disk": {"device": "/dev/sda"}, "image": {"url": "https://h/i"}}));
-        assert_eq!((order.verify, order.on_unproved), (Verify::Sample, OnUnproved::Erase));
+        assert_eq!((order.verify, order.on_unproved), (Verify::Full, OnUnproved::Erase));
         assert_eq!(order.disk.unwrap().if_several, IfSeveral::Refuse);
         assert!(!order.copy_network && !order.image.unwrap().insecure);
         assert_eq!((order.existing_data, order.block_on), (None, None));

@@ -4,7 +4,9 @@ use formats::time::rfc3339;
 use probes::block::Disk;
 
 use crate::act::say::Words;
-use crate::act::{DiskState, Outcome, Stage, describe, existing_data, identity_of};
+use crate::act::{
+    DiskState, Outcome, Proof, Stage, certainty, describe, existing_data, identity_of,
+};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
 use crate::checkpoint::Checkpoint;
 use crate::clock::Clock;
@@ -16,8 +18,8 @@ const MAX_MESSAGE_CHARS: usize = 4000;
 const MAX_WARNINGS: usize = 100;
 
 /// Describes the success.
-pub fn installed(disk: Option<&Disk>) -> String {
-    format!("{} is installed and proved", disk.map(describe).unwrap_or_default())
+fn installed(disk: Option<&Disk>, proof: Option<&Proof>) -> String {
+    format!("{} is {}", disk.map(describe).unwrap_or_default(), certainty(proof))
 }
 
 /// The word of the API for how an install ended.
@@ -69,7 +71,7 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let failure = outcome.failure.as_ref();
     let message = match (failure, disk) {
         (Some(failure), _) => failure.message.in_words(words),
-        (None, disk) => installed(disk),
+        (None, disk) => installed(disk, outcome.proof.as_ref()),
     };
     JobResult {
         api_version: API_VERSION.into(),

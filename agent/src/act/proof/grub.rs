@@ -1,0 +1,42 @@
+//! GRUB's use of the first-boot stamp: `grub.cfg` sets a variable if the stamp exists, and each boot loader entry passes that
+//! variable to the kernel (Ignition's `grub2/05_ignition.cfg`, bootupd's `configs.d`). Without it Ignition never runs.
+
+use super::boot::{BootFiles, Entry, MAX_ENTRY_BYTES};
+
+/// GRUB's configuration.
+const GRUB_CFG: &str = "/grub2/grub.cfg";
+/// The assignment of the variable, with or without `set`.
+const SETS: &str = "ignition_firstboot=";
+/// The uses of the variable in the options of an entry.
+const USES: [&str; 2] = ["$ignition_firstboot", "${ignition_firstboot}"];
+
+/// Checks that GRUB and the entries agree on the variable. An image that has another way needs neither; on s390x there is no
+/// GRUB.
+///
+/// # Errors
+/// A message with the part that is missing.
+pub(super) fn check(files: &BootFiles, entries: &[Entry]) -> Result<(), String> {
+    if cfg!(target_arch = "s390x") {
+        return Ok(());
+    }
+    let config = files.read(GRUB_CFG, MAX_ENTRY_BYTES);
+    let text = config.as_deref().map(String::from_utf8_lossy);
+    if text.as_ref().is_ok_and(|text| text.trim().is_empty() || text.contains('\0')) {
+        return Err(format!("{GRUB_CFG} is empty or damaged"));
+    }
+    let is_set = text.is_ok_and(|text| text.contains(SETS));
+    let words = |entry: &Entry| entry.options.clone().unwrap_or_default();
+    let uses = |entry: &&Entry| {
+        words(entry).split_whitespace().any(|w| USES.contains(&w) || w == "ignition.firstboot")
+    };
+    let needs = |entry: &&Entry| words(entry).split_whitespace().any(|w| USES.contains(&w));
+    match (entries.iter().find(needs), entries.iter().find(|entry| !uses(entry))) {
+        (Some(entry), _) if !is_set => {
+            Err(format!("{GRUB_CFG} does not set the variable {} of {}", USES[0], entry.name))
+        }
+        (_, Some(entry)) if is_set => {
+            Err(format!("{} does not pass {} to the kernel", entry.name, USES[0]))
+        }
+        _ => Ok(()),
+    }
+}
