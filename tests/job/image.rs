@@ -164,20 +164,23 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &[u8]
     bytes.into_inner()
 }
 
-fn ext4(label: &str, n_mib: usize, files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Vec<u8> {
+/// A folder with these files.
+pub(crate) fn tree(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
     for (path, text) in files {
-        let path = root.join("tree").join(path);
+        let path = folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let image = root.join("image");
-    fs::File::create(&image).unwrap().set_len((n_mib * MIB) as u64).unwrap();
+    folder
+}
+
+fn ext4(label: &str, n_mib: usize, files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Vec<u8> {
+    let (tree, image) = (tree(files), tempfile::NamedTempFile::new().unwrap());
+    image.as_file().set_len((n_mib * MIB) as u64).unwrap();
     let status = Command::new(tool("mkfs.ext4"))
-        .args(["-q", "-b", "4096", "-L", label, "-d"])
-        .arg(root.join("tree"))
-        .arg(&image)
+        .args(["-q", "-F", "-b", "4096", "-L", label, "-d"])
+        .args([tree.path(), image.path()])
         .status()
         .unwrap();
     assert!(status.success());
@@ -204,6 +207,9 @@ fn write_table(image: &mut [u8], sector: usize, parts: &[Part<'_>]) {
         image[own * sector..own * sector + 92].copy_from_slice(&header);
         image[at * sector..at * sector + entries.len()].copy_from_slice(&entries);
     }
+    // The protective boot record.
+    image[450] = 0xee;
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
 }
 
 /// A header: its place, that of the other one, that of the entries, and the last block for partitions.

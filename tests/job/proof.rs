@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::act::proof::before::{Before, Unread};
-use run_coreos_installer::act::proof::{Expected, Proved, prove};
-use run_coreos_installer::act::stream_facts::{BootBlocks, Sample, StreamFacts, boot_digest};
+use run_coreos_installer::act::proof::{Expected, Proved, gpt, prove};
+use run_coreos_installer::act::record::{self, Record};
+use run_coreos_installer::act::stream_facts::{Sample, StreamFacts};
 use run_coreos_installer::act::{Compared, Order, System};
 use run_coreos_installer::api::{Check, CheckName, Install, Proof};
 use run_coreos_installer::signals::Stop;
@@ -61,10 +62,12 @@ fn facts_of(image: &[u8]) -> StreamFacts {
         n_bytes: block.len(),
         sha256: Sha256::digest(block).into(),
     };
-    let boot = image[BOOT].chunks(1 << 10).map(boot_digest).collect();
+    let mut record = Record::default();
+    let table = gpt::read(&mut &image[..], 512).unwrap();
+    record::whole(&mut &image[..], &table.partitions, &mut record).unwrap();
     StreamFacts {
         image_bytes: Some(image.len() as u64),
-        boot: Some(BootBlocks { start: BOOT.start as u64, digests: boot }),
+        boot: record.boot,
         head: image[..1 << 20].to_vec(),
         samples: image.chunks(1 << 16).enumerate().map(sample).collect(),
         has_all_samples: true,
@@ -443,7 +446,8 @@ fn partitions_and_blocks_must_be_the_images() {
         let esp = |disk: &mut Vec<u8>| disk[8 << 20] ^= 1;
         assert_eq!(failed_of(&asked, &esp), [CheckName::ImageContent]);
         let boot_code = |disk: &mut Vec<u8>| disk[100] ^= 1;
-        assert_eq!(failed_of(&asked, &boot_code), [CheckName::ImageContent]);
+        let expected = [CheckName::PartitionTable, CheckName::ImageContent];
+        assert_eq!(failed_of(&asked, &boot_code), expected);
         // coreos-installer writes to the boot file system, and what is beyond the image does not matter.
         assert_eq!(failed_of(&asked, &|disk| disk[24 << 20] ^= 1), []);
         assert_eq!(failed_of(&asked, &|disk| disk[40 << 20] ^= 1), []);
@@ -535,7 +539,9 @@ fn debugfs(disk: &mut [u8], commands: &str) {
 #[test]
 fn boot_files_that_nobody_writes_must_be_the_images() {
     let kernel: Vec<u8> = (0..90_000_u32).flat_map(u32::to_le_bytes).collect();
-    let image = with_grub(GRUB, COREOS_OPTIONS, &[("vmlinuz", &kernel)]);
+    let options = format!("{COREOS_OPTIONS} console=ttyS0,9600n8");
+    let files: [(&str, &[u8]); 2] = [("vmlinuz", &kernel), ("initramfs.img", &kernel[..100_000])];
+    let image = with_grub(GRUB, &options, &files);
     let facts = facts_of(&image);
     let found = |asked: &Value, damage: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = image.clone();
@@ -557,7 +563,19 @@ fn boot_files_that_nobody_writes_must_be_the_images() {
     let entry = |bytes: &mut Vec<u8>| change(bytes, b"title x");
     let lost = |bytes: &mut Vec<u8>| debugfs(bytes, "unlink /grub2/grub.cfg\n");
     let cleared = |bytes: &mut Vec<u8>| debugfs(bytes, "clri /vmlinuz\n");
-    let cases: [(Damage<'_>, &str); 6] = [
+    let empty = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz size 0\n");
+    let shorter = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz size 4096\n");
+    let other = |bytes: &mut Vec<u8>| debugfs(bytes, "copy_inode /grub2/grub.cfg /vmlinuz\n");
+    let pipe = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz mode 0010644\n");
+    let stamp = |bytes: &mut Vec<u8>| {
+        debugfs(bytes, "rm /ignition.firstboot\nwrite /etc/hostname /ignition.firstboot\n");
+    };
+    let cases: [(Damage<'_>, &str); 11] = [
+        (&empty, "/vmlinuz"),
+        (&shorter, "/vmlinuz"),
+        (&other, "/vmlinuz"),
+        (&pipe, "/vmlinuz"),
+        (&stamp, "/ignition.firstboot"),
         (&uuid, "/grub2/grub.cfg"),
         (&grub_of_zeros, "/grub2/grub.cfg"),
         (&within_the_kernel, "/vmlinuz"),
@@ -569,23 +587,78 @@ fn boot_files_that_nobody_writes_must_be_the_images() {
         let (compared, why) = found(&plain, damage);
         assert!(compared.is_none() && why.contains(path), "{path}: {why}");
     }
-    // Only what the order lets coreos-installer write may differ.
+    // Only what the order lets coreos-installer write may differ, and only as it writes it.
     let console = json!({"console": ["ttyS0"]});
-    assert_eq!(found(&console, &entry).0, Some(Compared::Whole));
-    assert_eq!(found(&console, &uuid).0, Some(Compared::Whole));
-    assert_eq!(found(&json!({"append_kargs": ["a"]}), &uuid).0, None);
-    let new = disk(&[7; 10_000]);
+    let options = |bytes: &mut Vec<u8>| change(bytes, b"ttyS0,9600");
+    assert_eq!(found(&console, &options).0, Some(Compared::Whole));
+    assert_eq!(found(&plain, &options).0, None);
+    for damage in [&uuid as Damage<'_>, &entry] {
+        assert_eq!(found(&console, damage).0, None);
+    }
+    let new = disk(&[&kernel[..100_000], &[7; 10_000]].concat());
     let network = json!({"copy_network": true});
     let written = |bytes: &mut Vec<u8>| {
+        // As `copy_network_config` does it: a new file takes the place of the initramfs.
         let new = new.path().display();
-        let stamp = "rm /ignition.firstboot\nwrite";
-        debugfs(
-            bytes,
-            &format!("{stamp} {new} /ignition.firstboot\nmkdir /coreos-firstboot-network\n"),
-        );
+        let replaced = format!("rm /initramfs.img\nwrite {new} /initramfs.img\n");
+        debugfs(bytes, &format!("{replaced}mkdir /coreos-firstboot-network\n"));
     };
     let (compared, why) = found(&network, &written);
     assert_eq!(compared, Some(Compared::Whole), "{why}");
+}
+
+#[test]
+fn journal_and_bitmaps_of_boot_must_be_sound() {
+    let image = with_grub(GRUB, COREOS_OPTIONS, &[]);
+    let place = |bytes: &[u8], at: usize| {
+        let number = bytes[BOOT][at..at + 4].try_into().unwrap();
+        BOOT.start + usize::try_from(u32::from_le_bytes(number)).unwrap() * 4096
+    };
+    // The bitmaps are named by the first group descriptor, in the block after the superblock.
+    for at in [4096, 4100] {
+        let mut bytes = image.clone();
+        let start = place(&bytes, at);
+        bytes[start..start + 4096].fill(0);
+        assert_eq!(failed(&proof_of(&bytes, &json!({}))), [CheckName::BootFilesystem], "{at}");
+    }
+}
+
+#[test]
+fn boot_with_the_small_inodes_of_older_images_is_read() {
+    let image = with_grub(GRUB, COREOS_OPTIONS, &[]);
+    let mut small = image.clone();
+    image::put(&mut small, 1, &vec![0; 16 << 20]);
+    let file = self::disk(&small[BOOT]);
+    let mut mkfs = std::process::Command::new(super::machine::tool("mkfs.ext4"));
+    let tree = image::tree(&image::boot_files(IGNITION, OPTIONS));
+    let mkfs = mkfs.args(["-q", "-F", "-b", "1024", "-I", "128", "-L", "boot", "-d"]);
+    assert!(mkfs.args([tree.path(), file.path()]).status().unwrap().success());
+    image::put(&mut small, 1, &fs::read(&file).unwrap());
+    let facts = Some(facts_of(&small));
+    let proof = prove(Expected { image: facts, ..expected(&disk(&small), &json!({})) }).proof;
+    assert_eq!((failed(&proof), proof.compared), (vec![], Some(Compared::Whole)), "{proof:#?}");
+}
+
+#[test]
+fn directory_that_contains_itself_is_no_obstacle() {
+    let mut image = with_grub(GRUB, COREOS_OPTIONS, &[]);
+    let name = "a".repeat(250);
+    debugfs(&mut image, &format!("mkdir /x\nln /x /x/{name}\nln /x /x/b{name}\n"));
+    let facts = Some(facts_of(&image));
+    let proof = prove(Expected { image: facts, ..expected(&disk(&image), &json!({})) }).proof;
+    assert_eq!(proof.compared, Some(Compared::Sample));
+}
+
+#[test]
+fn boot_record_must_be_protective_and_the_images() {
+    let image = image::plain();
+    for (at, asked) in [(510, json!({})), (450, json!({})), (0, json!({"save_partindex": ["9"]}))] {
+        let mut bytes = image.clone();
+        bytes[at] ^= 0x5a;
+        let image = Some(facts_of(&image));
+        let proof = prove(Expected { image, ..expected(&disk(&bytes), &asked) }).proof;
+        assert!(failed(&proof).contains(&CheckName::PartitionTable), "{at}: {proof:#?}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub mod proof;
 pub mod protect;
 mod prove;
 pub mod readable;
-mod record;
+pub mod record;
 pub mod remains;
 pub mod root_arguments;
 pub mod run;

@@ -152,8 +152,9 @@ impl System {
         self.programs.as_ref()
     }
 
-    /// Returns what a program prints to its standard output, up to `max_bytes` or until that is enough, and ends it. It may
-    /// hang, print without end, or leave something running that keeps its output open; none of these blocks the agent.
+    /// Returns what a program prints to its standard output, up to `max_bytes` or until that is enough, and ends it; and its
+    /// exit status if it ended by itself. It may hang, print without end, or leave something running that keeps its output
+    /// open; none of these blocks the agent.
     ///
     /// # Errors
     /// A message if it cannot be started, or prints too little in time.
@@ -163,7 +164,7 @@ impl System {
         limit: Duration,
         max_bytes: usize,
         is_enough: fn(&[u8]) -> bool,
-    ) -> Result<String, String> {
+    ) -> Result<(String, Option<i32>), String> {
         let (mut process, output) = self
             .programs()
             .start(program, args, Output::Standard, None)
@@ -183,7 +184,8 @@ impl System {
             .map_err(|why| why.to_string());
         // What follows is not read, but the program may end by itself.
         self.end(process.as_mut(), if text.is_ok() { LEFT_OPEN_LIMIT } else { Duration::ZERO });
-        text
+        let status = process.try_wait().ok().flatten().and_then(|status| status.code());
+        text.map(|text| (text, status))
     }
 
     /// Ends a program and whatever it has started, unless it ends by itself within `grace`. One that hangs in the kernel is
@@ -211,7 +213,9 @@ mod tests {
     fn output_of(script: &str) -> Result<String, String> {
         let args = ["-c".to_owned(), script.to_owned()];
         let (shell, limit) = ((Path::new("sh"), &args[..]), Duration::from_millis(500));
-        System::default().output_of(shell, limit, 4096, |bytes| bytes.starts_with(b"line\n"))
+        let system = System::default();
+        let output = system.output_of(shell, limit, 4096, |bytes| bytes.starts_with(b"line\n"));
+        output.map(|(text, _)| text)
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Facts learned of an image while it was streamed to coreos-installer, for the proof.
 
+use std::collections::BTreeMap;
+
+use formats::ext4::Layout;
 use sha2::{Digest as _, Sha256};
 
 /// The facts learned of an image.
@@ -17,7 +20,7 @@ pub struct StreamFacts {
     pub has_all_samples: bool,
     /// Size of the whole decompressed image in bytes, if its end was reached.
     pub image_bytes: Option<u64>,
-    /// Digests of the small blocks of the partition named `boot`, if all of the image was recorded.
+    /// The partition named `boot`, if all of the image was recorded.
     pub boot: Option<BootBlocks>,
 }
 
@@ -37,14 +40,18 @@ impl StreamFacts {
     }
 }
 
-/// The digests of all blocks of the boot partition. coreos-installer changes a few files there after the copy, so its
-/// files are compared one by one, block by block: ext4 has no smaller blocks than these.
+/// The image's boot file system, an ext4. coreos-installer changes a few files there after the copy, so its files are
+/// compared one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootBlocks {
     /// Start of the partition, in bytes.
     pub start: u64,
-    /// The digest of each block of [`BOOT_BLOCK_BYTES`], in order.
+    /// The digest of each block of [`BOOT_BLOCK_BYTES`], in order: ext4 has no smaller blocks.
     pub digests: Vec<[u8; 16]>,
+    /// The places of its tables.
+    pub layout: Layout,
+    /// The blocks of the file system that lead to its files, and those with text, by their number.
+    pub kept: BTreeMap<u64, Vec<u8>>,
 }
 
 /// Length of a small block.

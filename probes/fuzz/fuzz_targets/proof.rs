@@ -18,9 +18,11 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         if descriptor_at.is_some() {
             layout.inode_at(u32::from(*form), data);
         }
+        layout.tables(&disk);
+        layout.is_directory_block(data);
     }
-    if let Some(root) = ext4::Inode::parse(data).and_then(|inode| inode.root) {
-        ext4::branches(&root);
+    if let Some(inode) = ext4::Inode::parse(data) {
+        ext4::branches(&inode.root);
     }
     ext4::branches(data);
     ext4::names(data);

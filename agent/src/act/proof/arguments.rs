@@ -51,7 +51,10 @@ pub(super) fn kernel_arguments(order: &Order, found: &Entries<'_>) -> Check {
     let asked: Vec<&str> = order.append_kargs.iter().map(String::as_str).collect();
     let mut wrong = found.wrong(|options| wrong_arguments(order, &asked, options));
     if let Some(args) = &order.firstboot_args
-        && !found.stamp.contains(args.as_str())
+        && !['"', '\''].iter().any(|quote| {
+            let set = format!("set ignition_network_kcmdline={quote}{args}{quote}");
+            found.stamp.lines().last() == Some(&set)
+        })
     {
         wrong.push(format!("first-boot arguments {args:?} are missing"));
     }

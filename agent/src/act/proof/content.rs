@@ -1,5 +1,5 @@
 //! The image's own table and blocks, compared with the disk. The digests were taken while the image was streamed to
-//! coreos-installer, or are those of the beginning of the live image's own image.
+//! coreos-installer, or are those of the live image's own image.
 //!
 //! coreos-installer copies an image byte by byte and then changes the boot file system: Ignition config, boot loader
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
@@ -100,7 +100,8 @@ pub(super) fn blocks(
     let is_needed = order.verify == Verify::Full && order.image.is_some();
     let Some(facts) = facts.filter(|facts| !facts.samples.is_empty()) else {
         let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
+        let is_spared = n_cpus == 1 && order.image.is_some() && order.verify == Verify::Sample;
+        let why = if is_spared { ", since the machine has only one CPU" } else { "" };
         let why = format!("not compared: no digests of the image were taken{why}");
         return (Err(why), is_needed);
     };
@@ -108,7 +109,13 @@ pub(super) fn blocks(
         let why = "digests of a part of the image only, since it could not be unpacked";
         return (Err(why.into()), true);
     }
-    (compare(disk, facts, changed), true)
+    // What the live medium is damaged in says nothing against the disk.
+    let is_certain = order.image.is_some() || order.verify == Verify::Sample || facts.is_whole();
+    match compare(disk, facts, changed) {
+        Ok(None) => (Err("no block of the image was compared".into()), is_needed),
+        Ok(Some(found)) => (Ok(found), is_certain),
+        Err(why) => (Err(why), is_certain),
+    }
 }
 
 /// Reads the blocks of the samples on a thread of its own, so that the disk is read while blocks are digested.
@@ -126,7 +133,12 @@ fn read(disk: &Disk, facts: &StreamFacts) -> Result<Receiver<Result<Vec<u8>, Str
     Ok(blocks)
 }
 
-fn compare(disk: &Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
+/// Returns the number of equal blocks in words; `None` if every block overlaps a changed part.
+fn compare(
+    disk: &Disk,
+    facts: &StreamFacts,
+    changed: &[Range<u64>],
+) -> Result<Option<String>, String> {
     let (mut n_equal, mut equal_bytes, mut end_bytes, mut wrong) = (0_usize, 0, 0, Vec::new());
     let blocks = read(disk, facts)?;
     for (number, sample) in facts.samples.iter().enumerate() {
@@ -155,7 +167,11 @@ fn compare(disk: &Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<S
             "{n_wrong} of {n_compared} blocks differ from the image, first {first}"
         ));
     }
+    if n_equal == 0 {
+        return Ok(None);
+    }
     let rest = if facts.has_all_samples { "" } else { "; the rest of the image was not sampled" };
     let [equal_mib, end_mib] = [equal_bytes, end_bytes].map(|n_bytes| n_bytes.div_ceil(1 << 20));
-    Ok(format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}"))
+    let found = format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}");
+    Ok(Some(found))
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use formats::ext4;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
@@ -251,7 +252,12 @@ impl ext4_view::Ext4Read for Window {
         start_byte: u64,
         dst: &mut [u8],
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync + 'static>> {
-        Ok(self.read_exact_at(start_byte, dst)?)
+        self.read_exact_at(start_byte, dst)?;
+        // The library expects inodes with a longer checksum than small ones have, as `mke2fs` up to 1.46.3 made them.
+        if start_byte == ext4::SUPERBLOCK_AT && dst.get(0x58..0x5a) == Some(&[128, 0]) {
+            dst[0x65] &= !4;
+        }
+        Ok(())
     }
 }
 

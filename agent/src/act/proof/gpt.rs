@@ -4,6 +4,13 @@ use formats::gpt::{BLOCK_BYTES, Header, Partition, has_signature};
 
 use super::disk::{Disk, ReadAt};
 
+/// Length of the program for BIOS in a boot record.
+const BOOT_PROGRAM_BYTES: usize = 440;
+/// Offset of the four partitions of a boot record.
+const PARTITIONS_AT: usize = 446;
+/// Offset of its signature.
+const SIGNATURE_AT: usize = 510;
+
 /// A partition table with the header that describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -19,6 +26,26 @@ pub struct Table {
 /// A message if the disk cannot be read, the header is invalid, entries have an odd size, or a checksum is wrong.
 pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Table, String> {
     read_at(source, sector_bytes, 1)
+}
+
+/// Checks the boot record before the table (UEFI Specification 2.10, §5.2.3): without it firmware and kernel take the disk for
+/// one without a table. Its program for BIOS must be the image's, if `head` has one.
+///
+/// # Errors
+/// A message with the fault.
+pub fn check_boot_record(source: &mut dyn ReadAt, head: &[u8]) -> Result<(), String> {
+    let record = source.bytes_at(0, BLOCK_BYTES)?;
+    let entries = record[PARTITIONS_AT..SIGNATURE_AT].chunks_exact(16);
+    let is_protective = entries.clone().any(|entry| entry[4] == 0xee);
+    if record[SIGNATURE_AT..] != [0x55, 0xaa] || !is_protective {
+        return Err("no protective boot record in block 0".into());
+    }
+    match head.get(..BOOT_PROGRAM_BYTES) {
+        Some(program) if record[..BOOT_PROGRAM_BYTES] != *program => {
+            Err("the boot program in block 0 is not the image's".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads the table, or its backup in the last block; `None` if the disk has neither.

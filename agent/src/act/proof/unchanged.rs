@@ -1,65 +1,194 @@
-//! The files of the boot file system that coreos-installer leaves alone, compared with the image block by block.
+//! The files of the boot file system, compared with the image's.
 //!
-//! A file that nobody writes keeps its blocks, so the blocks of its content have the digests that the image has at the same
-//! places. The tables of the file system change when it is mounted; they are only read to find the blocks. Files may have
-//! holes, as `mke2fs -d` makes them, so a block that is missing is no difference.
+//! The tables of a file system change when it is mounted, and coreos-installer changes a few files. So the image's files
+//! are found by what was kept of its tables, and each is looked up on the disk by its name. Content is compared by digests.
+//! Files may have holes, as `mke2fs -d` makes them: they count as zeros.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use formats::ext4::{self, Branch, INODE_BYTES, Inode, Kind, Layout, ROOT_INODE};
+use tracing::warn;
 
 use super::disk::{ReadAt as _, Window};
 use crate::act::Order;
 use crate::act::stream_facts::{BOOT_BLOCK_BYTES, BootBlocks, boot_digest};
+use crate::act::writers::coreos_installer::written::{self, Change, change};
 
-/// The most files and directories that are compared. A directory that contains itself ends here, too.
+/// The most files and directories that are compared.
 const MAX_FILES: usize = 20_000;
+/// The longest path; a directory that contains itself ends here, too.
+const MAX_PATH_BYTES: usize = 1024;
+/// The most blocks of a directory.
+const MAX_DIRECTORY_BLOCKS: usize = 1024;
 /// The most nodes of one extent tree.
 const MAX_NODES: usize = 10_000;
+/// The largest file that is compared as text, in bytes.
+const MAX_TEXT_BYTES: u64 = 64 << 10;
 /// The most differences that are named.
 const MAX_NAMED: usize = 8;
 
-/// The comparison.
-struct Files<'a> {
-    window: Window,
-    layout: Layout,
-    image: &'a BootBlocks,
-}
-
-/// Compares every file and directory, except for what the writer changes by this order. `None` if it is no ext4, or one
-/// that is not supported.
+/// Compares every file and directory. `None` if the image's file system is not supported, so that nothing is known of it.
 ///
 /// # Errors
 /// A message with the files that differ, or what is damaged.
 pub(super) fn check(
-    mut window: Window,
+    window: &Window,
     image: &BootBlocks,
     order: &Order,
 ) -> Option<Result<String, String>> {
-    let superblock = window.bytes_at(ext4::SUPERBLOCK_AT, ext4::SUPERBLOCK_BYTES).ok()?;
-    let layout = Layout::parse(&superblock)?;
-    Some(Files { window, layout, image }.check(order))
+    let files = files_of(image);
+    if let Err(why) = &files {
+        warn!("the boot files of the image cannot be compared with the disk: {why}");
+    }
+    let files = files.ok()?;
+    let mut on_disk = window.clone();
+    let superblock = on_disk.bytes_at(ext4::SUPERBLOCK_AT, ext4::SUPERBLOCK_BYTES);
+    if superblock.map(|bytes| Layout::parse(&bytes)) != Ok(Some(image.layout)) {
+        return Some(Err("the boot file system has another layout than the image's".into()));
+    }
+    let n_bytes = image.layout.block_bytes;
+    let read = move |number: u64| on_disk.bytes_at(number.saturating_mul(n_bytes as u64), n_bytes);
+    let disk = Tree { layout: image.layout, read };
+    Some(Comparison { disk, image, order }.all(&files))
 }
 
-impl Files<'_> {
-    fn check(mut self, order: &Order) -> Result<String, String> {
-        let (mut wrong, mut n_files) = (Vec::new(), 0);
-        let mut queue = vec![(ROOT_INODE, String::new())];
-        while let Some((number, path)) = queue.pop() {
-            n_files += 1;
-            if n_files + queue.len() > MAX_FILES {
-                return Err(format!("more than {MAX_FILES} boot files"));
+/// A file of the image.
+struct File {
+    path: String,
+    inode: Inode,
+    blocks: BTreeMap<u64, u64>,
+    /// What a directory contains.
+    names: BTreeMap<String, u32>,
+}
+
+/// The files of the image, directories before what they contain.
+fn files_of(image: &BootBlocks) -> Result<Vec<File>, String> {
+    let kept = |number: u64| {
+        image.kept.get(&number).cloned().ok_or(format!("block {number} was not kept"))
+    };
+    let mut tree = Tree { layout: image.layout, read: kept };
+    let (mut found, mut queue) = (Vec::new(), vec![(ROOT_INODE, String::new())]);
+    while let Some((number, path)) = queue.pop() {
+        if path.len() > MAX_PATH_BYTES || found.len() + queue.len() > MAX_FILES {
+            return Err(format!("more than {MAX_FILES} files, or paths that are too long"));
+        }
+        let inode = tree.inode(number)?;
+        let blocks = tree.blocks(&inode)?;
+        let names = tree.names(&inode, &blocks)?;
+        queue.extend(names.iter().map(|(name, number)| (*number, format!("{path}/{name}"))));
+        found.push(File { path, inode, blocks, names });
+    }
+    Ok(found)
+}
+
+/// A file system whose blocks are read by their numbers.
+struct Tree<R> {
+    layout: Layout,
+    read: R,
+}
+
+impl<R: FnMut(u64) -> Result<Vec<u8>, String>> Tree<R> {
+    fn bytes(&mut self, at: u64, n_bytes: usize) -> Result<Vec<u8>, String> {
+        let n_block = self.layout.block_bytes as u64;
+        let block = (self.read)(at / n_block)?;
+        let start = usize::try_from(at % n_block).unwrap_or_default();
+        block.get(start..start + n_bytes).map(<[u8]>::to_vec).ok_or("a table is damaged".into())
+    }
+
+    fn inode(&mut self, number: u32) -> Result<Inode, String> {
+        let missing = || format!("there is no inode {number}, or it has no extents");
+        let at = self.layout.descriptor_at(number).ok_or_else(missing)?;
+        let descriptor = self.bytes(at, self.layout.descriptor_bytes)?;
+        let at = self.layout.inode_at(number, &descriptor).ok_or_else(missing)?;
+        Inode::parse(&self.bytes(at, INODE_BYTES)?).ok_or_else(missing)
+    }
+
+    /// The block of each block of a file's content.
+    fn blocks(&mut self, inode: &Inode) -> Result<BTreeMap<u64, u64>, String> {
+        let (mut found, mut nodes) = (BTreeMap::new(), Vec::new());
+        if inode.kind == Kind::Other {
+            return Ok(found);
+        }
+        let mut node = inode.root.clone();
+        for _ in 0..MAX_NODES {
+            for branch in ext4::branches(&node).ok_or("an extent tree is damaged")? {
+                match branch {
+                    Branch::Content(first, blocks) => found.extend((first..).zip(blocks)),
+                    Branch::Node(block) => nodes.push(block),
+                }
             }
-            let file = self.file(number).map_err(|why| format!("boot file {path}: {why}"));
-            let (names, is_equal) = file?;
-            let names = names.into_iter();
-            queue.extend(names.map(|(number, name)| (number, format!("{path}/{name}"))));
-            if !is_equal && !is_written(&path, order) {
-                wrong.push(path);
+            let Some(block) = nodes.pop() else { return Ok(found) };
+            node = (self.read)(block)?;
+        }
+        Err("an extent tree has no end".into())
+    }
+
+    /// What a directory contains; nothing if it is none.
+    fn names(
+        &mut self,
+        inode: &Inode,
+        blocks: &BTreeMap<u64, u64>,
+    ) -> Result<BTreeMap<String, u32>, String> {
+        let mut found = BTreeMap::new();
+        if inode.kind != Kind::Directory {
+            return Ok(found);
+        }
+        if blocks.len() > MAX_DIRECTORY_BLOCKS {
+            return Err(format!("a directory of {} blocks", blocks.len()));
+        }
+        for number in blocks.values() {
+            let names = ext4::names(&(self.read)(*number)?);
+            found.extend(names.into_iter().map(|(inode, name)| (name, inode)));
+        }
+        Ok(found)
+    }
+
+    /// The content of a small file.
+    fn text(&mut self, inode: &Inode, blocks: &BTreeMap<u64, u64>) -> Result<String, String> {
+        if inode.n_bytes > MAX_TEXT_BYTES {
+            return Err(format!("a text of {} bytes", inode.n_bytes));
+        }
+        let n_bytes = usize::try_from(inode.n_bytes).unwrap_or_default();
+        let mut content = vec![0; n_bytes.next_multiple_of(self.layout.block_bytes)];
+        for (to, number) in content.chunks_mut(self.layout.block_bytes).zip(0..) {
+            if let Some(number) = blocks.get(&number) {
+                to.copy_from_slice(&(self.read)(*number)?);
             }
         }
+        content.truncate(n_bytes);
+        Ok(String::from_utf8_lossy(&content).into_owned())
+    }
+}
+
+/// The disk beside the image.
+struct Comparison<'a, R> {
+    disk: Tree<R>,
+    image: &'a BootBlocks,
+    order: &'a Order,
+}
+
+impl<R: FnMut(u64) -> Result<Vec<u8>, String>> Comparison<'_, R> {
+    fn all(mut self, files: &[File]) -> Result<String, String> {
+        let (mut numbers, mut wrong) = (BTreeMap::from([(String::new(), ROOT_INODE)]), Vec::new());
+        for file in files {
+            let path = &file.path;
+            let Some(number) = numbers.remove(path) else {
+                wrong.push(format!("{path} is missing"));
+                continue;
+            };
+            let told = |why| format!("boot file {path}: {why}");
+            let found = self.disk.inode(number).map_err(told)?;
+            let blocks = self.disk.blocks(&found).map_err(told)?;
+            let names = self.disk.names(&found, &blocks).map_err(told)?;
+            if !self.is_as_expected(file, &found, &blocks, &names).map_err(told)? {
+                wrong.push(path.clone());
+            }
+            numbers
+                .extend(names.into_iter().map(|(name, number)| (format!("{path}/{name}"), number)));
+        }
         if wrong.is_empty() {
-            return Ok(format!("{n_files} boot files compared"));
+            return Ok(format!("{} boot files compared", files.len()));
         }
         let n_wrong = wrong.len();
         wrong.sort();
@@ -67,73 +196,72 @@ impl Files<'_> {
         Err(format!("{n_wrong} boot files differ from the image: {}", wrong.join(", ")))
     }
 
-    /// Returns the names in a directory, and whether all blocks of the content are those of the image.
-    fn file(&mut self, number: u32) -> Result<(Vec<(u32, String)>, bool), String> {
-        let inode = self.inode(number)?;
-        let (mut names, mut is_equal) = (Vec::new(), true);
-        if inode.kind == Kind::Other {
-            return Ok((names, is_equal));
+    fn is_as_expected(
+        &mut self,
+        file: &File,
+        found: &Inode,
+        blocks: &BTreeMap<u64, u64>,
+        names: &BTreeMap<String, u32>,
+    ) -> Result<bool, String> {
+        let change = change(&file.path, self.order);
+        if change == Change::Any {
+            return Ok(true);
         }
-        let small_blocks = self.layout.block_bytes / BOOT_BLOCK_BYTES;
-        for number in self.parts(&inode)?.into_iter().flatten() {
-            let block = self.block(number)?;
-            let first = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(small_blocks);
-            let image = self.image.digests.iter().skip(first);
-            let found = block.chunks(BOOT_BLOCK_BYTES).map(boot_digest);
-            is_equal &= image.take(small_blocks).copied().eq(found);
-            if inode.kind == Kind::Directory {
-                names.extend(ext4::names(&block));
+        // A file that takes the place of another one has permissions of its own.
+        let has_facts = found.facts == file.inode.facts || change == Change::More;
+        if found.kind != file.inode.kind || !has_facts {
+            return Ok(false);
+        }
+        Ok(match (file.inode.kind, change) {
+            (Kind::Directory, Change::More) => {
+                file.names.keys().all(|name| names.contains_key(name))
             }
-        }
-        Ok((names, is_equal))
+            (Kind::Directory, _) => file.names.keys().eq(names.keys()),
+            (Kind::Other, _) => file.inode.root == found.root,
+            (Kind::File, Change::Entry | Change::Console) => {
+                let kept = |number: u64| self.image.kept.get(&number).cloned().ok_or(String::new());
+                let mut image = Tree { layout: self.image.layout, read: kept };
+                let before = image.text(&file.inode, &file.blocks)?;
+                written::is_allowed(change, &before, &self.disk.text(found, blocks)?, self.order)
+            }
+            (Kind::File, _) => {
+                let is_longer = change == Change::More && found.n_bytes > file.inode.n_bytes;
+                (is_longer || found.n_bytes == file.inode.n_bytes)
+                    && self.is_same(file, blocks, is_longer)?
+            }
+        })
     }
 
-    fn inode(&mut self, number: u32) -> Result<Inode, String> {
-        let missing = || format!("there is no inode {number}");
-        let at = self.layout.descriptor_at(number).ok_or_else(missing)?;
-        let descriptor = self.window.bytes_at(at, self.layout.descriptor_bytes)?;
-        let at = self.layout.inode_at(number, &descriptor).ok_or_else(missing)?;
-        Inode::parse(&self.window.bytes_at(at, INODE_BYTES)?).ok_or_else(missing)
-    }
-
-    /// The numbers of the blocks of the file's content, part by part.
-    fn parts(&mut self, inode: &Inode) -> Result<Vec<Range<u64>>, String> {
-        let mut node = inode.root.clone().ok_or("its blocks are not listed in an extent tree")?;
-        let (mut found, mut nodes) = (Vec::new(), Vec::new());
-        for _ in 0..MAX_NODES {
-            for branch in ext4::branches(&node).ok_or("its extent tree is damaged")? {
-                match branch {
-                    Branch::Content(blocks) => found.push(blocks),
-                    Branch::Node(block) => nodes.push(block),
+    /// True if the content is the image's, as far as that goes. The last small block of a file that is longer now may differ.
+    fn is_same(
+        &mut self,
+        file: &File,
+        blocks: &BTreeMap<u64, u64>,
+        is_longer: bool,
+    ) -> Result<bool, String> {
+        let n_block = self.disk.layout.block_bytes;
+        let numbers: BTreeSet<&u64> = file.blocks.keys().chain(blocks.keys()).collect();
+        let zeros = boot_digest(&[0; BOOT_BLOCK_BYTES]);
+        let n_small = (n_block / BOOT_BLOCK_BYTES) as u64;
+        for number in numbers {
+            let block =
+                blocks.get(number).map_or(Ok(vec![0; n_block]), |at| (self.disk.read)(*at))?;
+            let start = number.saturating_mul(n_block as u64);
+            let smalls: Range<u64> = 0..n_small;
+            for (part, small) in smalls.zip(block.chunks(BOOT_BLOCK_BYTES)) {
+                let end = start.saturating_add((part + 1) * BOOT_BLOCK_BYTES as u64);
+                if end > file.inode.n_bytes.next_multiple_of(BOOT_BLOCK_BYTES as u64) {
+                    break;
+                }
+                let digest =
+                    |at: &u64| self.image.digests.get(usize::try_from(at * n_small + part).ok()?);
+                let expected = file.blocks.get(number).map_or(Some(&zeros), digest);
+                let may_differ = is_longer && end > file.inode.n_bytes;
+                if expected != Some(&boot_digest(small)) && !may_differ {
+                    return Ok(false);
                 }
             }
-            let Some(block) = nodes.pop() else { return Ok(found) };
-            node = self.block(block)?;
         }
-        Err("its extent tree has no end".into())
-    }
-
-    fn block(&mut self, number: u64) -> Result<Vec<u8>, String> {
-        let n_bytes = self.layout.block_bytes;
-        self.window.bytes_at(number.saturating_mul(n_bytes as u64), n_bytes)
-    }
-}
-
-/// True if coreos-installer may write this file, or the directory that contains it: the Ignition config, the stamp, network
-/// profiles (appended to the initramfs since 0.27), the options of an entry, and the console settings of GRUB.
-fn is_written(path: &str, order: &Order) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let has_console = !order.console.is_empty() || order.platform.is_some();
-    let has_options =
-        has_console || !order.append_kargs.is_empty() || !order.delete_kargs.is_empty();
-    let is_entry = path.starts_with("/loader") && path.contains("/entries/");
-    match path {
-        "" | "/ignition" | "/ignition/config.ign" | "/ignition.firstboot" => true,
-        "/grub2/grub.cfg" | "/grub2/console.cfg" => has_console,
-        _ if path.starts_with("/coreos-firstboot-network") => order.copy_network,
-        _ if is_entry => has_options,
-        // `zipl` writes its map, and on a secure host a new image.
-        _ if cfg!(target_arch = "s390x") => ["bootmap", "sdboot"].contains(&name),
-        _ => order.copy_network && name.starts_with("initramfs"),
+        Ok(true)
     }
 }

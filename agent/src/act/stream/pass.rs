@@ -145,12 +145,12 @@ impl<'a> Pass<'a> {
         // Without the digests of every block the proof would fail, after the disk was written.
         // A signal need not end this wait: coreos-installer is ended by another thread.
         let stop = Stop::default();
-        if self.tee.as_mut().is_some_and(|tee| !tee.has_what_is_needed(RECORD_LIMIT, &stop)) {
+        if let Some(Err(why)) = self.tee.as_mut().map(|tee| tee.check(RECORD_LIMIT, &stop)) {
             let message = format!(
-                "{} could not be decompressed to its end to take the digests of its blocks, which a sample does without",
+                "{} could not be decompressed to its end to compare it with the disk: {why}; \"verify\": \"sample\" does without",
                 self.shown()
             );
-            return Err(Fault::new(Code::ImageFetch, message));
+            return Err(Fault::new(Code::ImageInvalid, message));
         }
         Ok(digest)
     }

@@ -11,7 +11,7 @@ use super::Shared;
 use super::pass::{Pass, Whole};
 use super::source::{Fault, Reader};
 use super::tee::Tee;
-use crate::act::Code;
+use crate::act::{Code, Verify};
 use crate::http::server::{Timed, read_head, send_head};
 
 /// Time limit for a client to send its request.
@@ -92,6 +92,10 @@ fn pass(body: &mut Body<'_>, shared: &Shared) -> Result<Option<(Whole, Option<Te
     }
     shared.meter.set_total(total_bytes);
     let tee = Tee::start(shared.verify, &image.head);
+    if tee.is_none() && shared.verify == Verify::Full {
+        let message = "the kernel gives no thread to take digests of the image";
+        return Err(Fault::new(Code::ImageFetch, message));
+    }
     let mut pass = Pass::new(image, &shared.meter, tee);
     if body.start(total_bytes).is_err() {
         return Ok(None);

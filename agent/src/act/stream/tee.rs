@@ -2,11 +2,12 @@
 //! `verify: full`, otherwise a sample.
 //!
 //! The thread must not slow the stream down: if it falls behind, a sample ends early, and only a full record makes the
-//! stream wait. Memory is bounded by the queue and by the decoder's window.
+//! stream wait. Memory is bounded by the queue, the decoder's window and the record: 48 bytes a MiB, and 16 MiB for `boot`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use crate::act::image::{Format, Head, decoder};
 use crate::act::record::{self, Record, fill};
 use crate::act::stream_facts::Sample;
 use crate::act::{Verify, spread};
-use crate::ask::{GRACE, receive_within};
-use crate::clock::RealClock;
+use crate::ask::{GRACE, Unanswered, receive_within};
+use crate::clock::{Clock as _, RealClock};
 use crate::signals::Stop;
 
 /// Block of a sample, in bytes.
@@ -34,6 +35,8 @@ const UNKNOWN_BYTES: u64 = 256 << 20;
 const N_SAMPLES: u64 = 256;
 /// Maximum number of stream pieces that wait for the thread.
 const QUEUE: usize = 64;
+/// Interval at which a full queue is tried again.
+const QUEUE_TICK: Duration = Duration::from_millis(1);
 /// Stack of the thread.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -83,6 +86,8 @@ pub(super) struct Tee {
     pieces: Option<SyncSender<Piece>>,
     record: Receiver<Result<Record, guard::Panic>>,
     waits: bool,
+    /// Number of reads of the thread.
+    n_reads: Arc<AtomicU64>,
     /// The record, once it was received.
     kept: Option<Record>,
 }
@@ -97,11 +102,13 @@ impl Tee {
         }
         let plan = Plan::new(verify, head);
         let (pieces, queue) = sync_channel(QUEUE);
-        let work = move || record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
+        let n_reads = Arc::<AtomicU64>::default();
+        let stream = Pieces { queue, current: Arc::new([]), at: 0, n_reads: Arc::clone(&n_reads) };
+        let work = move || record(stream, &plan);
         match guard::ask("image-check", STACK_BYTES, work) {
             Ok(record) => {
                 let waits = verify == Verify::Full;
-                Some(Self { pieces: Some(pieces), record, waits, kept: None })
+                Some(Self { pieces: Some(pieces), record, waits, n_reads, kept: None })
             }
             Err(error) => {
                 let why = format!("no thread could be started: {error}");
@@ -116,9 +123,7 @@ impl Tee {
         let Some(pieces) = &self.pieces else { return };
         let piece: Piece = bytes.into();
         if self.waits {
-            // The thread ends early if the image cannot be decompressed; `has_what_is_needed` says so.
-            pieces.send(piece).ok();
-            return;
+            return self.hand_over(piece);
         }
         if let Err(error) = pieces.try_send(piece) {
             if matches!(error, TrySendError::Full(_)) {
@@ -128,35 +133,62 @@ impl Tee {
         }
     }
 
-    /// The stream has ended well.
-    pub(super) fn end(&mut self) {
-        if let Some(pieces) = self.pieces.take() {
-            // A full queue is emptied soon: nothing else waits for the stream any more.
-            pieces.send(Arc::new([])).ok();
+    /// Waits until the thread takes a piece. It ends early if the image cannot be decompressed, and reads no more after a
+    /// crash, which leaves the queue open.
+    fn hand_over(&mut self, mut piece: Piece) {
+        while let Some(pieces) = &self.pieces {
+            match pieces.try_send(piece) {
+                Ok(()) => return,
+                Err(TrySendError::Full(back)) => piece = back,
+                Err(TrySendError::Disconnected(_)) => return self.pieces = None,
+            }
+            if let Ok(record) = self.record.try_recv() {
+                self.kept = Some(record.unwrap_or_default());
+                self.pieces = None;
+            }
+            RealClock.pause(QUEUE_TICK);
         }
     }
 
-    /// True if a full record, if one is needed, reaches the end of the image. The stream must have ended.
-    pub(super) fn has_what_is_needed(&mut self, limit: Duration, stop: &Stop) -> bool {
+    /// The stream has ended well.
+    pub(super) fn end(&mut self) {
+        self.hand_over(Arc::new([]));
+        self.pieces = None;
+    }
+
+    /// Checks that a full record, if one is needed, reaches the end of the image. The stream must have ended.
+    ///
+    /// # Errors
+    /// The reason, as the decoder gives it.
+    pub(super) fn check(&mut self, limit: Duration, stop: &Stop) -> Result<(), String> {
         if !self.waits {
-            return true;
+            return Ok(());
         }
         self.end();
         let record = self.record(limit, stop);
         let is_whole = record.image_bytes.is_some();
+        let fault = record.fault.clone().unwrap_or_else(|| "it took too long".into());
         self.kept = Some(record);
-        is_whole
+        if is_whole { Ok(()) } else { Err(fault) }
     }
 
-    /// Returns the thread's results once it has finished; waits for at most `limit`.
+    /// Returns the thread's results once it has finished; waits as long as it goes on within `limit`.
     pub(super) fn record(&mut self, limit: Duration, stop: &Stop) -> Record {
         if let Some(record) = self.kept.take() {
             return record;
         }
-        receive_within(&RealClock, &self.record, (limit, GRACE), stop).unwrap_or_else(|why| {
-            warn!("the image cannot be compared with the disk: {why}");
-            Record::default()
-        })
+        loop {
+            let n_before = self.n_reads.load(Ordering::Relaxed);
+            match receive_within(&RealClock, &self.record, (limit, GRACE), stop) {
+                Ok(record) => return record,
+                // A few pieces may be many GiB of zeros.
+                Err(Unanswered::Late(_)) if self.n_reads.load(Ordering::Relaxed) > n_before => {}
+                Err(why) => {
+                    warn!("the image cannot be compared with the disk: {why}");
+                    return Record::default();
+                }
+            }
+        }
     }
 }
 
@@ -165,6 +197,7 @@ struct Pieces {
     queue: Receiver<Piece>,
     current: Piece,
     at: usize,
+    n_reads: Arc<AtomicU64>,
 }
 
 impl Read for Pieces {
@@ -174,6 +207,7 @@ impl Read for Pieces {
             self.current = self.queue.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
             self.at = 0;
         }
+        self.n_reads.fetch_add(1, Ordering::Relaxed);
         let n = buffer.len().min(self.current.len() - self.at);
         buffer[..n].copy_from_slice(&self.current[self.at..][..n]);
         self.at += n;
@@ -191,6 +225,7 @@ fn record(packed: impl Read + Send, plan: &Plan) -> Record {
     };
     if let Err(error) = outcome {
         debug!(%error, "the image was not decompressed to its end");
+        record.fault = Some(error.to_string());
     }
     record
 }
@@ -275,14 +310,31 @@ mod tests {
     fn sample_that_falls_behind_ends_early_and_blocks_nobody() {
         let (pieces, queue) = sync_channel(1);
         let (_open, record) = std::sync::mpsc::channel();
-        let mut tee = Tee { pieces: Some(pieces), record, waits: false, kept: None };
+        let mut tee =
+            Tee { pieces: Some(pieces), record, waits: false, n_reads: Arc::default(), kept: None };
         for _ in 0..100 {
             tee.feed(b"piece");
         }
-        tee.end();
-        let plan = Plan::All(Vec::new());
-        let record = super::record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
+        assert!(tee.pieces.is_none(), "the sample has ended");
+        let plan = Plan::Beginning(1 << 20);
+        let record = super::record(
+            Pieces { queue, current: Arc::new([]), at: 0, n_reads: Arc::default() },
+            &plan,
+        );
         assert_eq!((record.samples.len(), record.image_bytes), (0, None), "shorter than a magic");
+    }
+
+    #[test]
+    fn full_record_of_a_thread_that_crashed_does_not_block_the_stream() {
+        let (pieces, _queue) = sync_channel(1);
+        let (crashed, record) = std::sync::mpsc::channel();
+        let mut tee =
+            Tee { pieces: Some(pieces), record, waits: true, n_reads: Arc::default(), kept: None };
+        crashed.send(Err("a bug".into())).unwrap();
+        for _ in 0..3 {
+            tee.feed(b"piece");
+        }
+        assert!(tee.check(Duration::from_mins(1), &Stop::default()).is_err());
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn journal(journalctl: &[String], system: &System) -> Result<String, String> {
     let (program, args) = journalctl.split_first().ok_or("no program is configured")?;
     system
         .output_of((Path::new(program), args), JOURNAL_LIMIT, MAX_JOURNAL_BYTES, |_| false)
+        .map(|(text, _)| text)
         .map_err(|why| format!("running {program}: {why}"))
 }
 

@@ -4,6 +4,7 @@
 
 mod options;
 mod output;
+pub(crate) mod written;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

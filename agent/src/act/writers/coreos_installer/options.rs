@@ -51,7 +51,7 @@ pub fn version(program: &Path, system: &System) -> Result<Version, Failure> {
             .advise("use a live image that contains coreos-installer")
     };
     let command = (program, &["--version".to_owned()][..]);
-    let text = system
+    let (text, _) = system
         .output_of(command, VERSION_LIMIT, MAX_VERSION_BYTES, has_version)
         .map_err(missing)?;
     let version = parse_version(&text)
