@@ -16,6 +16,7 @@ use crate::virtualization;
 use formats::command_line::{last_value, without_secrets};
 
 /// The running system.
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -60,10 +61,8 @@ pub struct Os {
     /// True if only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
     pub is_fips_enabled: Option<bool>,
     /// Messages of the kernel about hardware faults since boot. Other messages are not read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_log: Vec<KernelMessages>,
     /// Crashes of an earlier kernel that it stored for the next boot (`/sys/fs/pstore`).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier_crashes: Vec<EarlierCrash>,
     /// The booted live image; `None` on an installed system.
     pub live_image: Option<LiveImage>,

@@ -11,14 +11,9 @@ use crate::text::shown_url;
 use crate::url::{data_url, url_form};
 
 /// Places of resources in a config.
-const RESOURCES: [&str; 6] = [
-    "ignition.config.merge.*",
-    "ignition.config.replace",
-    "ignition.security.tls.certificateAuthorities.*",
-    "storage.files.*.contents",
-    "storage.files.*.append.*",
-    "storage.luks.*.keyFile",
-];
+const RESOURCES: &str = "ignition.config.merge.* ignition.config.replace \
+     ignition.security.tls.certificateAuthorities.* storage.files.*.contents storage.files.*.append.* \
+     storage.luks.*.keyFile";
 
 /// True if Ignition may need the network for a valid config.
 ///
@@ -41,7 +36,7 @@ pub(super) fn may_fetch(config: &Value) -> bool {
 }
 
 pub(super) fn rules(root: &At<'_>, findings: &mut Findings) {
-    for at in RESOURCES.iter().flat_map(|place| root.each(place)) {
+    for at in RESOURCES.split(' ').flat_map(|place| root.each(place)) {
         resource(&at, findings);
     }
 }

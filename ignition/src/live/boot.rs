@@ -104,19 +104,12 @@ pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
     let is_plain = !is_special && !arguments.split(' ').any(ends_command);
     let expected = "nothing that iPXE would interpret: ${, ||, &&, ;, #, two consecutive spaces";
     require(is_plain, "kernel_arguments", shown(&arguments), expected)?;
-    // A percent-encoded brace in a URL keeps iPXE from expanding it.
-    let (kernel, initramfs) =
-        (boot.kernel_url.replace("${", "$%7B"), boot.initramfs_url.replace("${", "$%7B"));
     Ok(format!(
-        "#!ipxe\n\
-         # Boots the live image of run-coreos-installer; made by run-coreos-installer live-config.\n\
-         ifconf || goto failed\n\
-         kernel --name vmlinuz {kernel} initrd=initramfs.img {arguments} || goto failed\n\
-         initrd --name initramfs.img {initramfs} || goto failed\n\
-         boot || goto failed\n\
-         :failed\n\
-         echo The live image could not be booted\n\
-         shell\n"
+        include_str!("../../templates/boot.ipxe"),
+        // A percent-encoded brace in a URL keeps iPXE from expanding it.
+        kernel = boot.kernel_url.replace("${", "$%7B"),
+        initramfs = boot.initramfs_url.replace("${", "$%7B"),
+        arguments = arguments
     ))
 }
 
@@ -135,16 +128,12 @@ fn boot(settings: &Settings) -> Result<&Boot, LiveError> {
 /// # Errors
 /// As for [`ipxe_script`], but only a line break would be special, and no argument has one.
 pub fn pxelinux_config(settings: &Settings) -> Result<String, LiveError> {
-    let Boot { kernel_url, initramfs_url } = boot(settings)?;
-    let arguments = kernel_arguments(settings)?;
+    let boot = boot(settings)?;
     Ok(format!(
-        "# Boots the live image of run-coreos-installer; made by run-coreos-installer live-config.\n\
-         DEFAULT run-coreos-installer\n\
-         PROMPT 0\n\
-         LABEL run-coreos-installer\n  \
-         KERNEL {kernel_url}\n  \
-         INITRD {initramfs_url}\n  \
-         APPEND {arguments}\n"
+        include_str!("../../templates/boot.pxelinux"),
+        kernel = boot.kernel_url,
+        initramfs = boot.initramfs_url,
+        arguments = kernel_arguments(settings)?
     ))
 }
 
@@ -164,14 +153,10 @@ pub fn grub_entry(settings: &Settings) -> Result<String, LiveError> {
         quoted(&format!("({scheme},{host})/{path}"))
     };
     Ok(format!(
-        "# Boots the live image of run-coreos-installer; made by run-coreos-installer live-config.\n\
-         menuentry 'run-coreos-installer' {{\n  \
-         linux {} {}\n  \
-         initrd {}\n\
-         }}\n",
-        device(&boot.kernel_url)?,
-        words.join(" "),
-        device(&boot.initramfs_url)?
+        include_str!("../../templates/boot.grub"),
+        kernel = device(&boot.kernel_url)?,
+        initramfs = device(&boot.initramfs_url)?,
+        arguments = words.join(" ")
     ))
 }
 

@@ -12,18 +12,8 @@ use crate::udev::unescape_hex;
 
 /// Mount points at which live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
-const LIVE_MOUNTS: [&str; 10] = [
-    "/run/media/iso",
-    "/run/initramfs/live",
-    "/run/initramfs/isoscan",
-    "/run/initramfs/isodevice",
-    "/run/install/repo",
-    "/run/install/isodir",
-    "/run/live/medium",
-    "/lib/live/mount/medium",
-    "/cdrom",
-    "/isodevice",
-];
+const LIVE_MOUNTS: &str = "/run/media/iso /run/initramfs/live /run/initramfs/isoscan /run/initramfs/isodevice \
+     /run/install/repo /run/install/isodir /run/live/medium /lib/live/mount/medium /cdrom /isodevice";
 
 const SWAPS: &str = "proc/swaps";
 
@@ -101,7 +91,7 @@ pub(super) fn loops(machine: &Machine, resolve: &Resolve<'_>) -> Vec<(String, St
 
 /// True if the running system lives on the device mounted here.
 pub(super) fn is_live_mount(path: &str) -> bool {
-    LIVE_MOUNTS.contains(&path)
+    LIVE_MOUNTS.split(' ').any(|known| known == path)
 }
 
 /// Finds the kernel name of the device with a number or with a path below `/dev`.

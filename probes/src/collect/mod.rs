@@ -39,16 +39,8 @@ const MARGIN: Duration = Duration::from_secs(2);
 const IDENTITY: [&str; 3] = ["network", "dmi", "bmc"];
 
 /// Ends of the paths that the name of a node is read from: UUID, serial numbers and permanent MACs.
-const IDENTIFIERS: [&str; 8] = [
-    "/dmi/id/product_uuid",
-    "/dmi/id/product_serial",
-    "/dmi/id/board_serial",
-    "/sys/class/net",
-    "/address",
-    "/addr_assign_type",
-    "/perm_hwaddr",
-    "/rtnetlink/link",
-];
+const IDENTIFIERS: &str = "/dmi/id/product_uuid /dmi/id/product_serial /dmi/id/board_serial /sys/class/net \
+     /address /addr_assign_type /perm_hwaddr /rtnetlink/link";
 
 const fn collector(
     name: &'static str,
@@ -279,7 +271,7 @@ fn collect_with(
 
 /// True if `problem` may explain why the machine has no identifier, or a different one than before.
 fn is_of_identity(problem: &Problem) -> bool {
-    IDENTIFIERS.iter().any(|end| problem.path.ends_with(end))
+    IDENTIFIERS.split(' ').any(|end| problem.path.ends_with(end))
 }
 
 /// The problem of a collector without a result, with the path that it read last.

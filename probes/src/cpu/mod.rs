@@ -33,6 +33,7 @@ use sockets::sockets;
 const CPU: &str = "sys/devices/system/cpu";
 
 /// The processors.
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -86,7 +87,6 @@ pub struct Cpu {
     /// Lowest frequency of the first online CPU, in MHz (`cpufreq/cpuinfo_min_freq`).
     pub min_mhz: Option<u64>,
     /// Flags of the first online CPU, in the kernel's order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Revision of the microcode, e.g. `0x5003604`.
     pub microcode: Option<String>,
@@ -100,10 +100,8 @@ pub struct Cpu {
     /// True if an x86 CPU reports that it runs under a hypervisor; `None` on other architectures.
     pub has_hypervisor_flag: Option<bool>,
     /// Packages by id.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
     /// Sockets as SMBIOS type 4 lists them, populated or not, in table order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<Socket>,
 }
 
@@ -277,17 +275,7 @@ pub(crate) fn kernel_release(machine: &Machine) -> Option<String> {
 /// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`; a variant of the kernel
 /// can follow it, as in `6.12.0-55.el10.aarch64+64k`.
 fn architecture_of_release(release: &str) -> Option<&str> {
-    const NAMES: [&str; 9] = [
-        "x86_64",
-        "aarch64",
-        "ppc64le",
-        "ppc64",
-        "s390x",
-        "riscv64",
-        "loongarch64",
-        "ia64",
-        "i686",
-    ];
+    const NAMES: &str = "x86_64 aarch64 ppc64le ppc64 s390x riscv64 loongarch64 ia64 i686";
     let (_, last) = release.rsplit_once('.')?;
     last.rsplit(['-', '+']).find_map(|word| match word {
         "amd64" => Some("x86_64"),
@@ -295,7 +283,7 @@ fn architecture_of_release(release: &str) -> Option<&str> {
         "powerpc64le" => Some("ppc64le"),
         "armv7hl" => Some("armv7l"),
         "686" => Some("i686"),
-        word => NAMES.contains(&word).then_some(word),
+        word => NAMES.split(' ').find(|known| *known == word),
     })
 }
 

@@ -22,21 +22,15 @@ const ERRORS: &str = "kernel/errors";
 const TOP: [&str; 2] = ["sys", "proc"];
 
 /// Files that several collectors read and that do not change: long ones, and the sets of CPUs.
-const SHARED: [&str; 8] = [
-    "proc/cmdline",
-    "proc/cpuinfo",
-    "proc/version",
-    "sys/devices/system/cpu/offline",
-    "sys/devices/system/cpu/online",
-    "sys/devices/system/cpu/possible",
-    "sys/devices/system/cpu/present",
-    "sys/firmware/dmi/tables/DMI",
-];
+const SHARED: &str = "proc/cmdline proc/cpuinfo proc/version sys/devices/system/cpu/offline \
+     sys/devices/system/cpu/online sys/devices/system/cpu/possible sys/devices/system/cpu/present \
+     sys/firmware/dmi/tables/DMI";
 
 /// True if a file is read once for all collectors: one of [`SHARED`], or the state of one CPU.
 fn is_shared(path: &str) -> bool {
     let one_cpu = path.strip_prefix("sys/devices/system/cpu/cpu");
-    one_cpu.is_some_and(|rest| rest.ends_with("/online")) || SHARED.contains(&path)
+    one_cpu.is_some_and(|rest| rest.ends_with("/online"))
+        || SHARED.split(' ').any(|shared| shared == path)
 }
 
 /// A source of facts, with everything that was read from it if it is recorded.

@@ -33,6 +33,7 @@ use crate::machine::Machine;
 use crate::smbios;
 
 /// The memory.
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -73,19 +74,14 @@ pub struct Memory {
     /// Largest capacity of the arrays.
     pub max_capacity_bytes: Option<u64>,
     /// Slots of system memory in table order, populated or not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimms: Vec<Dimm>,
     /// Counts of corrected and uncorrected errors from the memory controllers' drivers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ecc: Vec<EccCount>,
     /// Huge pages by size.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hugepages: Vec<HugePages>,
     /// CXL memory devices, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cxl: Vec<CxlMemory>,
     /// Memory that is or was a separate device (DAX), by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dax: Vec<DaxDevice>,
     /// NVDIMMs, and the regions and namespaces on them.
     pub persistent: Option<PersistentMemory>,

@@ -9,17 +9,15 @@ use crate::machine::Machine;
 const DIR: &str = "sys/bus/nd/devices";
 
 /// Persistent memory; absent on machines without it.
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PersistentMemory {
     /// The modules, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Nvdimm>,
     /// Ranges of addresses, each over one or more modules, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<PersistentRegion>,
     /// Used parts of the regions, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<PersistentNamespace>,
 }
 

@@ -34,6 +34,7 @@ pub struct Topology {
 }
 
 /// A NUMA node.
+#[serde_with::apply(Vec => #[serde(skip_serializing_if = "Vec::is_empty")])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -61,13 +62,10 @@ pub struct Node {
     /// (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`), since Linux 6.1.
     pub memory_tier: Option<u32>,
     /// The nodes that reach this node's memory best, and their speed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<Access>,
     /// Caches in front of the node's memory, by level.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub side_caches: Vec<SideCache>,
     /// Huge pages of the node by size.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hugepages: Vec<HugePages>,
     /// Distance to each online node, by its id; 10 is local.
     #[serde(
