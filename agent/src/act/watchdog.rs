@@ -39,19 +39,8 @@ impl Default for Patience {
 }
 
 /// Kernel functions in which a process waits for a disk that it writes. A slow live medium is read in others.
-const WRITING: [&str; 11] = [
-    "blkdev_",
-    "fsync",
-    "sync_",
-    "flush",
-    "writeback",
-    "dirty_pages",
-    "jbd2",
-    "xfs_log",
-    "submit_bio_wait",
-    "bdev_disk_changed",
-    "write_begin",
-];
+const WRITING: &str = "blkdev_ fsync sync_ flush writeback dirty_pages jbd2 xfs_log submit_bio_wait \
+     bdev_disk_changed write_begin";
 /// The most threads that are looked at.
 const MAX_THREADS: usize = 256;
 /// The most functions of a stack that are kept.
@@ -158,7 +147,7 @@ impl DiskClock {
 
 impl Thread {
     fn waits_for_a_write(&self) -> bool {
-        let writes = |function: &String| WRITING.iter().any(|word| function.contains(word));
+        let writes = |function: &String| WRITING.split(' ').any(|word| function.contains(word));
         self.state == 'D' && self.waits_in.iter().any(writes)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use formats::command_line;
+use formats::{command_line, data};
 use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
 use super::{is_config, job};
@@ -14,6 +14,9 @@ const ISO_AREA_BYTES: usize = 262_144;
 
 /// Number of bytes read to recognise a program's form: its program headers follow the 64-byte ELF header.
 const HEAD_BYTES: u64 = 4096;
+
+/// The texts of the warnings, by name.
+const TEXTS: &str = include_str!("warnings.txt");
 
 /// Returns the warnings for the output `text`.
 pub(super) fn warnings(
@@ -27,7 +30,7 @@ pub(super) fn warnings(
         all.extend(of_config(options, settings, text).into_iter().flatten());
     } else {
         let is_missing = options.config_url.is_none() && !options.agent_in_image;
-        all.extend(is_missing.then(|| NO_CONFIG.to_owned()));
+        all.extend(text_of("no-config").filter(|_| is_missing));
         all.extend(settings.platform.as_deref().and_then(ignition::platform::warning));
     }
     all.extend(expect_missing(settings).into_iter().chain(kernel_name(settings)));
@@ -35,58 +38,30 @@ pub(super) fn warnings(
     all
 }
 
-/// Nothing adds the agent to the image that is booted.
-const NO_CONFIG: &str = "these kernel arguments name no Ignition config, so nothing adds the agent to the image; add \
-     --config-url, append the config to the initramfs with `coreos-installer pxe ignition wrap`, or confirm with \
-     --agent-in-image that the image has it";
+/// The warning of this name.
+fn text_of(name: &str) -> Option<String> {
+    data::lookup(TEXTS, name).map(str::to_owned)
+}
 
 /// Warns about an Ignition config.
 fn of_config(options: &LiveConfigOptions, settings: &Settings, text: &str) -> [Option<String>; 7] {
-    let warn = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
+    let warn = |name: &str, is_so: bool| text_of(name).filter(|_| is_so);
     let has_login =
         !settings.ssh_keys.is_empty() || settings.password_hash.is_some() || settings.autologin;
     let fetches = fetches(settings);
     let is_https = options.config_url.as_ref().is_some_and(|url| url.starts_with("https:"));
     [
-        warn(
-            matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image,
-            "the config does not contain the agent, so its unit fails unless the image has \
-             /usr/local/bin/run-coreos-installer; add it with --binary (for an ISO also --binary-url, or \
-             --binary-on-iso instead), \
-             or confirm with --agent-in-image that the image has it",
-        ),
-        warn(
-            // Another system may not have the libraries.
-            is_dynamic(options).unwrap_or_default(),
-            "the program of --binary needs shared libraries, which the live image may not have in the same \
-             version; use a static build (make static)",
-        ),
-        warn(
-            settings.vim.is_none() && !has_login,
-            "without a VIM and without a login, only the console shows why an install failed; add \
-             --ssh-key or --password-hash-file",
-        ),
+        warn("agent", matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image),
+        // Another system may not have the libraries.
+        warn("shared-libraries", is_dynamic(options).unwrap_or_default()),
+        warn("no-login", settings.vim.is_none() && !has_login),
         too_large(options, text),
-        warn(
-            // Ignition needs the network before it writes the network's profiles.
-            !settings.network.is_empty() && fetches,
-            "Ignition fetches files before the profiles of --network exist; if that network has no DHCP, write \
-             them with --network-dir and add them with `coreos-installer iso customize --network-keyfile`, or \
-             give dracut's ip= as a kernel argument",
-        ),
-        warn(
-            // Ignition cannot know a CA before it has read the config that contains it.
-            settings.ca.is_some() && is_https,
-            "Ignition fetches --config-url before it knows the CA in that config; serve the config with a \
-             certificate of a public CA or over plain HTTP, or append it to the initramfs with \
-             `coreos-installer pxe ignition wrap`",
-        ),
-        warn(
-            // Ignition fetches without the agent's proxy.
-            settings.proxy.is_some() && !settings.spec.has_proxy() && fetches,
-            "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \
-             if the live image supports it, or a server that is reached without the proxy",
-        ),
+        // Ignition needs the network before it writes the network's profiles.
+        warn("network", !settings.network.is_empty() && fetches),
+        // Ignition cannot know a CA before it has read the config that contains it.
+        warn("ca", settings.ca.is_some() && is_https),
+        // Ignition fetches without the agent's proxy.
+        warn("proxy", settings.proxy.is_some() && !settings.spec.has_proxy() && fetches),
     ]
 }
 
