@@ -84,8 +84,8 @@ fn percent_ok(text: &str) -> bool {
         .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Says why a data URL cannot be decoded.
-pub(crate) fn data_url(url: &str) -> Result<(), String> {
+/// The bytes that a data URL contains, or why it cannot be decoded.
+pub(crate) fn data_url(url: &str) -> Result<Vec<u8>, String> {
     let rest = url.strip_prefix("data:").ok_or("no data: prefix")?;
     let head = unquoted(rest, ',').next().unwrap_or_default();
     let data = rest[head.len()..].strip_prefix(',').ok_or("no comma before the data")?;
@@ -99,13 +99,22 @@ pub(crate) fn data_url(url: &str) -> Result<(), String> {
         return Err(format!("parameter {}", shown(bad)));
     }
     if is_base64 {
-        return BASE64.decode(data).map(drop).map_err(|_| "malformed base64".to_owned());
+        return BASE64.decode(data).map_err(|_| "malformed base64".to_owned());
     }
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"!$%&'()*+,-./:;=?@_~".contains(&b);
     if let Some(bad) = data.bytes().position(|b| !is_plain(b)) {
         return Err(format!("byte {bad} of the data must be percent-encoded"));
     }
-    if percent_ok(data) { Ok(()) } else { Err("% without two hex digits".to_owned()) }
+    if !percent_ok(data) {
+        return Err("% without two hex digits".to_owned());
+    }
+    let mut parts = data.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for (hex, rest) in parts.map(|part| part.split_at(2)) {
+        bytes.extend(u8::from_str_radix(hex, 16));
+        bytes.extend(rest.bytes());
+    }
+    Ok(bytes)
 }
 
 /// Splits at each `mark` outside a quoted string.

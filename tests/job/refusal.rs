@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use formats::digest;
 use serde_json::{Value, json};
 
@@ -39,6 +40,41 @@ fn ignition_configs_that_the_installed_system_would_refuse_are_refused() {
         (config("{}"), &|_| {}, "IGNITION_VERSION"),
         (config("not json"), &|_| {}, "IGNITION_INVALID"),
     ]);
+}
+
+#[test]
+fn ignition_config_that_may_erase_a_protected_disk_is_refused() {
+    let of = |storage: Value| json!({"ignition": {"version": "3.3.0"}, "storage": storage});
+    let table = |device: &str| of(json!({"disks": [{"device": device, "wipeTable": true}]}));
+    let text = BASE64_STANDARD.encode(table("/dev/disk/by-id/b").to_string());
+    let source = json!({"source": format!("data:;base64,{text}")});
+    let containing = |key: Value| json!({"ignition": {"version": "3.3.0", "config": key}});
+    let luks = json!({"name": "x", "device": "/dev/vg0/home", "wipeVolume": true});
+    let filesystem = json!({"device": "/dev/md/data", "format": "xfs", "wipeFilesystem": true});
+    let configs = [
+        table("/dev/disk/by-id/b"),
+        table("/dev/sda"),
+        table("/dev/sdz"),
+        of(json!({"luks": [luks]})),
+        of(json!({"filesystems": [filesystem]})),
+        containing(json!({"merge": [source]})),
+        containing(json!({"replace": source})),
+    ];
+    let change = |machine: &mut Machine| {
+        machine.add_disk("sdb", 1 << 30);
+        for disk in &mut machine.collected.disks {
+            disk.by_id = vec!["/dev/disk/by-id/b".into()];
+        }
+        let names = ["/dev/md/data", "/dev/vg0/home"].map(str::to_owned);
+        machine.collected.disks[1].names_above = names.to_vec();
+    };
+    let case = |config: Value| {
+        let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+        let ignition = json!({"inline": config.to_string()});
+        let keys = json!({"disk": disk, "protect": ["SERIAL-sdb"], "ignition": ignition});
+        (keys, &change as Change<'_>, "PROTECTED")
+    };
+    each_is_refused(configs.map(case).to_vec());
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What an order and its Ignition config do at the first boot that their author may not expect: to other disks, to who can
 //! log in, and by kernel arguments. A disk that the config erases goes through the same choice as the target does.
 
+use std::path::Path;
+
 use ignition::{Checked, Erased};
 use probes::block::Disk;
 
 use super::choice::{Wanted, label_warnings};
 use super::choose::names;
-use super::{Failure, describe, existing, list, protect, say};
+use super::{Code, Failure, describe, existing, list, protect, say};
 
 /// The link to the disk that CoreOS was booted from.
 const BOOT_DISK: &str = "/dev/disk/by-id/coreos-boot-disk";
@@ -49,7 +51,7 @@ pub(super) fn of_login(checked: &Checked, platform: Option<&str>) -> Option<Stri
 /// Warnings about other disks: their labels that may stay, and their data that the first boot erases.
 ///
 /// # Errors
-/// `PROTECTED`: the config erases a protected disk.
+/// `PROTECTED`: the config erases a protected disk, or one by a name that a protected disk may have at the first boot.
 pub fn of_disks(
     erased: &[Erased],
     target: &Disk,
@@ -58,49 +60,79 @@ pub fn of_disks(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<String>, Failure> {
     let mut warnings = label_warnings(wanted.order, target, disks);
+    let lists = [wanted.protect, &wanted.order.protect];
+    let protected = |disk: &Disk| protect::check(disk, disks, lists, resolve);
+    let is_own = |disk: &Disk| disk.name == target.name || disk.unit() == Some(&target.name);
     for Erased { device, key, is_table } in erased {
+        let Some(device) = device else { continue };
         let node = resolve(device);
         let is_it = |name: &str| device == name || node.as_deref() == Some(name);
         let is_part = |name: &String| is_it(&format!("/dev/{name}"));
         let has_it = |disk: &&Disk| {
-            names(disk).any(|name| is_it(name))
+            names(disk).chain(&disk.names_above).any(|name| is_it(name))
                 || disk.partitions.iter().any(|part| is_part(&part.name))
         };
-        let found = if device == BOOT_DISK { Some(target) } else { disks.iter().find(has_it) };
-        let Some(disk) = found else { continue };
-        if disk.name == target.name || disk.unit() == Some(&target.name) {
-            if *is_table {
-                warnings.push(format!(
-                    "Ignition config: {key} wipes {device}, the disk that it is installed on: the first boot fails, or \
-                     destroys the system"
-                ));
-            }
-            continue;
-        }
-        let lists = [wanted.protect, &wanted.order.protect];
-        protect::check(disk, disks, lists, resolve).map_err(|failure| {
-            let what = format!("the Ignition config erases {device} ({key}), but ");
-            Failure { message: say![what, failure.message.clone()], ..failure }
-        })?;
-        let is_whole = !disk.partitions.iter().any(|part| is_part(&part.name));
-        let data = existing::found(disk).into_iter().filter(|data| is_whole || is_part(&data.name));
-        let data: Vec<String> = data.map(|data| format!("{}: {}", data.name, data.what)).collect();
-        if !data.is_empty() {
-            let (disk, data) = (describe(disk), list(data, "; "));
+        // Several disks may claim one link.
+        let found: Vec<&Disk> = match device.as_str() {
+            BOOT_DISK => vec![target],
+            _ => disks.iter().filter(has_it).collect(),
+        };
+        if *is_table && found.iter().any(|disk| is_own(disk)) {
             warnings.push(format!(
-                "THE FIRST BOOT ERASES DATA ON ANOTHER DISK: {key} of the Ignition config erases {device} of {disk}, \
-                 which contains {data}"
+                "Ignition config: {key} wipes {device}, the disk that it is installed on: the first boot fails, or \
+                 destroys the system"
             ));
         }
+        let is_path = |disk: &Disk| found.iter().any(|head| disk.unit() == Some(&head.name));
+        for disk in found.iter().filter(|disk| !is_own(disk) && !is_path(disk)) {
+            protected(disk).map_err(|failure| {
+                let what = format!("the Ignition config erases {device} ({key}), but ");
+                Failure { message: say![what, failure.message.clone()], ..failure }
+            })?;
+            let is_whole = !disk.partitions.iter().any(|part| is_part(&part.name));
+            let mut data = existing::found(disk);
+            data.retain(|data| is_whole || is_part(&data.name));
+            let data = list(data.iter().map(|data| format!("{}: {}", data.name, data.what)), "; ");
+            if !data.is_empty() {
+                let disk = describe(disk);
+                warnings.push(format!(
+                    "THE FIRST BOOT ERASES DATA ON ANOTHER DISK: {key} of the Ignition config erases {device} of {disk}, \
+                     which contains {data}"
+                ));
+            }
+        }
+        if Path::new(device).parent() == Some(Path::new("/dev")) {
+            let what = format!(
+                "the Ignition config erases {device} ({key}), and another disk may have that name at the first boot"
+            );
+            if disks.iter().any(|disk| protected(disk).is_err()) {
+                let what = format!("{what}, such as a protected one");
+                let advice = "in the config, name it by /dev/disk/by-id or /dev/disk/by-path";
+                return Err(Failure::new(Code::Protected, what).advise(advice));
+            }
+            warnings.push(what);
+        }
+    }
+    let has_data = |disk: &Disk| !disk.is_live_medium && !existing::found(disk).is_empty();
+    if !lists.concat().is_empty() || disks.iter().any(|disk| !is_own(disk) && has_data(disk)) {
+        warnings.extend(of_unread(erased));
     }
     Ok(warnings)
+}
+
+/// A warning about contained configs that the first boot fetches, or that cannot be read.
+fn of_unread(erased: &[Erased]) -> Option<String> {
+    let unread = erased.iter().filter(|erased| erased.device.is_none());
+    let keys = list(unread.map(|erased| erased.key.clone()), ", ");
+    let unknown = "which was not read, erases on other disks is unknown";
+    (!keys.is_empty()).then(|| format!("Ignition config: what {keys}, {unknown}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::act::testing::{disk, filesystem, partition};
-    use crate::act::{Code, Order};
+    use crate::act::Order;
+    use crate::act::testing::{disk, filesystem, partition, texts};
 
     fn checked(sections: &str) -> Checked {
         let text = format!(r#"{{"ignition":{{"version":"3.4.0"}},{sections}}}"#);
@@ -136,8 +168,7 @@ mod tests {
         ];
         let resolve = |path: &str| (path == "/dev/disk/by-label/x").then(|| "/dev/sdb2".to_owned());
         let of = |sections: &str, protect: &[&str]| {
-            let protect = crate::act::testing::texts(protect);
-            let order = Order { protect, ..Order::default() };
+            let order = Order { protect: texts(protect), ..Order::default() };
             let wanted = Wanted { order: &order, protect: &[], min_bytes: None };
             of_disks(&checked(sections).erased, &disks[0], &disks, &wanted, &resolve)
         };
@@ -164,6 +195,40 @@ mod tests {
             assert!(found.contains("the disk that it is installed on"), "{own}: {found}");
         }
         assert_eq!(of(&table("/dev/disk/by-id/absent"), &[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn everything_below_an_erased_name_is_judged_and_names_that_may_change_or_are_unknown_warn() {
+        let mut disks = ["sda", "sdb", "sdc"].map(|name| disk(name, 9));
+        for other in &mut disks[1..] {
+            other.by_id.push("/dev/disk/by-id/usb-x".into());
+            other.names_above = texts(&["/dev/dm-0", "/dev/md/data"]);
+            other.filesystem = Some(filesystem("LVM2_member", None));
+        }
+        let resolve = |path: &str| (path == "/dev/vg0/home").then(|| "/dev/dm-0".to_owned());
+        let of = |disks: &[Disk], device: Option<&str>, protect: &[&str]| {
+            let device = device.map(str::to_owned);
+            let erased = [Erased { device, key: "$.key".into(), is_table: false }];
+            let order = Order { protect: texts(protect), ..Order::default() };
+            let wanted = Wanted { order: &order, protect: &[], min_bytes: None };
+            of_disks(&erased, &disks[0], disks, &wanted, &resolve)
+        };
+        for device in ["/dev/vg0/home", "/dev/md/data", "/dev/disk/by-id/usb-x"] {
+            let found = of(&disks, Some(device), &["SERIAL-sda"]).unwrap();
+            assert!(found.len() == 2 && found[1].contains("SERIAL-sdc"), "{found:?}");
+            assert!(of(&disks, Some(device), &["SERIAL-sdc"]).is_err(), "{device}");
+        }
+        for device in ["/dev/sdz", "/dev/sda4", "/dev/nvme0n1"] {
+            let found = of(&disks, Some(device), &["SERIAL-absent"]).unwrap().concat();
+            assert!(found.contains("another disk may have that name"), "{found}");
+            assert!(of(&disks, Some(device), &["SERIAL-sdc"]).is_err(), "{device}");
+        }
+        assert_eq!(of(&disks, Some(BOOT_DISK), &["SERIAL-sdc"]), Ok(Vec::new()));
+        for (n, protect, is_warned) in [(3, "", true), (1, "SERIAL-absent", true), (1, "", false)] {
+            let protect: Vec<&str> = protect.split_terminator(' ').collect();
+            let found = of(&disks[..n], None, &protect).unwrap().concat();
+            assert_eq!(found.starts_with("Ignition config: what $.key, which"), is_warned);
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Checked {
     pub may_fetch: bool,
     /// Settings that Ignition would accept but the author probably did not intend; unknown keys first.
     pub warnings: Vec<Warning>,
-    /// The devices whose content the first boot destroys.
+    /// The devices whose content the first boot destroys, also by configs in data URLs that this one contains.
     pub erased: Vec<Erased>,
     /// Why no one can log in on the installed system; `None` if someone may.
     pub lock_out: Option<&'static str>,
@@ -71,7 +71,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
         version,
         warnings: findings.into_warnings()?,
         may_fetch: source::may_fetch(&config),
-        erased: effects::erased(&At::root(&config)),
+        erased: effects::erased(&config),
         lock_out: effects::lock_out(&At::root(&config)),
         sha512: sha512(bytes),
     })

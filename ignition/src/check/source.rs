@@ -87,7 +87,10 @@ fn source_form(url: &str, minor: u64) -> Result<(), String> {
         "gs" if minor >= 2 => Ok(()),
         "s3" => version_id(url),
         "arn" if minor >= 4 => arn(url),
-        "data" => data_url(url).map_err(|why| format!("a data URL that can be decoded ({why})")),
+        "data" => {
+            let decoded = data_url(url).map(drop);
+            decoded.map_err(|why| format!("a data URL that can be decoded ({why})"))
+        }
         _ => {
             let newer = match minor {
                 0 | 1 => "",

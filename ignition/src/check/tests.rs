@@ -1,5 +1,9 @@
 //! Valid and invalid configs, and the result of the check.
 
+use std::io::Write as _;
+
+use base64::Engine as _;
+
 use super::*;
 
 fn accepted(text: &str) -> Checked {
@@ -259,10 +263,56 @@ fn each_key_that_destroys_content_is_listed_with_its_device() {
         "raid":[{"name":"r","level":"raid1","devices":["/dev/f","/dev/g"]}]}"#;
     let mut found = accepted(&config("3.4.0", sections)).erased;
     found.sort_by(|a, b| a.device.cmp(&b.device));
-    let devices: Vec<&str> = found.iter().map(|erased| erased.device.as_str()).collect();
-    assert_eq!(devices, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e", "/dev/f", "/dev/g"]);
+    let devices: String = found.iter().filter_map(|erased| erased.device.as_deref()).collect();
+    assert_eq!(devices, "/dev/a/dev/b/dev/c/dev/d/dev/e/dev/f/dev/g");
     assert_eq!(found[1].key, "$.storage.disks.1.partitions.1");
     assert_eq!(found.iter().filter(|erased| erased.is_table).count(), 1);
+}
+
+#[test]
+fn contained_configs_erase_what_ignition_merges_or_replaces_and_a_fetched_one_is_unknown() {
+    let disk = |device: &str, wipe: bool| {
+        config(
+            "3.4.0",
+            &format!(r#""storage":{{"disks":[{{"device":"{device}","wipeTable":{wipe}}}]}}"#),
+        )
+    };
+    let plain = |text: &str| {
+        let marks = [('"', "%22"), ('{', "%7B"), ('}', "%7d"), ('[', "%5b"), (']', "%5D")];
+        let text =
+            marks.iter().fold(text.to_owned(), |text, (mark, code)| text.replace(*mark, code));
+        format!(r#"{{"source":"data:,{text}"}}"#)
+    };
+    let packed = |text: &str| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(text.as_bytes()).unwrap();
+        let text = base64::prelude::BASE64_STANDARD.encode(packer.finish().unwrap());
+        format!(r#"{{"compression":"gzip","source":"data:text/plain;base64,{text}"}}"#)
+    };
+    let with = |outer: &str, key: &str, value: &str| {
+        outer.replacen(r#""version""#, &format!(r#""config":{{"{key}":{value}}},"version""#), 1)
+    };
+    let merged = |outer: &str, inner: &str| with(outer, "merge", &format!("[{inner}]"));
+    let found = |text: &str| -> Vec<String> {
+        let erased = accepted(text).erased.into_iter();
+        erased.map(|erased| erased.device.unwrap_or(erased.key)).collect()
+    };
+    let (a, b, c) = (disk("/dev/a", true), disk("/dev/b", true), disk("/dev/c", true));
+    let fetched = r#"{"source":"https://h/c"}"#;
+    assert_eq!(found(&merged(&a, &plain(&b))), ["/dev/a", "/dev/b"]);
+    assert_eq!(found(&merged(&a, &plain(&disk("/dev/a", false)))), [] as [&str; 0]);
+    assert_eq!(found(&with(&a, "replace", &packed(&b))), ["/dev/b"]);
+    let nested = merged(&a, &packed(&merged(&b, &plain(&c))));
+    assert_eq!(found(&nested), ["/dev/a", "/dev/b", "/dev/c"]);
+    let large = packed(&" ".repeat(MAX_CONFIG_BYTES));
+    for unread in [fetched, r#"{"source":"data:,x"}"#, &large] {
+        assert_eq!(found(&merged(&a, unread)), ["$.ignition.config.merge.0", "/dev/a"]);
+    }
+    assert_eq!(found(&with(&a, "replace", fetched)), ["$.ignition.config.replace"]);
+    // Their number is bounded.
+    let many: Vec<String> = (0..200).map(|n| plain(&disk(&format!("/dev/{n}"), true))).collect();
+    let unread = found(&merged(&a, &many.join(","))).into_iter().filter(|at| at.starts_with('$'));
+    assert_eq!(unread.count(), 200 - 127);
 }
 
 #[test]
