@@ -63,6 +63,9 @@ pub struct Disk {
     pub hctl: Option<String>,
     /// Path by place, e.g. `/dev/disk/by-path/pci-0000:00:1f.2-ata-1`; `None` without udev.
     pub by_path: Option<String>,
+    /// Its other paths by place, e.g. `…-ata-1.0` where `by_path` is `…-ata-1`. Not reported.
+    #[serde(skip)]
+    pub other_paths: Vec<String>,
     /// Paths by identity, e.g. `/dev/disk/by-id/wwn-0x5000c500a1b2c3d4`.
     pub by_id: Vec<String>,
     /// PCI address of the controller; `None` if its paths use several.

@@ -102,6 +102,7 @@ fn with_place(machine: &Machine, device: &BlockDevice, disk: Disk) -> Disk {
         diskseq: device.number(machine, "diskseq"),
         hctl: hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, device)),
         by_path: links(device, "disk/by-path/").next(),
+        other_paths: links(device, "disk/by-path/").skip(1).collect(),
         by_id: links(device, "disk/by-id/").collect(),
         pci_address: ancestors::pci_address(path),
         numa_node: ancestors::numa_node(machine, path),

@@ -197,6 +197,7 @@ pub(super) fn join(
     };
     if disk.paths.len() > 1 || disk.paths.iter().any(is_far) {
         disk.by_path = None;
+        disk.other_paths.clear();
     }
 }
 

@@ -34,6 +34,19 @@ fn numa_node_comes_from_the_nearest_device_above_the_disk_and_minus_one_is_absen
 }
 
 #[test]
+fn second_path_of_a_sata_disk_is_kept_and_not_reported() {
+    let paths = ["/dev/disk/by-path/pci-1-ata-1", "/dev/disk/by-path/pci-1-ata-1.0"];
+    let udev = "S:disk/by-path/pci-1-ata-1.0\nS:disk/by-path/pci-1-ata-1\n";
+    let files = [("sys/block/sda/size", "8\n"), ("sys/block/sda/dev", "8:0\n")];
+    let disk = of(&[&files[..], &[("run/udev/data/b8:0", udev)]].concat()).disks.remove(0);
+    assert_eq!(
+        (disk.by_path.as_deref(), &disk.other_paths[..]),
+        (Some(paths[0]), &[paths[1].to_owned()][..])
+    );
+    assert!(!serde_json::to_string(&disk).unwrap().contains("ata-1.0"));
+}
+
+#[test]
 fn only_disks_that_are_reached_over_a_fabric_are_on_one() {
     let rport = "pci0000:3a/0000:3b:00.0/host7/rport-7:0-0/target7:0:0/7:0:0:1/block/sda";
     let session = "platform/host8/session1/target8:0:0/8:0:0:1/block/sda";
