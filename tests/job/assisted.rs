@@ -57,7 +57,8 @@ impl World {
         machine.settings.vim.token_header = TokenHeader::SecretKey;
         let mut settings = Settings::new(ENV);
         settings.unit_dirs = vec![machine.root.join("units")];
-        machine.collected.disks[0].by_id.push(LINK.into());
+        // The name of a mapping is no identity.
+        machine.collected.disks[0].by_id = vec!["/dev/disk/by-id/dm-name-a".into(), LINK.into()];
         let inventory = json!({"hostname": "n1", "disks": [{"path": machine.disk("sda")}]});
         Self { machine, settings, inventory, is_recorded: true }
     }

@@ -187,7 +187,7 @@ fn meant(
     };
     // Content that is not known is foreign, and the simulated one is.
     let may_overwrite = match (&order.asked, order.policy) {
-        (Asked::Nothing, _) => false,
+        (Asked::Nothing | Asked::Smallest | Asked::Largest, _) => false,
         (_, Some(policy)) => policy == "wipe",
         (_, None) => is_identified,
     };

@@ -9,7 +9,7 @@ mod overrule;
 use probes::block::{Disk, Obstacle};
 
 use self::overrule::Overrides;
-use super::choose::{has_wwn, pick};
+use super::choose::{Description, has_wwn, pick};
 use super::saved::Saved;
 use super::{
     Code, ExistingDataPolicy, Expect, Failure, Order, Override, ProtectMissing, Say, Term,
@@ -92,8 +92,8 @@ pub fn decide<'d>(
         let overrides = Overrides::of(order, &picked);
         let obstacles = overrides.left(disk, disks);
         check_obstacles(disk, &obstacles, overrides.advice(&obstacles, disk, disks))?;
-        if disk.is_on_fabric && !picked.is_named {
-            return Err(unnamed(disk));
+        if disk.is_on_fabric && picked.description != Description::Identity {
+            return Err(unidentified(disk));
         }
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
         let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
@@ -122,11 +122,11 @@ pub fn can_be_written(disk: &Disk) -> bool {
     check_obstacles(disk, &fixed, None).is_ok()
 }
 
-/// The failure for a disk that another host may use, and that nobody named.
-fn unnamed(disk: &Disk) -> Failure {
+/// The failure for a disk that another host may use, and that the order does not identify.
+fn unidentified(disk: &Disk) -> Failure {
     let transport = disk.transport.as_deref().unwrap_or("fabric");
     let what = format!(
-        "{} is reached over a network ({transport}), where other hosts may use it, and is not named",
+        "{} is reached over a network ({transport}), where other hosts may use it, and is not identified",
         describe(disk)
     );
     Failure::new(Code::DiskNotEligible, what).advise(

@@ -22,8 +22,8 @@ pub(super) struct Picked<'d> {
     pub because: String,
     /// The form in which the order describes it.
     pub description: Description,
-    /// True if the order names it, by its identity or by any path or name.
-    pub is_named: bool,
+    /// True if the order names it by its place, which disks of one identity do not share.
+    pub is_by_place: bool,
 }
 
 /// The form in which an order describes a disk.
@@ -31,9 +31,9 @@ pub(super) struct Picked<'d> {
 pub(super) enum Description {
     /// By its identity or its place: serial number, WWN, a link by id or by path.
     Identity,
-    /// By other attributes, by a rule, or by a name that another disk may have at the next boot.
+    /// By other attributes, or by a name that another disk may have at the next boot.
     Attributes,
-    /// Not at all.
+    /// Not at all, or only by a rule for several disks.
     Absent,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn pick<'d>(
         let is_stable = is_stable_path(device);
         let description = if is_stable { Description::Identity } else { Description::Attributes };
         let because = format!("it is {device}");
-        return Ok(Picked { disk, because, description, is_named: true });
+        return Ok(Picked { disk, because, description, is_by_place: is_place(device) });
     }
     let hints = choice.hints.as_ref().map(Hints::parse).transpose();
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
@@ -82,28 +82,35 @@ pub(super) fn pick<'d>(
         (false, None) => "it is the only disk that could be meant".to_owned(),
         (false, Some(rule)) => format!("it is the {rule} disk"),
     };
-    // Hints that fit several disks identify none, even if only one of them can be meant: the namespaces of an NVMe
-    // drive share its serial number.
-    let is_part = |other: &&Disk| {
+    // A hint that fits several disks identifies none, even if only one of them can be meant or has the other attributes:
+    // the namespaces of an NVMe drive share its serial number.
+    let is_other = |other: &&Disk| {
         let name = Some(disk.name.as_str());
-        other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
+        !(other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name)
     };
-    let description = match (&hints, rule, choice.if_several) {
-        (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
-            Description::Identity
-        }
-        (None, _, IfSeveral::Refuse) => Description::Absent,
-        _ => Description::Attributes,
+    let others: Vec<&Disk> = disks.iter().filter(is_other).collect();
+    let description = match &hints {
+        None => Description::Absent,
+        Some(hints) if hints.identify(disk, &others) => Description::Identity,
+        Some(_) => Description::Attributes,
     };
-    let is_named =
-        description == Description::Identity || hints.is_some_and(|hints| hints.has_name());
-    Ok(Picked { disk, because, description, is_named })
+    let is_by_place = hints.is_some_and(|hints| hints.have_place());
+    Ok(Picked { disk, because, description, is_by_place })
 }
 
 /// True if a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name such
-/// as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
-pub(super) fn is_stable_path(path: &str) -> bool {
-    ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
+/// as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it, as do the
+/// names of mappings, arrays and physical volumes.
+pub(crate) fn is_stable_path(path: &str) -> bool {
+    let moves =
+        |id: &str| ["dm-name-", "md-name-", "lvm-pv-uuid-"].iter().any(|kind| id.starts_with(kind));
+    let id = path.strip_prefix("/dev/disk/by-id/");
+    is_place(path) || id.is_some_and(|id| !id.contains('/') && !moves(id))
+}
+
+/// True if a path below `/dev` leads to the disk at one place.
+pub(super) fn is_place(path: &str) -> bool {
+    path.strip_prefix("/dev/disk/by-path/").is_some_and(|place| !place.contains('/'))
 }
 
 /// The reason why no order can mean a disk; `None` if one can.
@@ -120,7 +127,12 @@ fn too_small(disk: &Disk, min_bytes: Option<u64>) -> Option<String> {
 
 /// The paths of a disk: its device file, and the links to it that do not change.
 pub(super) fn names(disk: &Disk) -> impl Iterator<Item = &String> {
-    std::iter::once(&disk.device).chain(&disk.by_path).chain(&disk.by_id)
+    std::iter::once(&disk.device).chain(places(disk)).chain(&disk.by_id)
+}
+
+/// The paths of a disk by its place; udev has two for a SATA disk.
+pub(super) fn places(disk: &Disk) -> impl Iterator<Item = &String> {
+    disk.by_path.iter().chain(&disk.other_paths)
 }
 
 /// The world-wide names of a disk.
@@ -131,6 +143,17 @@ pub(super) fn wwns(disk: &Disk) -> impl Iterator<Item = &String> {
 /// True if this is the whole of one of the disk's world-wide names.
 pub(super) fn has_wwn(disk: &Disk, wanted: &str) -> bool {
     wwns(disk).any(|found| wwn::is_equal(found, wanted))
+}
+
+/// True if two disks may be paths to one LUN without multipath: they have the same identity.
+pub(super) fn is_twin(disk: &Disk, other: &Disk) -> bool {
+    let is_shared = |disk: &Disk| {
+        disk.obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::SharedIdentity)
+    };
+    let unit = |disk: &Disk| (disk.serial.clone(), disk.size_bytes);
+    let has_same_serial = disk.serial.is_some() && unit(disk) == unit(other);
+    has_same_serial && is_shared(disk) && is_shared(other)
+        || wwns(disk).any(|wwn| has_wwn(other, wwn))
 }
 
 /// The disk that a path below `/dev` names.

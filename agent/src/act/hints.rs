@@ -18,7 +18,7 @@ use formats::wwn;
 use probes::block::Disk;
 use serde_json::{Map, Value};
 
-use super::choose::{has_wwn, is_stable_path, names, wwns};
+use super::choose::{has_wwn, is_place, is_stable_path, names, places, wwns};
 use super::{Say, Term, say};
 
 /// Every hint with the attribute that it is about: Ironic's names, then those that only Metal3 has.
@@ -104,23 +104,25 @@ impl Hints {
             .map_err(Say::from)
     }
 
-    /// True if they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
-    /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32
-    /// digits.
-    pub fn identify(&self, disk: &Disk) -> bool {
-        self.0.iter().any(|hint| match hint.attribute {
-            Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
-            Attribute::Wwn | Attribute::WwnWithExtension => {
-                hint.test.exact().is_some_and(|wanted| has_wwn(disk, wanted))
-            }
-            Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
-            _ => false,
+    /// True if one of them alone names this disk, and none of the others, by its identity or place, not only by what many
+    /// disks have in common, or by a kernel name, which another disk may have at the next boot. The volumes of an array
+    /// share the first half of a WWN of 32 digits.
+    pub fn identify(&self, disk: &Disk, others: &[&Disk]) -> bool {
+        self.0.iter().any(|hint| {
+            let is_identity = hint.test.exact().is_some_and(|wanted| match hint.attribute {
+                Attribute::Serial | Attribute::ByPath => true,
+                Attribute::Wwn | Attribute::WwnWithExtension => has_wwn(disk, wanted),
+                Attribute::Name => is_stable_path(wanted),
+                _ => false,
+            });
+            is_identity && !others.iter().any(|other| hint.matches(other))
         })
     }
 
-    /// True if one of them is the path or the kernel's name of a disk.
-    pub fn has_name(&self) -> bool {
-        self.0.iter().any(|hint| hint.attribute == Attribute::Name && hint.test.exact().is_some())
+    /// True if one of them is the path of a disk by its place.
+    pub fn have_place(&self) -> bool {
+        let is_path = |hint: &Hint| matches!(hint.attribute, Attribute::ByPath | Attribute::Name);
+        self.0.iter().any(|hint| is_path(hint) && hint.test.exact().is_some_and(is_place))
     }
 
     /// True if a disk matches.
@@ -171,9 +173,12 @@ impl Hint {
         match self.attribute {
             Attribute::Model => one(disk.model.as_ref()),
             Attribute::Vendor => one(disk.vendor.as_ref()),
-            Attribute::Serial => one(disk.serial.as_ref()),
+            // Ironic's agent knows the one of udev, `ID_SERIAL_SHORT`, which may be another one than the disk's own.
+            Attribute::Serial => {
+                disk.serial.iter().chain(&disk.other_serials).map(|s| folded(s)).collect()
+            }
             Attribute::Hctl => one(disk.hctl.as_ref()),
-            Attribute::ByPath => one(disk.by_path.as_ref()),
+            Attribute::ByPath => places(disk).map(|text| folded(text)).collect(),
             Attribute::Transport => one(disk.transport.as_ref()),
             Attribute::Name => names(disk).map(|text| folded(text)).collect(),
             Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension => {

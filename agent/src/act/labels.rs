@@ -6,7 +6,7 @@
 use probes::block::{Disk, Filesystem};
 
 use super::saved::Saved;
-use super::{Code, Failure, describe, list, others};
+use super::{Code, DETACH, Failure, describe, list, others};
 
 /// The labels, and what happens if another file system has it.
 const LABELS: [(&str, &str); 2] = [
@@ -30,9 +30,13 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     if found.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(Code::BootLabel, found.join("; ")).advise(
-        "wipe or relabel the other file system (e2label, xfs_admin -L), or remove that disk",
-    ))
+    let has_label = |disk: &Disk| LABELS.iter().any(|(label, _)| !on_disk(label, disk).is_empty());
+    let advice = if others(disks, target).any(|disk| disk.is_on_fabric && has_label(disk)) {
+        DETACH
+    } else {
+        "wipe or relabel the other file system (e2label, xfs_admin -L), or remove that disk"
+    };
+    Err(Failure::new(Code::BootLabel, found.join("; ")).advise(advice))
 }
 
 /// Lists the places of file systems with this label apart from those that the write replaces.

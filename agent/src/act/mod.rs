@@ -9,7 +9,7 @@ mod blank;
 pub mod blocking;
 pub mod busy;
 pub mod choice;
-mod choose;
+pub(crate) mod choose;
 pub mod code;
 mod counters;
 mod device;
@@ -121,6 +121,10 @@ fn others<'d>(disks: &'d [Disk], target: &'d Disk) -> impl Iterator<Item = &'d D
         move |disk: &&Disk| disk.name != target.name && disk.unit() != Some(&target.name);
     disks.iter().filter(is_other)
 }
+
+/// Advice on a disk that other hosts may use: nothing that changes what it contains.
+const DETACH: &str = "another host may use that disk, so change nothing on it: choose another target, or take the disk \
+                      from this node (zoning, LUN mapping, cabling)";
 
 /// Why the install does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]

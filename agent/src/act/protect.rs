@@ -6,10 +6,10 @@ use formats::wwn;
 use probes::block::{Disk, Filesystem};
 use probes::udev::unescape_hex;
 
-use super::choose::names;
+use super::choose::{is_twin, names};
 use super::{Code, Failure, Say, Term, describe, list, say};
 
-/// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
+/// Refuses a protected disk. The entries of a LUN's paths protect the LUN on every path, and those of members their
 /// RAID volume.
 ///
 /// `resolve` follows a path below `/dev`: a disk has more links than its facts list.
@@ -27,7 +27,8 @@ pub(super) fn check(
     for (owner, list) in &lists {
         check_entries(list, owner)?;
     }
-    let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
+    let is_path = |other: &&Disk| other.unit() == Some(&disk.name) || is_twin(disk, other);
+    let paths = || all.iter().filter(is_path);
     let is_protected = |entry: &&String| {
         std::iter::once(disk).chain(paths()).any(|disk| is_meant(disk, entry, resolve))
     };
@@ -75,9 +76,10 @@ pub(super) fn check_missing(
     ))
 }
 
-/// Prefixes of entries in the form of a hint; an entry here is only its value.
-const HINTS: [&str; 8] =
-    ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
+/// Keys of entries in the form of a hint or of `/etc/fstab`; an entry here is only the value.
+const KEYS: &str = "serial serialnumber wwn wwn_with_extension name by_path model label device uuid partlabel partuuid id";
+/// Kinds of links and mappings whose names contain an identifier or name of what is on the disk.
+const LINKS: [&str; 5] = ["md-uuid-", "md-name-", "lvm-pv-uuid-", "dm-name-", "luks-"];
 
 fn check_entries(list: &[String], owner: &Say) -> Result<(), Failure> {
     let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
@@ -91,33 +93,47 @@ fn check_entries(list: &[String], owner: &Say) -> Result<(), Failure> {
 fn never_protects(entry: &str) -> Option<&'static str> {
     let kernel_name =
         "the kernel's name of a disk, which another disk may have after the next boot";
-    let is_hint = HINTS.iter().any(|hint| entry.starts_with(hint));
-    let is_bad_path = entry.starts_with("/dev/") && (entry.ends_with('/') || entry.contains("//"));
+    let key = entry.split_once(['=', ':']).map(|(key, _)| key.trim());
+    let is_hint =
+        key.is_some_and(|key| KEYS.split(' ').any(|known| known.eq_ignore_ascii_case(key)));
+    let has_odd_step = entry.contains("//") || entry.contains("/./");
+    let is_bad_path = entry.starts_with("/dev/") && (entry.ends_with('/') || has_odd_step);
     let reasons = [
         (entry.is_empty(), "which is empty"),
         (is_kernel_name(entry), kernel_name),
         (entry.contains(['*', '?']), "a pattern"),
-        (is_hint, "a hint"),
+        (is_hint, "a key with a value: write only the value"),
         (is_bad_path, "no path of a device file"),
     ];
     reasons.into_iter().find_map(|(is_wrong, why)| is_wrong.then_some(why))
 }
 
-/// True if a text is a disk name that the kernel assigns anew at each boot.
+/// True if a text is a name of a disk or partition, or a SCSI address, that the kernel assigns anew at each boot.
 pub fn is_kernel_name(text: &str) -> bool {
-    let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
-    let is_nvme = text
-        .strip_prefix("nvme")
-        .is_some_and(|rest| rest.contains('n') && rest.split('n').all(is_number));
-    let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
-    is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
+    let after = |start: &&str| text.strip_prefix(*start);
+    let is_lettered = ["sd", "hd", "vd", "xvd", "dasd"].iter().filter_map(after).any(|rest| {
+        let letters = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+        (1..=3).contains(&letters.len()) && letters.bytes().all(|b| b.is_ascii_lowercase())
+    });
+    let numbers = |rest: &str| rest.split(['c', 'n', 'p', ':']).all(is_number);
+    let is_numbered = ["nvme", "mmcblk"].iter().filter_map(after).any(numbers);
+    is_lettered || is_numbered || text.matches(':').count() == 3 && text.len() < 24 && numbers(text)
 }
 
 /// True if an entry means the disk, by what it says or by the device file that it leads to.
 fn is_meant(disk: &Disk, entry: &str, resolve: &dyn Fn(&str) -> Option<String>) -> bool {
     let entry = entry.trim();
-    let target = || Some(entry).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
-    is_named(disk, entry) || target().is_some_and(|target| has_node(disk, &target))
+    // The end of a path is enough.
+    let starts: &[&str] = if entry.starts_with("/dev/") {
+        &[""]
+    } else {
+        &["", "/dev/", "/dev/disk/by-id/", "/dev/disk/by-path/"]
+    };
+    starts.iter().map(|start| format!("{start}{entry}")).any(|entry| {
+        let target =
+            || Some(&entry).filter(|entry| entry.starts_with("/dev/")).and_then(|e| resolve(e));
+        is_named(disk, &entry) || target().is_some_and(|target| has_node(disk, &target))
+    })
 }
 
 /// True if a device file belongs to the disk, to one of its partitions, or to what is built on them.
@@ -144,16 +160,17 @@ fn is_named(disk: &Disk, entry: &str) -> bool {
         let names = labels.filter_map(|found| found.label.as_deref()?.split_once(':'));
         names.into_iter().any(|(_, name)| name == wanted)
     };
-    let is_text = |wanted: &str| is_text(wanted) || is_array(wanted);
     let group = group(entry);
     let is_of_group = |found: &Filesystem| {
+        let pool = found.label.as_ref().filter(|_| found.kind == "zfs_member");
         let found = found.membership.as_ref().and_then(|membership| membership.group.as_ref());
-        found.is_some() && found == group.as_ref()
+        group.is_some() && (found == group.as_ref() || pool == group.as_ref())
     };
     !entry.is_empty()
         && (has_node(disk, entry)
             || is_text(entry)
-            || bare(entry).is_some_and(|name| is_text(&name))
+            || is_array(entry)
+            || bare(entry).is_some_and(|name| is_named(disk, &name))
             || contents(disk).any(is_of_group)
             || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
 }
@@ -170,9 +187,8 @@ fn texts(disk: &Disk) -> Vec<&String> {
     let parts = disk.partitions.iter().flat_map(|part| [&part.label, &part.uuid]).flatten();
     let unlisted = disk.unlisted.iter().filter_map(|part| part.label.as_ref());
     let in_contents = contents(disk).flat_map(|found| {
-        let membership = found.membership.as_ref();
-        let group = membership.and_then(|membership| membership.group.as_ref());
-        [found.label.as_ref(), found.uuid.as_ref(), group].into_iter().flatten()
+        let of_whole = found.membership.iter().flat_map(|found| [&found.group, &found.whole]);
+        [&found.label, &found.uuid].into_iter().chain(of_whole).flatten()
     });
     let own = names(disk).chain(serials).chain(parts).chain(unlisted);
     own.chain(in_contents).chain(&disk.names_above).collect()
@@ -184,29 +200,31 @@ fn is_same_id(one: &str, other: &str) -> bool {
     digits(one).len() == 32 && digits(one) == digits(other)
 }
 
-/// The label, UUID or name that a path contains.
+/// The label, UUID or name that a path or the name of a link contains.
 fn bare(entry: &str) -> Option<String> {
-    match entry.strip_prefix("/dev/")?.split('/').collect::<Vec<_>>()[..] {
-        ["disk", "by-label" | "by-uuid" | "by-partlabel" | "by-partuuid", name] => {
-            Some(unescape_hex(name))
-        }
-        ["mapper" | "md", name] => Some(name.to_owned()),
-        _ => None,
-    }
+    let path = entry.strip_prefix("/dev/").unwrap_or_default();
+    let name = match path.split('/').collect::<Vec<_>>()[..] {
+        ["disk", _, name] | ["mapper" | "md", name] => name,
+        _ => entry,
+    };
+    let name = LINKS.iter().find_map(|link| name.strip_prefix(link)).unwrap_or(name);
+    Some(unescape_hex(name)).filter(|name| name != entry)
 }
 
-/// The volume group that an entry such as `/dev/vg/lv`, `vg/lv` or `/dev/mapper/vg-lv` names; it may not be active.
+/// The volume group or pool that an entry such as `/dev/vg/lv`, `vg/lv`, `vg-lv` or `pool/data/set` names; it may not be
+/// active.
 fn group(entry: &str) -> Option<String> {
-    if let Some(mapping) = entry.strip_prefix("/dev/mapper/") {
-        return lvm::Volume::parse(mapping).map(|volume| volume.group);
+    let path = entry.strip_prefix("/dev/");
+    match path.unwrap_or(entry).split_once('/') {
+        Some((_, volume)) if path.is_some() && volume.contains('/') => None,
+        Some((group, _)) => Some(group.to_owned()),
+        None => lvm::Volume::parse(entry).map(|volume| volume.group),
     }
-    let (group, volume) = entry.strip_prefix("/dev/").unwrap_or(entry).split_once('/')?;
-    (!volume.contains('/')).then(|| group.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use probes::block::{Membership, Partition};
+    use probes::block::{Membership, ObstacleKind, Partition};
 
     use super::*;
     use crate::act::testing::{self, filesystem, partition, texts};
@@ -249,9 +267,10 @@ mod tests {
             ("sdb", "the kernel's name of a disk"),
             ("nvme0n1", "the kernel's name of a disk"),
             ("S*", "a pattern"),
-            ("serial=S1", "a hint"),
+            ("serial=S1", "write only the value"),
             ("/dev/sda/", "no path of a device file"),
             ("/dev//sda", "no path of a device file"),
+            ("/dev/./disk/by-label/x", "no path of a device file"),
         ] {
             let entry = &texts(&[entry])[..];
             for lists in [[entry, &[]], [&[], entry]] {
@@ -259,6 +278,37 @@ mod tests {
                 assert!(failure.to_string().contains(why), "{entry:?}: {failure}");
             }
         }
+    }
+
+    #[test]
+    fn every_form_of_a_kernel_name_and_every_key_with_a_value_is_refused() {
+        let names = "sdaaa sda1 hda xvda dasda vdb2 mmcblk0 mmcblk0p1 nvme0n1p2 nvme0c1n1 0:0:0:0";
+        let keys = "UUID=0f0e LABEL=x label:x PARTLABEL=x PartUUID=1 Serial=S1 SERIAL:S1";
+        for entry in names.split(' ').chain(keys.split(' ')) {
+            assert!(never_protects(entry).is_some(), "{entry:?}");
+        }
+        for entry in ["sdaaaa", "SDA", "sd-1", "nvme", "mmc", "node:data", "WD-WX11A:1", "S=1"] {
+            assert_eq!(never_protects(entry), None, "{entry:?}");
+        }
+        assert!(!is_kernel_name("01234567:89012345:01234567:89012345"), "the UUID of an array");
+    }
+
+    #[test]
+    fn lun_is_protected_by_the_names_of_its_other_path_without_multipath() {
+        let path = |name: &str| {
+            let obstacles = vec![ObstacleKind::SharedIdentity.because("the same identity as")];
+            let serial = Some("LUN".into());
+            Disk { serial, wwn: None, obstacles, ..testing::disk(name, 9) }
+        };
+        let wwn = |disk: Disk| Disk { wwn: Some("0x5000c500a1b2c3d4".into()), ..disk };
+        let is_protected = |disks: [Disk; 2]| {
+            let entry = ["/dev/disk/by-path/pci-sda".to_owned()];
+            check(&disks[1], &disks, [&entry, &[]], &|_| None).is_err()
+        };
+        assert!(is_protected([path("sda"), path("sdb")]));
+        assert!(is_protected([wwn(testing::disk("sda", 9)), wwn(testing::disk("sdb", 9))]));
+        let smaller = Disk { size_bytes: Some(8), ..path("sdb") };
+        assert!(!is_protected([path("sda"), smaller]), "another LUN of the array");
     }
 
     #[test]
@@ -291,7 +341,8 @@ mod tests {
     #[test]
     fn disk_is_protected_by_every_name_of_what_is_on_it_and_above_it() {
         let mut pv = filesystem("LVM2_member", None);
-        let group = Membership { group: Some("vg-1".into()), ..Membership::default() };
+        let (group, whole) = (Some("vg-1".into()), Some("VGUUID-aaaa".into()));
+        let group = Membership { group, whole, ..Membership::default() };
         pv.membership = Some(Box::new(group));
         let uuid = "01234567-89ab-cdef-0123-456789abcdef";
         let array = filesystem("linux_raid_member", Some("node7:data"));
@@ -303,7 +354,11 @@ mod tests {
         };
         let names = ["/dev/dm-3", "vg0-home", "/dev/mapper/vg0-home", "home of all"];
         let disk = Disk {
-            partitions: vec![part(1, pv), part(2, array)],
+            partitions: vec![
+                part(1, pv),
+                part(2, array),
+                part(3, filesystem("zfs_member", Some("tank"))),
+            ],
             names_above: texts(&names),
             ..testing::disk("sda", 9)
         };
@@ -326,10 +381,29 @@ mod tests {
             "vg0-home",
             "/dev/vg0/home",
             "home of all",
+            "vguuid-AAAA",
+            "vg--1-any",
+            "tank/data/set",
+            "ata-sda",
+            "disk/by-id/ata-sda",
+            "vg0/home",
+            "my\\x20data",
+            "/dev/mapper/luks-01234567-89ab-cdef-0123-456789abcdef",
+            "/dev/disk/by-id/md-uuid-01234567:89abcdef:01234567:89abcdef",
+            "/dev/disk/by-id/dm-name-vg--1-any",
         ] {
             assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
         }
-        for entry in ["vg", "/dev/vg/any", "vg-2", "/dev/dm-4", "/dev/disk/by-uuid/PART-9", "any"] {
+        for entry in [
+            "vg",
+            "/dev/vg/any",
+            "vg-2",
+            "/dev/dm-4",
+            "/dev/disk/by-uuid/PART-9",
+            "any",
+            "tank2/data",
+            "ata-sdb",
+        ] {
             assert_eq!(check(entry), Ok(()), "{entry}");
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use probes::block::{Disk, Filesystem, Partition, Role, Volume, of_volume, role};
 
 use super::saved::Saved;
-use super::{Code, Failure, describe, list, others};
+use super::{Code, DETACH, Failure, describe, list, others};
 
 /// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
 /// (metadata and data, GPT and DOS), of its storage pools, and of vSAN. What the disks are called comes first.
@@ -51,11 +51,18 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
         describe(target),
         list(found, "; ")
     );
-    Err(Failure::new(Code::ExistingData, what).advise(
+    let is_of_hosts = |volume: &Volume<'_>| {
+        let kind = &volume.filesystem.kind;
+        let is_shared = matches!(role(volume.filesystem), Some(Role::Shared | Role::Datastore));
+        is_shared || kind.starts_with("drbd") || kind.starts_with("VMFS")
+    };
+    let advice = if target.is_on_fabric || lost.iter().any(is_of_hosts) {
+        DETACH
+    } else {
         "no policy overwrites one member of several: first remove the disk from its array, volume group or pool \
-         (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs); so do \
-         what no host needs any more",
-    ))
+         (vgreduce, mdadm --zero-superblock, zpool, btrfs device remove), or wipe every member by hand (wipefs)"
+    };
+    Err(Failure::new(Code::ExistingData, what).advise(advice))
 }
 
 /// Describes a journal, unless its file system can only be one that is overwritten too.

@@ -16,19 +16,17 @@ pub(super) struct Overrides<'a> {
     is_identified: bool,
     /// True if the order itself forbids to overwrite any data.
     is_wipe_forbidden: bool,
-    /// True unless a link by id, which disks of one identity share, describes the disk.
     is_by_place: bool,
 }
 
 impl<'a> Overrides<'a> {
     pub(super) fn of(order: &'a Order, picked: &Picked<'_>) -> Self {
-        let device = order.disk.as_ref().and_then(|choice| choice.device.as_deref());
         let policy = order.existing_data.unwrap_or(ExistingDataPolicy::Wipe);
         Self {
             words: &order.overrides,
             is_identified: picked.description == Description::Identity,
             is_wipe_forbidden: policy != ExistingDataPolicy::Wipe,
-            is_by_place: device.is_none_or(|path| path.starts_with("/dev/disk/by-path/")),
+            is_by_place: picked.is_by_place,
         }
     }
 

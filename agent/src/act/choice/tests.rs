@@ -186,7 +186,8 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
         json!({"model": "x"}),
     ] {
         let hints: serde_json::Map<String, Value> = serde_json::from_value(hints).unwrap();
-        assert!(!crate::act::hints::Hints::parse(&hints).unwrap().identify(&Disk::default()));
+        let hints = crate::act::hints::Hints::parse(&hints).unwrap();
+        assert!(!hints.identify(&Disk::default(), &[]));
     }
 }
 
@@ -217,6 +218,10 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
         json!({"device": "/dev/sda"}),
         json!({"device": "/dev/disk/by-diskseq/3"}),
         json!({"device": "/dev/disk/by-label/data"}),
+        json!({"device": "/dev/disk/by-id/dm-name-mpatha"}),
+        json!({"device": "/dev/disk/by-id/md-name-node:data"}),
+        json!({"device": "/dev/disk/by-id/lvm-pv-uuid-x"}),
+        json!({"device": "/dev/disk/by-id/./dm-name-mpatha"}),
         json!({"hints": {"name": "/dev/sda"}}),
         json!({"hints": {"name": "s== /dev/sda"}}),
         json!({"hints": {"deviceName": "/dev/sda"}}),
@@ -230,6 +235,8 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
     }
     for strong in [
         json!({"device": "/dev/disk/by-id/ata-sda"}),
+        json!({"device": "/dev/disk/by-id/dm-uuid-mpath-x"}),
+        json!({"device": "/dev/disk/by-id/md-uuid-x"}),
         json!({"device": "/dev/disk/by-path/pci-sda"}),
         json!({"hints": {"deviceName": "/dev/disk/by-path/pci-sda"}}),
         json!({"hints": {"name": "/dev/disk/by-id/ata-sda"}}),
@@ -250,6 +257,34 @@ fn hints_that_fit_several_disks_identify_none_of_them() {
     let path = Disk { multipath: Some("nvme0n2".into()), ..serial(disk("sda", 9)) };
     let path = with_obstacle(path, ObstacleKind::Structural, "a path");
     assert_eq!(of(&[path, second], order), Ok("nvme0n2".into()), "its own path");
+}
+
+#[test]
+fn shared_serial_number_is_no_identity_whatever_other_hints_select_one_of_the_disks() {
+    let serial = |disk: Disk| Disk { serial: Some("SHARED".into()), ..disk };
+    let disks = [serial(data("sda", 1 << 30)), serial(data("sdb", 2 << 30))];
+    for (key, value, expected) in [
+        ("size", json!(2), Err(Code::ExistingData)),
+        ("name", json!("/dev/sdb"), Err(Code::ExistingData)),
+        ("by_path", json!("<in> sdb"), Err(Code::ExistingData)),
+        ("by_path", json!("/dev/disk/by-path/pci-sdb"), Ok("sdb".to_owned())),
+    ] {
+        let hints = json!({"serial": "SHARED", key: value});
+        assert_eq!(chosen(&disks, &json!({ "hints": hints })), expected, "{hints}");
+    }
+}
+
+#[test]
+fn rule_without_hints_describes_no_disk_and_wipes_no_known_data() {
+    let disks = [data("sda", 9), data("sdb", 10)];
+    for rule in ["first", "first_by_path", "smallest", "largest"] {
+        let order = |hints: Value| {
+            let disk = json!({"if_several": rule, "hints": hints});
+            of(&disks, json!({"disk": disk, "existing_data": "wipe"}))
+        };
+        assert_eq!(order(json!(null)), Err(Code::ExistingData), "{rule}");
+        assert!(order(json!({"by_path": "<in> pci"})).is_ok(), "{rule}");
+    }
 }
 
 #[test]
@@ -335,7 +370,7 @@ fn entry_of_protect_that_names_no_disk_is_refused_if_the_order_says_so() {
 }
 
 #[test]
-fn disk_on_a_fabric_is_written_only_if_it_is_named() {
+fn disk_on_a_fabric_is_written_only_if_it_is_identified() {
     let on_fabric = |disk: Disk| Disk {
         is_on_fabric: true,
         transport: Some("fc".into()),
@@ -350,16 +385,18 @@ fn disk_on_a_fabric_is_written_only_if_it_is_named() {
             json!({"disk": {"if_several": "smallest"}}),
             json!({"disk": {"hints": {"size": "< 1000"}}}),
             json!({"disk": {"hints": {"by_path": "<in> fc"}}}),
+            json!({"disk": {"device": "/dev/sda"}, "existing_data": "wipe"}),
+            json!({"disk": {"hints": {"deviceName": "/dev/sda"}}}),
         ] {
             let failure = of(order.clone()).unwrap_err();
             assert_eq!(failure.code, Code::DiskNotEligible, "{order}");
             assert!(failure.to_string().contains("over a network (fc)"), "{}", failure);
         }
         for named in [
-            json!({"device": "/dev/sda"}),
             json!({"device": "/dev/disk/by-id/ata-sda"}),
+            json!({"device": "/dev/disk/by-path/fc-1"}),
             json!({"hints": {"serial": "SERIAL-sda"}}),
-            json!({"hints": {"deviceName": "/dev/sda"}}),
+            json!({"hints": {"deviceName": "/dev/disk/by-id/ata-sda"}}),
         ] {
             assert_eq!(of(json!({ "disk": named })), Ok("sda".into()), "{named}");
         }
@@ -690,6 +727,26 @@ fn disk_whose_twin_is_in_use_is_refused_whatever_is_overridden() {
 }
 
 #[test]
+fn same_serial_counts_only_for_a_disk_that_is_named_by_its_place() {
+    let twin = |name| Disk { wwn: Some("0x5000c50000000001".into()), ..disk(name, 9) };
+    let twin = |name| with_obstacle(twin(name), ObstacleKind::SharedIdentity, "the same as");
+    let of = |hints: Value| {
+        let order = json!({"disk": {"hints": hints}, "override": ["same_serial"]});
+        of(&[twin("sda"), twin("sdb")], order)
+    };
+    for hints in [
+        json!({"serial": "SERIAL-sdb"}),
+        json!({"wwn": "0x5000c50000000001", "name": "<in> dev/sdb"}),
+        json!({"by_path": "<in> sdb"}),
+    ] {
+        assert_eq!(of(hints.clone()), Err(Code::DiskNotEligible), "{hints}");
+    }
+    for key in ["by_path", "deviceName"] {
+        assert_eq!(of(json!({key: "/dev/disk/by-path/pci-sdb"})), Ok("sdb".into()), "{key}");
+    }
+}
+
+#[test]
 fn boot_label_elsewhere_is_allowed_or_renamed_but_never_on_a_protected_disk() {
     let with = |words: Value, protect: Value| {
         let disk = json!({"device": "/dev/disk/by-path/pci-sda"});
@@ -705,6 +762,12 @@ fn boot_label_elsewhere_is_allowed_or_renamed_but_never_on_a_protected_disk() {
         disk
     };
     let lun = Disk { is_on_fabric: true, ..boot("sdb") };
+    let advice = |other: &Disk| {
+        let failure = refused(&[disk("sda", 9), other.clone()], json!([]), json!([]));
+        failure.advice.unwrap().to_string()
+    };
+    assert!(advice(&boot("sdb")).starts_with("wipe or relabel"));
+    assert!(advice(&lun).starts_with("another host may use that disk, so change nothing on it"));
     let disks = [disk("sda", 9), boot("sdb")];
     let failure = refused(&disks, json!([]), json!([]));
     assert_eq!(failure.code, Code::BootLabel);

@@ -16,6 +16,8 @@ fn disk() -> Disk {
         rotational: Some(false),
         hctl: Some("0:0:1:0".into()),
         by_path: Some("/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into()),
+        other_serials: vec!["5002538e00000001".into()],
+        other_paths: vec!["/dev/disk/by-path/pci-0000:00:1f.2-ata-1.0".into()],
         transport: Some("sata".into()),
         eligible: true,
         ..Disk::default()
@@ -62,6 +64,20 @@ fn hints_in_ironics_syntax_match_as_they_do_there() {
         (json!({"hctl": "0:0:1:0"}), true),
         (json!({"tran": "sata", "size": ">= 1"}), true),
         (json!({"tran": "sata", "size": ">= 999"}), false),
+    ] {
+        assert_eq!(fits(&hints), Ok(expected), "{hints}");
+    }
+}
+
+#[test]
+fn every_serial_number_and_path_of_a_disk_matches() {
+    for (hints, expected) in [
+        (json!({"serial": "5002538E00000001"}), true),
+        (json!({"serial": "s!= 5002538e00000001"}), false),
+        (json!({"serialNumber": "5002538e00000002"}), false),
+        (json!({"by_path": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1.0"}), true),
+        (json!({"deviceName": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1.0"}), true),
+        (json!({"by_path": "/dev/disk/by-path/pci-0000:00:1f.2-ata-2"}), false),
     ] {
         assert_eq!(fits(&hints), Ok(expected), "{hints}");
     }

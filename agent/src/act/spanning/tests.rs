@@ -149,6 +149,16 @@ fn every_kind_that_spans_disks_or_is_used_by_other_hosts_is_refused() {
     }
     let kept = Saved::parse(&[], &["1".to_owned()]).unwrap();
     let target = disk("sda", vec![member("gfs2", "A", None)]);
+    for (kind, is_on_fabric, says) in [
+        ("gfs2", false, "change nothing on it"),
+        ("drbd", false, "change nothing on it"),
+        ("DM_snapshot_cow", false, "(wipefs)"),
+        ("DM_snapshot_cow", true, "change nothing on it"),
+    ] {
+        let disks = [Disk { is_on_fabric, ..disk("sda", vec![member(kind, "A", None)]) }];
+        let failure = check(&disks[0], &disks, &Saved::default()).unwrap_err();
+        assert!(failure.advice.unwrap().to_string().contains(says), "{kind}");
+    }
     assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
 }
 

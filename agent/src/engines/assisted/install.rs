@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use super::api::Api;
 use super::step::Step;
 use super::{installer_args, words};
+use crate::act::choose::is_stable_path;
 use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, ImageSource, Order, Outcome};
 use crate::{clean, strict_json};
 
@@ -104,7 +105,7 @@ pub(super) fn pin(order: &mut Order, reported: &[Disk]) -> Result<(), Failure> {
             .advise("choose another disk in the service, or insert the missing one"));
     };
     if device == &disk.device
-        && let Some(link) = disk.by_id.first()
+        && let Some(link) = disk.by_id.iter().chain(&disk.by_path).find(|link| is_stable_path(link))
     {
         device.clone_from(link);
     }
