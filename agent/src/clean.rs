@@ -144,7 +144,8 @@ impl RecentLog {
     }
 }
 
-/// Standard error for the log: each event is one write.
+/// Standard error for the log: each event is one write. A line that cannot be written, to a full file system or a closed
+/// pipe, is still kept in `recent`: a job does not end because nobody reads its log.
 #[derive(Debug)]
 pub(crate) struct CleanStderr {
     pub(crate) has_colors: bool,
@@ -156,12 +157,12 @@ impl Write for CleanStderr {
         let text = String::from_utf8_lossy(bytes);
         let cleaned = format!("{}\n", line(text.trim_end_matches('\n'), self.has_colors));
         self.recent.keep(&cleaned);
-        io::stderr().write_all(cleaned.as_bytes())?;
+        io::stderr().write_all(cleaned.as_bytes()).ok();
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 

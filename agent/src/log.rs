@@ -28,6 +28,8 @@ pub fn start(level: LogLevel, process: &Process) {
         .with_ansi(is_colored)
         .with_target(false)
         .without_time()
+        // It would report its own errors with eprintln!, which panics where standard error cannot be written.
+        .log_internal_errors(false)
         .try_init()
         .ok();
     // Panics of guarded work do not reach this hook: they become a problem in the report or a failed check.

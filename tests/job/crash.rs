@@ -92,6 +92,19 @@ fn crash_or_kill_by_the_kernel_is_reported_to_the_vim() {
 }
 
 #[test]
+fn log_that_cannot_be_written_does_not_end_the_job() {
+    let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
+    let closed = || Stdio::from(std::io::pipe().unwrap().1);
+    for stderr in [full(), closed()] {
+        let mock = Mock::vim(|_, _| Reply::action("explode"));
+        let words = ["--vim", &mock.url, "--on-refusal", "stop"];
+        let status = start_install(&words, stderr).wait().unwrap();
+        assert_eq!(status.code(), Some(ExitStatus::Untouched.code().into()), "{status}");
+        assert_eq!(mock.codes(), ["ACTION_UNKNOWN"]);
+    }
+}
+
+#[test]
 fn crash_while_the_agent_waits_after_a_refusal_is_reported() {
     let mock = Mock::vim(|_, _| Reply::action("explode"));
     let mut parent = start(&mock);
