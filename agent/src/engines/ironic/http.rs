@@ -40,17 +40,17 @@ pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 /// Head, body and permit of a request.
 type Request<'a> = (Head, Vec<u8>, Permit<'a>);
 
-/// Reads a request and has it answered. `arrived` is called between the two.
+/// Reads a request and has it answered. `arrived` is called between the two. Also returns whether all of the request was read.
 pub(super) fn receive(
     stream: &mut (impl Read + Write),
     commands: &Commands,
     arrived: impl FnOnce(),
-) -> io::Result<Answer> {
+) -> io::Result<(Answer, bool)> {
     let request = read(stream, commands)?;
     arrived();
     Ok(match request {
-        Ok((head, body, permit)) => commands.answer(&head, body, permit),
-        Err(answer) => answer,
+        Ok((head, body, permit)) => (commands.answer(&head, body, permit), true),
+        Err(answer) => (answer, false),
     })
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let (mut client, mut server) = UnixStream::pair().unwrap();
         client.write_all(request.as_bytes()).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        let answer = receive(&mut server, commands, || {}).unwrap();
+        let (answer, _) = receive(&mut server, commands, || {}).unwrap();
         send(&mut server, &answer).unwrap();
         server.shutdown(Shutdown::Write).unwrap();
         let mut response = String::new();

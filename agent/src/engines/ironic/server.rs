@@ -1,8 +1,8 @@
 //! The HTTPS server to which Ironic sends its commands. TLS 1.3, and 1.2 for older conductors.
 //!
 //! A connection carries one request. There are few connections at once, each with a time limit for its whole request,
-//! and a new one replaces the one that has waited longest for its request: a client that sends a byte now and then does
-//! not block others.
+//! and a new one replaces one that has its answer, or else the one that has waited longest for its request: a client that
+//! sends a byte now and then, or never closes, does not block others.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -35,8 +35,15 @@ const MAX_LINGER_BYTES: u64 = 64 << 20;
 /// Stack of a connection's thread.
 const STACK_BYTES: usize = 512 << 10;
 
-/// The connections by number, oldest first; each with its socket while its request has not arrived.
-type Connections = BTreeMap<u64, Option<TcpStream>>;
+/// The connections by number, oldest first; `None` while a request is answered.
+type Connections = BTreeMap<u64, Option<Idle>>;
+
+/// A connection that a new one may replace.
+struct Idle {
+    /// True until its request has arrived, false after its answer: those that have theirs are replaced first.
+    is_waiting: bool,
+    socket: TcpStream,
+}
 
 #[derive(Clone)]
 struct Server {
@@ -116,14 +123,20 @@ impl Server {
 
     /// Registers a connection; `None` if there are too many, and each of them has a request.
     fn enter(&self, id: u64, socket: &TcpStream) -> Option<()> {
-        let waiting = socket.try_clone().ok()?;
+        let socket = socket.try_clone().ok()?;
         let mut connections = self.connections();
         if connections.len() >= MAX_CONNECTIONS {
-            let oldest = *connections.iter().find(|(_, waiting)| waiting.is_some())?.0;
-            connections.remove(&oldest)??.shutdown(Shutdown::Both).ok();
+            let idle = connections.iter().filter_map(|(id, idle)| Some((idle.as_ref()?, *id)));
+            let (_, first) = idle.map(|(idle, id)| (idle.is_waiting, id)).min()?;
+            connections.remove(&first)??.socket.shutdown(Shutdown::Both).ok();
         }
-        connections.insert(id, Some(waiting));
+        connections.insert(id, Some(Idle { is_waiting: true, socket }));
         Some(())
+    }
+
+    /// Records that the request of a connection has arrived (`None`), or that its answer was sent.
+    fn note(&self, id: u64, idle: Option<Idle>) {
+        self.connections().entry(id).and_modify(|known| *known = idle);
     }
 
     fn serve(&self, id: u64, socket: TcpStream) -> io::Result<()> {
@@ -131,20 +144,56 @@ impl Server {
         let mut socket = Timed::new(socket, REQUEST_LIMIT, Arc::clone(&self.commands.clock));
         let mut tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
         let mut stream = Stream::new(&mut tls, &mut socket);
-        let arrived = || {
-            self.connections().entry(id).and_modify(|waiting| *waiting = None);
-        };
-        let answer = http::receive(&mut stream, &self.commands, arrived)?;
+        let arrived = || self.note(id, None);
+        let (answer, is_read) = http::receive(&mut stream, &self.commands, arrived)?;
         // A command may take long, so its answer has a time limit of its own.
         stream.sock.allow(ANSWER_LIMIT);
         http::send(&mut stream, &answer)?;
         stream.conn.send_close_notify();
         stream.flush()?;
         socket.socket.shutdown(Shutdown::Write)?;
+        if is_read {
+            return Ok(());
+        }
         // What the client still sends of a request that was refused by its head is discarded. A socket that is closed with
         // unread bytes resets the connection, and the client would lose the answer.
+        self.note(id, Some(Idle { is_waiting: false, socket: socket.socket.try_clone()? }));
         socket.allow(LINGER_LIMIT);
         io::copy(&mut socket.take(MAX_LINGER_BYTES), &mut io::sink()).ok();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::act::System;
+    use crate::engines::ironic::journal::Journal;
+    use crate::engines::ironic::logs::Logs;
+
+    #[test]
+    fn new_connection_replaces_one_that_has_its_answer_then_the_longest_waiting_never_a_busy_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path());
+        let commands = Commands::new(journal, channel().0, Logs::default(), System::default());
+        let certificate = Certificate::new("192.0.2.1", std::time::SystemTime::now()).unwrap();
+        let config = Arc::new(config(&certificate).unwrap());
+        let server = Server { config, commands: Arc::new(commands), connections: Arc::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        for id in 0..16 {
+            server.enter(id, &connect()).unwrap();
+        }
+        server.note(0, None);
+        server.note(5, Some(Idle { is_waiting: false, socket: connect() }));
+        for (id, replaced) in [(16, 5), (17, 1)] {
+            server.enter(id, &connect()).unwrap();
+            assert!(!server.connections().contains_key(&replaced), "{replaced}");
+            assert_eq!(server.connections().len(), MAX_CONNECTIONS);
+        }
+        (0..18).for_each(|id| server.note(id, None));
+        assert!(server.enter(18, &connect()).is_none());
     }
 }
