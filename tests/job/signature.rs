@@ -11,9 +11,9 @@ use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::SigningKey;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::machine::Machine;
+use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
 use super::secrets::logged;
 
@@ -128,4 +128,39 @@ fn unsigned_answer_neither_makes_a_node_report_again_nor_takes_its_result() {
     assert_eq!(mock.requests("/v1/reports").len(), 1);
     assert_eq!(mock.requests("/instruction?turn=1").len(), 2);
     assert_eq!(mock.codes(), ["ACTION_UNKNOWN", "ACTION_UNKNOWN"]);
+}
+
+#[test]
+fn signed_instruction_names_no_file_that_anybody_on_the_way_could_replace() {
+    let key = key(7);
+    let hash = format!("sha256-{}", "0".repeat(64));
+    let (plain, safe) = ("http://127.0.0.1:1/a", "https://127.0.0.1:1/a");
+    let inline = json!({"inline": IGNITION});
+    let image = |image: Value| json!({"ignition": inline, "image": image});
+    for (install, refused) in [
+        (json!({"ignition": {"url": plain}}), "install.ignition"),
+        (json!({"ignition": {"url": "HTTP://127.0.0.1:1/a"}}), "install.ignition"),
+        (image(json!({"url": plain, "insecure": true})), "install.image"),
+        (image(json!({"stream": {"url": plain}})), "install.image"),
+        (json!({"ignition": {"url": plain, "hash": hash}}), ""),
+        (json!({"ignition": {"url": safe}}), ""),
+        (image(json!({"url": plain})), ""),
+        (image(json!({"url": plain, "insecure": true, "hash": hash})), ""),
+        (image(json!({"stream": {"url": safe}})), ""),
+    ] {
+        let (own, order) = (Arc::clone(&key), install.clone());
+        let mock = Mock::start(move |request, _| match request.path.as_str() {
+            "/v1/reports" => signed(&own, request, "mac-02", Reply::install(&order)),
+            _ => signed(&own, request, "mac-02", Reply::status(204)),
+        });
+        assert_eq!(machine(&mock, &key).run().exit_status, ExitStatus::Untouched);
+        let result = mock.result();
+        let message = result["message"].as_str().unwrap();
+        let is_refused = message.contains("is fetched over plain HTTP without a hash");
+        assert_eq!(is_refused, !refused.is_empty(), "{install}: {message}");
+        if is_refused {
+            assert_eq!(result["code"], "INSTRUCTION_INVALID");
+            assert!(message.starts_with(refused), "{install}: {message}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use super::client::Answer;
 use super::engine::{Step, Vim};
 use super::waiting::advice;
 use crate::act::{Code, Failure, IgnitionSource, Order, Stage, State};
-use crate::api::{Action, Instruction, parse_instruction};
+use crate::api::{Action, Install, Instruction, parse_instruction};
 use crate::clean;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::RetryAfter;
@@ -150,6 +150,11 @@ impl Vim<'_> {
         if let Some(node_id) = instruction.node_id.filter(|id| *id != self.node.id) {
             return self.refuse_instruction(of_another_node(&node_id, &self.node.id));
         }
+        let is_signed = self.settings.server.vim_key.is_some();
+        let install = instruction.install.as_ref().filter(|_| is_signed);
+        if let Some(key) = install.and_then(unprotected) {
+            return self.refuse_instruction(changeable(key));
+        }
         let reason = clean::text(&instruction.reason.unwrap_or_default(), MAX_REASON_CHARS);
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         let (action, request_id) = (instruction.action.to_string(), &instruction.request_id);
@@ -217,6 +222,31 @@ impl Vim<'_> {
         self.node.record(stage);
         self.events.push(stage, how, None, message);
     }
+}
+
+/// The key of a signed instruction that names a file which anybody on the way could replace: over plain HTTP, without a hash
+/// and without a signature of its own. Stream metadata names the image and its digest, so its own signature is not enough.
+fn unprotected(install: &Install) -> Option<&'static str> {
+    let is_plain = |url: &Option<String>| {
+        let scheme = url.as_deref().and_then(|url| url.split_once("://"));
+        scheme.is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("https"))
+    };
+    if is_plain(&install.ignition.url) && install.ignition.hash.is_none() {
+        return Some("install.ignition");
+    }
+    let image = install.image.as_ref().filter(|image| image.hash.is_none())?;
+    let is_unsigned = image.insecure.unwrap_or_default() && is_plain(&image.url);
+    let of_stream = image.stream.as_ref().is_some_and(|found| is_plain(&Some(found.url.clone())));
+    (is_unsigned || of_stream).then_some("install.image")
+}
+
+/// The failure of an instruction that is [`unprotected`].
+fn changeable(key: &str) -> Failure {
+    let message = format!(
+        "{key} is fetched over plain HTTP without a hash: anybody on the way can replace it, although --vim-key is set"
+    );
+    Failure::new(Code::InstructionInvalid, message)
+        .advise(format!("add {key}.hash, or give an https:// address"))
 }
 
 /// The failure of an instruction for another node.
