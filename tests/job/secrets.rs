@@ -35,6 +35,25 @@ const SHAPES: &str = r#"
 /install/S 1 install has an unknown key of 26 characters
 /install/C 1 install has an unknown key of 68 characters
 /install/ignition "C" install.ignition holds text
+/install/ignition ["C"] install.ignition holds a list, expected an object
+/install/ignition ["http://127.0.0.1:1/",null,"S"] install.ignition holds a list, expected an object
+/install/ignition {"url":"C"} install.ignition.url: the address does not begin with http:// or https://
+/install/ignition {"url":"S"} install.ignition.url: the address does not begin with
+/install/ignition {"url":"http://h/\u0020S"} install.ignition.url: the address contains a space
+/install/ignition {"inline":"{}","hash":"S"} install.ignition.hash has another form
+/install/ignition {"inline":"{}","hash":"sha512-S"} install.ignition.hash has another form
+/install/ignition {"inline":"{\"ignition\":{\"version\":\"S\"}}"} $.ignition.version is another text
+/install/ignition {"inline":"S"} the Ignition config
+/install/image {"url":"S"} install.image.url: the address does not begin with
+/install/image {"url":"http://127.0.0.1:1/","hash":"S"} install.image.hash has another form
+/install/image {"stream":{"url":"C"}} install.image.stream.url: the address does not begin with
+/install/image {"stream":["S"]} install.image.stream holds a list, expected an object
+/install/disk {"device":"S"} install.disk.device has another form
+/install/disk {"device":"C"} install.disk.device has another form
+/install/disk {"hints":{"S":1}} the hint "…" is unknown
+/install/disk {"hints":{"size":"S"}} the hint size has another form
+/install/disk {"hints":{"rotational":"C"}} the hint rotational has another form
+/install/disk {"hints":{"serial":["S"]}} the hint serial holds another type
 /install/image {"sector_bytes":"C"} install.image.sector_bytes holds text
 /install/disk {"if_several":{"S":1}} install.disk.if_several
 /install/block_on "S" install.block_on is not one of

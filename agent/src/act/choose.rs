@@ -166,7 +166,7 @@ fn by_device<'d>(
         && !device.split('/').any(|part| part == "..")
         && !device.chars().any(|c| c.is_whitespace() || c.is_control());
     if !is_safe {
-        let what = say![Term::Device, format!(" is {device:?}, expected a path below /dev")];
+        let what = say![Term::Device, " has another form, expected a path below /dev"];
         return Err(Failure::new(Code::InstructionInvalid, what));
     }
     let named = |path: &str| -> Vec<&Disk> {

@@ -13,7 +13,7 @@ pub use option::from_option;
 
 use operator::{AT_LEAST, EQUAL, NOT_EQUAL, Relation, relation, split_operator};
 
-use formats::text::nearest;
+use formats::text::{is_key_name, nearest};
 use formats::wwn;
 use probes::block::Disk;
 use serde_json::{Map, Value};
@@ -246,20 +246,22 @@ fn instead(key: &str) -> String {
 /// Reads one hint.
 fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
     let attribute = attribute(key).ok_or_else(|| {
-        let shown: String = key.chars().take(64).collect();
-        format!("the hint {shown:?} is unknown, {}", instead(&shown))
+        // Another text may be a secret in the wrong place, as may every value.
+        let shown = if is_key_name(key) { key } else { "…" };
+        format!("the hint {shown:?} is unknown, {}", instead(key))
     })?;
     let given = match value {
         // Operators and texts have no case in Ironic.
         Value::String(given) => folded(given),
         Value::Number(number) => number.to_string(),
         Value::Bool(flag) => flag.to_string(),
-        _ => return Err(format!("the hint {key} is {value}, expected a text, number or boolean")),
+        _ => {
+            return Err(format!(
+                "the hint {key} holds another type, expected a text, number or boolean"
+            ));
+        }
     };
-    let bad = |expected: &str| {
-        let shown: String = given.chars().take(100).collect();
-        format!("the hint {key} is {shown:?}, expected {expected}")
-    };
+    let bad = |expected: &str| format!("the hint {key} has another form, expected {expected}");
     if given.is_empty() || given.len() > 1024 {
         return Err(bad("a text of 1 to 1024 bytes"));
     }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use formats::command_line;
+use formats::digest::Algorithm;
 use probes::block::Disk;
 
 use super::busy::check_not_busy;
@@ -56,6 +57,10 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
             return Err(Failure::new(Code::InstructionInvalid, what));
         }
     };
+    if source.hash.as_deref().is_some_and(|hash| Algorithm::of(hash).is_none()) {
+        let expected = " has another form, expected sha256-… or sha512-… in hexadecimal digits";
+        return Err(Failure::new(Code::InstructionInvalid, say![Term::IgnitionHash, expected]));
+    }
     let refuse = |refusal: ignition::Refusal| {
         use ignition::Code as Why;
         let changed = "the config was changed in transit, or ";

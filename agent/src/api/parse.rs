@@ -1,10 +1,12 @@
 //! Parses an instruction strictly: what the agent does not understand may be what keeps it from the wrong disk.
 
 use compare::expectation::Expectations;
+use formats::digest::Algorithm;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, mistyped};
+use super::{API_VERSION, Action, Code, Install, Instruction, OnRefusal, is_node_id, mistyped};
+use crate::http::url::{Url, Zones};
 use crate::{clean, strict_json};
 
 /// Why an instruction is not obeyed.
@@ -19,6 +21,18 @@ pub struct Refusal {
     /// What the instruction says to do after a refusal, if that could be parsed.
     pub on_refusal: Option<OnRefusal>,
 }
+
+/// The objects of an instruction. serde also accepts a list for one of these, as its values without keys: text in the list
+/// would become an address.
+const OBJECTS: [&str; 7] = [
+    "",
+    "/install",
+    "/install/ignition",
+    "/install/image",
+    "/install/image/stream",
+    "/install/disk",
+    "/install/expect",
+];
 
 /// How many keys of an object are tried to find the one at fault.
 const MAX_KEYS_TRIED: usize = 64;
@@ -47,6 +61,12 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
         let fault = mistyped::fault(&["action".to_owned()], action, &error.to_string());
         return Err(refuse(Code::ActionUnknown, format!("the instruction's {fault}"), &value));
     }
+    let is_list = |path: &&str| value.pointer(path).is_some_and(Value::is_array);
+    if let Some(pointer) = OBJECTS.iter().find(|path| is_list(path)) {
+        let path: Vec<String> = pointer.split('/').skip(1).map(str::to_owned).collect();
+        let complaint = "invalid type: sequence, expected a map";
+        return Err(invalid(nonconforming(&path, &Value::Null, complaint), &value));
+    }
     let instruction: Instruction = serde_json::from_value(value.clone())
         .map_err(|error| invalid(misfit(&value, &error.to_string()), &value))?;
     check(&instruction).map_err(|message| invalid(message, &value))?;
@@ -63,7 +83,11 @@ fn misfit(value: &Value, complaint: &str) -> String {
         rest = rest.get(&key).cloned().unwrap_or_default();
         path.push(key);
     }
-    let fault = mistyped::fault(&path, &rest, complaint);
+    nonconforming(&path, &rest, complaint)
+}
+
+fn nonconforming(path: &[String], value: &Value, complaint: &str) -> String {
+    let fault = mistyped::fault(path, value, complaint);
     format!("the instruction does not conform to VIM API v1: {fault}")
 }
 
@@ -128,6 +152,7 @@ fn check(instruction: &Instruction) -> Result<(), String> {
             _ => Ok(()),
         };
     };
+    check_forms(install)?;
     if install.ignition.url.is_some() == install.ignition.inline.is_some() {
         return Err("install.ignition needs exactly one of url and inline".into());
     }
@@ -145,6 +170,33 @@ fn check(instruction: &Instruction) -> Result<(), String> {
         && disk.hints.is_some()
     {
         return Err("install.disk has both device and hints, expected one of them".into());
+    }
+    Ok(())
+}
+
+/// Checks the form of addresses and digests, without their values: a config may be where its address belongs, and a password
+/// where a digest does.
+fn check_forms(install: &Install) -> Result<(), String> {
+    let Install { ignition, image, .. } = install;
+    let image = image.as_ref();
+    let stream = image.and_then(|image| image.stream.as_ref()).map(|stream| &stream.url);
+    for (key, url) in [
+        ("ignition.url", ignition.url.as_ref()),
+        ("image.url", image.and_then(|image| image.url.as_ref())),
+        ("image.stream.url", stream),
+    ] {
+        let checked = url.map_or(Ok(()), |url| Url::parse(url, &Zones::default()).map(drop));
+        checked.map_err(|error| format!("install.{key}: {error}"))?;
+    }
+    for (key, hash) in [
+        ("ignition", ignition.hash.as_ref()),
+        ("image", image.and_then(|image| image.hash.as_ref())),
+    ] {
+        if hash.is_some_and(|hash| Algorithm::of(hash).is_none()) {
+            return Err(format!(
+                "install.{key}.hash has another form, expected sha512- and 128 or sha256- and 64 hexadecimal digits"
+            ));
+        }
     }
     Ok(())
 }

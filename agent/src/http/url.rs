@@ -82,19 +82,17 @@ impl Url {
     /// Not `http` or `https`, no host, a user or password, whitespace or a control character, or a malformed IPv6
     /// literal.
     pub fn parse(text: &str, zones: &Zones) -> anyhow::Result<Self> {
-        let shown = crate::secret::redact(text);
-        let shown: String = shown.chars().take(200).collect();
-        ensure!(text.len() <= MAX_URL_BYTES, "the address {shown:?} is too long");
+        // Anything else may be a secret in the wrong place, such as a whole Ignition config: it is not quoted.
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+        ensure!(is_http, "the address does not begin with http:// or https://");
+        ensure!(text.len() <= MAX_URL_BYTES, "the address has more than {MAX_URL_BYTES} bytes");
         ensure!(
             !text.chars().any(|c| c.is_whitespace() || c.is_control()),
-            "the address {shown:?} contains a space or control character"
+            "the address contains a space or control character"
         );
-        let other = || anyhow!("the address is {shown:?}, expected http://… or https://…");
-        let (scheme, rest) = text.split_once("://").ok_or_else(other)?;
-        let scheme = Scheme::try_from(scheme.to_ascii_lowercase().as_str()).map_err(|_| other())?;
-        if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
-            return Err(other());
-        }
+        let shown: String = crate::secret::redact(text).chars().take(200).collect();
+        let scheme = Scheme::try_from(scheme.to_ascii_lowercase().as_str())?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or_default();
@@ -130,7 +128,7 @@ impl Url {
     }
 
     /// Path and query, as the first line of a request has them.
-    pub(super) fn target(&self) -> &str {
+    pub(crate) fn target(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
     }
 
@@ -143,7 +141,8 @@ impl Url {
     /// The address in a `Location` header, if it is on the same server. A zone in it changes nothing.
     pub fn at_location(&self, location: &str) -> Option<Self> {
         if location.starts_with('/') && !location.starts_with("//") {
-            let url = Self { path: location.into(), ..self.clone() };
+            let path = location.split('#').next().unwrap_or_default().to_owned();
+            let url = Self { path, ..self.clone() };
             return url.is_valid().then_some(url);
         }
         let url = Self::parse(location, &Zones::default()).ok()?;
@@ -152,7 +151,17 @@ impl Url {
 
     /// True if scheme, host and port are the same.
     pub fn is_same_origin(&self, other: &Self) -> bool {
-        self.scheme == other.scheme && self.authority == other.authority
+        let parts = |url: &Self| (url.host().to_ascii_lowercase(), url.port_or_default());
+        self.scheme == other.scheme && parts(self) == parts(other)
+    }
+
+    /// The port, if the address names one.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.authority.port_u16()
+    }
+
+    fn port_or_default(&self) -> u16 {
+        self.port().unwrap_or(if self.is_https() { 443 } else { 80 })
     }
 
     /// The address without user and query, for messages.
@@ -249,7 +258,9 @@ mod tests {
         let base = Url::parse("https://vim.example/x", &zones).unwrap();
         let there = base.at_location("/v1/nodes/a/instruction").unwrap();
         assert_eq!(there.to_string(), "https://vim.example/v1/nodes/a/instruction");
-        assert!(base.at_location("https://VIM.example/y").is_some());
+        for same in ["https://VIM.example/y", "https://vim.example:443/y#f", "/y#f?g"] {
+            assert_eq!(base.at_location(same).unwrap().target(), "/y", "{same}");
+        }
         for other in ["http://vim.example/y", "https://evil.example/", "//evil.example/", "y z"] {
             assert!(base.at_location(other).is_none(), "{other}");
         }
@@ -301,6 +312,11 @@ mod tests {
             "http://a\r\nHost: b/",
         ] {
             assert!(Url::parse(text, &Zones::default()).is_err(), "{text:?}");
+        }
+        for secret in ["hunter2", "{\"a\":\"http://hunter2\"}", "http://h/ hunter2", "s3://hunter2"]
+        {
+            let error = Url::parse(secret, &Zones::default()).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

@@ -46,7 +46,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     let version = head.ignition.and_then(|ignition| ignition.version);
     let version = version.ok_or_else(|| not_a_version("missing".to_owned()))?;
     let minor = (0..=MAX_MINOR).find(|minor| version == format!("3.{minor}.0"));
-    let minor = minor.ok_or_else(|| not_a_version(shown(&version)))?;
+    let minor = minor.ok_or_else(|| {
+        // Another text may be a secret in the wrong place.
+        let number = version.strip_suffix("-experimental").unwrap_or(&version);
+        let is_number = number.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit());
+        not_a_version(if is_number { shown(&version) } else { "another text".to_owned() })
+    })?;
     // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
     // the other form is parsed.
     let typed_first = typed(bytes);
