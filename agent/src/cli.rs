@@ -177,7 +177,7 @@ pub struct VimOptions {
     /// The base64 line that `openssl pkey -in KEY.pem -pubout` prints. Nothing else
     /// that arrives in the VIM's name is obeyed, also over plain HTTP; docs/wire.md
     /// describes the signature. Files that an instruction names need a digest.
-    #[arg(long, value_name = "KEY", value_parser = VimKey::parse)]
+    #[arg(long, value_name = "KEY", value_parser = VimKey::parse, allow_hyphen_values = true)]
     pub vim_key: Option<VimKey>,
     /// CA certificates (PEM) to trust in addition to the system's
     #[arg(long, value_name = "FILE")]

@@ -244,11 +244,11 @@ impl Setting {
 }
 
 fn is_true(value: &str) -> bool {
-    ["", "1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str())
+    ["", "1", "true", "t", "yes", "y", "on"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 fn is_false(value: &str) -> bool {
-    ["0", "false", "no", "off"].contains(&value.to_ascii_lowercase().as_str())
+    ["0", "false", "f", "no", "n", "off"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 impl Sources {
@@ -285,7 +285,9 @@ impl Sources {
     pub fn with_ramdisk(mut self, line: &str) -> Sources {
         let given = |name: &'static str| ramdisk_argument(line, name).map(|value| (name, value));
         let backend = self.find("backend").next().and_then(|(values, _)| values.first().cloned());
-        let is_address = |found: &(&str, String)| found.1.starts_with("http");
+        let is_address = |found: &(&str, String)| {
+            found.1.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"))
+        };
         let (api, callback) =
             (given(API_URL).filter(is_address), given(CALLBACK_URL).filter(is_address));
         let address = match backend.as_deref() {
@@ -300,7 +302,11 @@ impl Sources {
         };
         let options = [
             ("vim", address),
-            ("allow-plain-http", given(INSECURE)),
+            // Other words mean false there, as does an empty one.
+            (
+                "allow-plain-http",
+                given(INSECURE).filter(|(_, word)| !word.is_empty() && is_true(word)),
+            ),
             ("agent-port", given(LISTEN_PORT)),
         ];
         let found = options.into_iter();

@@ -216,8 +216,11 @@ pub(super) fn policy(options: &BlockOptions) -> Policy {
 fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings> {
     let of_ironic = &options.ironic;
     if let Some(url) = &of_ironic.callback_url {
-        ensure!(url.starts_with("https://"), "callback-url is {url:?}, expected https://HOST:PORT");
-        Url::parse(url, &Zones::default()).context("callback-url")?;
+        let parsed = Url::parse(url, &Zones::default()).context("callback-url")?;
+        // Ironic knows no zone of this machine, and appends the paths of its commands.
+        let is_plain = parsed.target() == "/" && !url.contains(['%', '#', '?']);
+        let is_whole = parsed.is_https() && parsed.port().is_some() && is_plain;
+        ensure!(is_whole, "callback-url is {}, expected https://HOST:PORT", parsed.shown());
     }
     let token = options.vim.token_file.as_deref().map(Secret::from_file).transpose();
     Ok(ironic::Settings {
@@ -395,6 +398,26 @@ mod tests {
         let expected =
             ProxySettings::default().with_url("http://p.example:1").with_no_proxy(&hosts);
         assert_eq!(proxy(&options.vim), Some(expected));
+    }
+
+    #[test]
+    fn callback_url_is_https_with_host_and_port_and_nothing_more() {
+        use crate::cli::{Cli, Command};
+        use clap::Parser as _;
+        for (url, is_accepted) in [
+            ("https://192.0.2.1:9999", true),
+            ("HTTPS://[fd00::1]:9999/", true),
+            ("http://192.0.2.1:9999", false),
+            ("https://192.0.2.1", false),
+            ("https://192.0.2.1:9999/v1", false),
+            ("https://192.0.2.1:9999/?a", false),
+            ("https://192.0.2.1:9999/#a", false),
+            ("https://[fe80::1%eth0]:9999", false),
+        ] {
+            let words = ["x", "install", "--vim", "http://h", "--callback-url", url];
+            let Some(Command::Install(options)) = Cli::parse_from(words).command else { panic!() };
+            assert_eq!(ironic_settings(&options).is_ok(), is_accepted, "{url}");
+        }
     }
 
     #[test]

@@ -263,6 +263,10 @@ fn settings_table(settings: &[Setting]) -> String {
 /// The value of an option without its secrets: an address may contain a password or a token, as may kernel arguments and
 /// options for the agent of a live image.
 fn shown(name: &str, value: &str) -> String {
+    // A whole document, such as an Ignition config in place of its path, alone or after the name of an argument.
+    if value.split('=').any(|part| part.trim_start().starts_with('{')) {
+        return "…".to_owned();
+    }
     let has_arguments =
         name.ends_with("karg") || ["firstboot-args", "agent-option"].contains(&name);
     if has_arguments { redact_setting(&without_secrets(value)) } else { redact_setting(value) }
@@ -271,6 +275,18 @@ fn shown(name: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn document_in_place_of_a_value_is_not_shown() {
+        for (name, value, expected) in [
+            ("ignition", r#"{"hash":"hunter2"}"#, "…"),
+            ("live-karg", r#"rci.ignition={"a":"hunter2"}"#, "…"),
+            ("live-karg", "session=hunter2", "session=<redacted>"),
+            ("live-karg", "quiet", "quiet"),
+        ] {
+            assert_eq!(shown(name, value), expected);
+        }
+    }
 
     #[test]
     fn help_of_only_lists_every_section_once() {

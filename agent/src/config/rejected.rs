@@ -14,6 +14,12 @@ pub(super) fn with_tip(
     command: &mut clap::Command,
     words: &[OsString],
 ) -> clap::Error {
+    let named = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let is_key = named.is_some_and(|named| named.starts_with("--vim-key"));
+    if is_key && error.kind() == ErrorKind::ValueValidation {
+        // It may be the private key.
+        error.insert(ContextKind::InvalidValue, ContextValue::String("…".into()));
+    }
     let has_tip = [ContextKind::SuggestedArg, ContextKind::Suggested]
         .into_iter()
         .any(|kind| error.get(kind).is_some());

@@ -79,6 +79,14 @@ fn kernel_command_line_of_a_stock_ironic_ramdisk_makes_this_program_the_agent_of
         assert!(!options.vim.allow_plain_http, "{typed}");
     }
     assert_eq!(ramdisk_argument(line, AGENT_TOKEN).as_deref(), Some("SECRET"));
+    for (word, is_allowed) in
+        [("", false), ("maybe", false), ("n", false), ("Y", true), ("t", true)]
+    {
+        let line = format!("ipa-api-url=HTTP://192.0.2.1:6385 ipa-insecure={word}");
+        let sources = Sources::default().with_ramdisk(&line);
+        assert!(sources.names("vim"), "{line}");
+        assert_eq!(sources.names("allow-plain-http"), is_allowed && !word.is_empty(), "{line}");
+    }
     for odd in ["ipa-api-url=mdns", "ipa-api-url", "ipa-insecure=1"] {
         assert!(Sources::default().with_ramdisk(odd).is_empty(), "{odd}");
     }
@@ -247,4 +255,26 @@ fn list_in_the_file_sets_several_values() {
 fn quoted_kernel_argument_may_contain_spaces() {
     let found = kernel_arguments("a rci.x=\"1 2\" rci.y");
     assert_eq!(found, [("x".to_owned(), "1 2".to_owned()), ("y".to_owned(), "true".to_owned())]);
+}
+
+#[test]
+fn rejected_vim_key_is_not_shown_and_a_private_one_is_recognised() {
+    let secret = "MC4CAQAwBQYDK2VwBCIEIDyuHunter2Hunter2Hunter2Hunter2Hunter2Hun";
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----");
+    for key in [secret, &pem] {
+        let typed: Vec<OsString> =
+            ["x", "install", "--vim-key", key].iter().map(OsString::from).collect();
+        let Err(Failure::Usage(error)) = configure(&typed, &Sources::default(), true) else {
+            panic!("{key}")
+        };
+        let of_kernel =
+            Sources { kernel: vec![("vim-key".to_owned(), key.to_owned())], ..Sources::default() };
+        let Err(Failure::Source(of_kernel)) = configure(&words("install"), &of_kernel, true) else {
+            panic!("{key}")
+        };
+        for said in [error.to_string(), of_kernel.to_string()] {
+            assert!(said.contains("this is the VIM's private key"), "{said}");
+            assert!(!said.contains("unter2") && !said.contains("BEGIN"), "{said}");
+        }
+    }
 }

@@ -29,6 +29,9 @@ const NONCE_BYTES: usize = 16;
 /// The bytes before those of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, §4).
 const KEY_INFO: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
+/// The base64 of the bytes before those of a private Ed25519 key in PKCS #8 (RFC 8410, §7).
+const PRIVATE_KEY: &str = "MC4CAQAwBQYDK2Vw";
+
 /// The public key that verifies the answers of a VIM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VimKey([u8; 32]);
@@ -39,6 +42,12 @@ impl VimKey {
     /// # Errors
     /// The expected form if the text has another one.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.contains(PRIVATE_KEY) {
+            return Err(
+                "this is the VIM's private key, which nobody else may have: replace it, and give the public one, \
+                        which openssl pkey -pubout prints",
+            );
+        }
         let bytes = STANDARD.decode(text.trim()).unwrap_or_default();
         let key = bytes.strip_prefix(&KEY_INFO).unwrap_or(&bytes);
         key.try_into().map(Self).map_err(|_| {
