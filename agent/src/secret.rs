@@ -59,7 +59,7 @@ impl Secret {
     /// Reads a token from a file and removes surrounding whitespace.
     ///
     /// # Errors
-    /// The file cannot be read, is larger than 16 KiB, is empty, or contains a control character.
+    /// The file cannot be read, is larger than 16 KiB, is empty, or contains anything but visible ASCII characters.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let bytes = crate::bounded::read_file(path, MAX_TOKEN_FILE_BYTES)?;
         let text = String::from_utf8(bytes).ok().with_context(|| {
@@ -70,6 +70,11 @@ impl Secret {
         ensure!(
             !text.chars().any(char::is_control),
             "{} contains more than one line, expected a token",
+            path.display()
+        );
+        ensure!(
+            text.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{} contains a blank or a character outside of ASCII, expected a token alone, without the word Bearer",
             path.display()
         );
         Ok(Self::new(text))
@@ -248,6 +253,24 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert!(!format!("{secret:?}").contains("hunter2"));
         assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn token_file_contains_a_token_that_a_header_can_carry() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (content, expected) in [
+            (" a-token-of-a-file\n", None),
+            ("tökén", Some("outside of ASCII")),
+            ("\u{feff}token", Some("outside of ASCII")),
+            ("Bearer token", Some("without the word Bearer")),
+            ("a\nb", Some("more than one line")),
+            (" ", Some("is empty")),
+        ] {
+            std::fs::write(&file, content).unwrap();
+            let error = Secret::from_file(file.path()).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{content}");
+            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{content}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The proxy for every request, as the configuration or the environment names it.
 
 use anyhow::anyhow;
+use formats::text::is_number;
 use ureq::Proxy;
 
 use super::no_proxy::Networks;
@@ -30,8 +31,7 @@ impl ProxySettings {
         };
         let url = ["https_proxy", "all_proxy", "http_proxy"].into_iter().find_map(value)?;
         let no_proxy = value("no_proxy").unwrap_or_default();
-        let hosts: Vec<String> = no_proxy.split(',').map(str::to_owned).collect();
-        Some(Self::default().with_url(&url).with_no_proxy(&hosts))
+        Some(Self::default().with_url(&url).with_no_proxy(&[no_proxy]))
     }
 
     /// The same with another address of the proxy.
@@ -41,8 +41,18 @@ impl ProxySettings {
 
     /// The same with other hosts that are reached without the proxy.
     pub fn with_no_proxy(self, hosts: &[String]) -> Self {
-        let hosts = hosts.iter().map(|host| host.trim().to_owned());
+        let hosts = hosts.iter().flat_map(|hosts| hosts.split([',', ' ', '\t', '\n']));
+        let hosts = hosts.map(|host| bare(host).to_owned());
         Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }
+    }
+
+    /// The entries of `no_proxy` that no host can match.
+    pub(super) fn useless(&self) -> impl Iterator<Item = &String> {
+        self.no_proxy.iter().filter(|entry| {
+            let is_network = Networks::of([entry.as_str()]) != Networks::default();
+            let name = entry.trim_start_matches("*.");
+            !is_network && *entry != "*" && name.contains(|c: char| "*/<>:[]".contains(c))
+        })
     }
 
     /// The addresses and networks that are reached without the proxy.
@@ -80,7 +90,7 @@ impl ProxySettings {
         }
         for host in &self.no_proxy {
             // curl's `.example.com` and `example.com` both include the hosts of the domain.
-            let domain = host.trim_start_matches('.');
+            let domain = host.trim_start_matches("*.").trim_start_matches('.');
             builder = builder.no_proxy(domain);
             if domain != "*" {
                 builder = builder.no_proxy(&format!(".{domain}"));
@@ -88,6 +98,19 @@ impl ProxySettings {
         }
         builder.build().map_err(wrong)
     }
+}
+
+/// An entry of `no_proxy` without what others write around a host: scheme, port, zone, a dot or slash at the end.
+fn bare(entry: &str) -> &str {
+    let entry = entry.split_once("://").map_or(entry, |(_, rest)| rest).trim_end_matches('/');
+    let host = match entry.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((literal, rest)) if rest.is_empty() || rest.starts_with(':') => literal,
+        _ => match entry.split_once(':') {
+            Some((host, port)) if is_number(port) => host,
+            _ => entry,
+        },
+    };
+    host.split('%').next().unwrap_or_default().trim_end_matches('.')
 }
 
 #[cfg(test)]
@@ -108,9 +131,14 @@ mod tests {
         let proxy = settings(&[
             ("http_proxy", "http://other:1"),
             ("HTTPS_PROXY", "http://user:pass@proxy.example:3128"),
-            ("no_proxy", "vim.example, .site.example,192.0.2.1"),
+            (
+                "no_proxy",
+                "vim.example, .site.example,192.0.2.1 http://a.example:80/ *.b.example c.example. [fe80::1%eth0]:80 10.* <local>",
+            ),
         ]);
         let proxy = proxy.unwrap();
+        assert!(proxy.useless().eq(["10.*", "<local>"]), "{:?}", proxy.no_proxy);
+        assert!(proxy.networks().contain_host("[fe80::1]"));
         assert!(!format!("{proxy:?}").contains("pass"), "{proxy:?}");
         let proxy = proxy.proxy().unwrap();
         assert_eq!((proxy.host(), proxy.port()), ("proxy.example", 3128));
@@ -121,6 +149,9 @@ mod tests {
             ("https://site.example", true),
             ("https://a.site.example", true),
             ("http://192.0.2.1:80/", true),
+            ("http://a.example", true),
+            ("http://x.b.example", true),
+            ("http://c.example", true),
             ("https://notvim.example", false),
             ("http://192.0.2.10/", false),
         ] {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tracing::warn;
 use ureq::AsSendBody as _;
 use ureq::config::Config;
 use ureq::http::{self, Uri};
@@ -196,6 +197,12 @@ pub(super) fn connect(
     let token = token.map(|secret| Token { header: settings.token_header, secret });
     if let Some(given) = &settings.transport {
         return Ok((Arc::clone(given), token));
+    }
+    for entry in settings.proxy.iter().flat_map(ProxySettings::useless) {
+        warn!(
+            entry,
+            "no host can match an entry of no_proxy, expected names, addresses and networks"
+        );
     }
     let roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
     ensure!(

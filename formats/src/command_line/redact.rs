@@ -63,8 +63,8 @@ pub(super) fn secret_value(word: &str) -> Option<usize> {
 /// True if the value of the argument `name` is not for others, by the name alone.
 pub fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 4] = ["auth", "cred", "bearer", "jwt"];
-    const ENDS: [&str; 9] =
-        ["key", "pass", "psk", "pw", "pwd", "pin", "cookie", "otp", "community"];
+    const ENDS: [&str; 10] =
+        ["key", "pass", "psk", "pw", "pwd", "pin", "cookie", "otp", "community", "session"];
     // `usbcore.authorized_default=` is no secret but says why a device is missing.
     let name = name.to_ascii_lowercase().replace("authorize", "");
     // Only the last part counts: a word in the middle may mean something different: `pwm-fan`, `keymap`.
