@@ -39,6 +39,7 @@ fn configured_proxy_is_used_and_its_password_never_shown() {
     assert!(said.contains("could not be posted") && !said.contains("hunter2secret"), "{said}");
     let named = format!("through the proxy {}: the proxy", &proxy.url["http://".len()..]);
     assert!(said.contains(&named) && said.contains("HTTP status 407"), "{said}");
+    assert!(said.contains("as USER:PASSWORD@ in front of the host"), "{said}");
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let said = run(&[&words[..], &["--proxy", &format!("http://{dead}")]].concat());
     let named = format!("through the proxy {dead}: connection refused");

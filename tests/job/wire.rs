@@ -13,6 +13,7 @@ use super::install::with;
 use super::machine::{Ended, IGNITION, Machine};
 use super::mock::instruction_to_install;
 use super::mock::{Mock, Reply, Request, assert_has, assert_says, instruction as action};
+use super::secrets::logged;
 
 /// An instruction to install with these keys.
 fn install(request_id: &str, keys: Value) -> Value {
@@ -110,6 +111,51 @@ fn only_the_acceptance_of_the_report_gives_the_node_another_id() {
     });
     assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
     assert!(mock.requests("node-8/instruction").is_empty());
+}
+
+#[test]
+fn acceptance_without_a_usable_id_is_no_valid_answer_and_named() {
+    for (body, expected) in [
+        (json!({"node_id": "rack 1/node 7"}), "its node_id is not ^[A-Za-z0-9._:-]{1,128}$"),
+        (json!({}), "its body has no node_id"),
+    ] {
+        let mock = Mock::start(move |request, n| match (request.path.as_str(), n) {
+            ("/v1/reports", 0) => Reply::json(202, &body),
+            ("/v1/reports", _) => Reply::action("stop"),
+            _ => Reply::status(204),
+        });
+        let (ended, log) = logged(|| Machine::new(&mock.url).run());
+        assert_eq!(ended.exit_status, ExitStatus::Untouched);
+        assert!(log.contains(expected), "{log}");
+    }
+}
+
+#[test]
+fn odd_answer_of_a_server_is_named() {
+    let many = "X-Odd: 1\r\n".repeat(120);
+    for (head, expected) in [
+        (
+            "302 Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            "redirects without the header Location",
+        ),
+        ("300 Many\r\nContent-Length: 0\r\n\r\n".into(), "redirects without the header Location"),
+        (
+            "302 Found\r\nLocation: ftp://h/\r\nContent-Length: 0\r\n\r\n".into(),
+            "redirects to an address",
+        ),
+        (format!("200 OK\r\n{many}Content-Length: 0\r\n\r\n"), "has more than 100 headers"),
+        ("200 OK\r\nContent-Length: 9\r\n\r\nx".into(), "before the end of its response"),
+    ] {
+        let head = format!("HTTP/1.1 {head}").into_bytes();
+        let files = Mock::start(move |_, _| Reply::Broken(head.clone(), Duration::ZERO, vec![]));
+        let url = files.url.clone();
+        let mock = orders(install("r1", json!({"ignition": {"url": url}})));
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.timeouts.idle = Duration::from_secs(2);
+        machine.run();
+        let result = mock.result();
+        assert!(result["message"].as_str().unwrap().contains(expected), "{expected}: {result}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) const CHECK_ADDRESS: &str = "check the address";
 
 /// The meaning of 407, with advice.
 pub(super) const PROXY_ASKS: &str = "the proxy asks for a user and password, or does not accept those that it got (HTTP \
-     status 407); set them in its address: http://USER:PASSWORD@HOST:PORT in --proxy, or in https_proxy, all_proxy or http_proxy";
+     status 407); set them in its address (--proxy, or https_proxy, all_proxy or http_proxy), as USER:PASSWORD@ in front of the host";
 
 /// The failure of a request with an error status, with advice; `not_there` is the one if the server does not know what
 /// was asked for.
@@ -36,6 +36,9 @@ pub(crate) fn refusal(reply: &Response, url: &Url, not_there: &str) -> Failed {
         message.extend([" ", &code, ": ", &text]);
     }
     let advice = match status {
+        300..=399 if reply.location.is_none() => {
+            "it redirects without the header Location; configure the final address"
+        }
         300..=399 => "configure the address that it redirects to",
         401 | 403 => {
             "give the agent a token (--token-file) or client certificate that the server accepts"

@@ -102,6 +102,9 @@ fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
         ureq::Error::ConnectProxyFailed(found) if found.ends_with(" 407/407") => {
             return (Why::Refused, PROXY_ASKS.to_owned());
         }
+        ureq::Error::Protocol(cause) if explanation("protocol", cause).is_some() => {
+            request.explained("protocol", cause, "")
+        }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
             let tls = "if this port speaks TLS, use https://";
             let advice = if request.is_https { "check the address and the port" } else { tls };
@@ -170,6 +173,10 @@ fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
         return explain(error, request);
     }
     debug!(%error, host = request.host, "the response ended early");
+    if error.kind() == io::ErrorKind::UnexpectedEof && tls_in_io(error).is_none() {
+        let text = "the server closed the connection before the end of its response";
+        return (Why::Network, text.to_owned());
+    }
     match tls_in_io(error) {
         Some(error) => tls(error, request),
         None => io_error(error, request),
@@ -397,6 +404,9 @@ mod tests {
         use CertificateError as C;
         use rustls::{Error as E, InvalidMessage, PeerIncompatible};
         use ureq::{Error as U, Timeout as T};
+        // No crate of ours depends on the one with these; tests/job/wire.rs provokes them.
+        const PROTOCOL: [&str; 3] =
+            ["NoLocationHeader", "BadLocationHeader", "HttpParseTooManyHeaders"];
         let name = |kind: &str, error: &dyn fmt::Debug| format!("{kind} {error:?}");
         let ios = (1..134).map(|n| name("io", &io::Error::from_raw_os_error(n).kind()));
         let alerts = (0..=255_u8).map(AlertDescription::from);
@@ -413,6 +423,7 @@ mod tests {
         ];
         let proxy = U::ConnectProxyFailed(String::new());
         let header = U::LargeResponseHeader(0, 0);
+        let addresses = [U::BadUri(String::new()), U::RequireHttpsOnly(String::new())];
         let requests =
             [proxy, header, U::TooManyRedirects, U::RedirectFailed, U::Tls(""), U::BodyStalled];
         let message = E::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
@@ -433,7 +444,8 @@ mod tests {
         let known: Vec<String> = ios
             .chain(alerts)
             .chain(times.iter().map(|error| name("timeout", error)))
-            .chain(requests.iter().map(|error| name("request", error)))
+            .chain(requests.iter().chain(&addresses).map(|error| name("request", error)))
+            .chain(PROTOCOL.map(|error| format!("protocol {error}")))
             .chain(tls.iter().map(|error| name("tls", error)))
             .chain(certificates.iter().map(|error| name("certificate", error)))
             .collect();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{
     API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, JobResult,
-    NeighbourReport, Neighbours, is_node_id,
+    NODE_ID_PATTERN, NeighbourReport, Neighbours, is_node_id,
 };
 use crate::clean;
 use crate::http::client::{GaveUp, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
@@ -149,14 +149,21 @@ impl Client {
                     [] => None,
                     _ if media_type != JSON_MEDIA_TYPE => return invalid("its body is not JSON"),
                     body => match serde_json::from_slice::<Accepted>(body) {
+                        Ok(accepted) if !is_node_id(&accepted.node_id) => {
+                            let expected = format!("its node_id is not {NODE_ID_PATTERN}");
+                            return invalid(&expected);
+                        }
                         Ok(accepted) => Some(accepted),
+                        Err(error) if error.to_string().starts_with("missing field") => {
+                            return invalid("its body has no node_id");
+                        }
                         Err(_) => return invalid("its body is not that of a 202"),
                     },
                 };
                 let asked = accepted.as_ref().and_then(|accepted| accepted.retry_after_s);
                 let asked = reply.retry_after.or(asked.map(RetryAfter::seconds));
                 Ok(Answer::NotYet {
-                    node_id: accepted.map(|accepted| accepted.node_id).filter(|id| is_node_id(id)),
+                    node_id: accepted.map(|accepted| accepted.node_id),
                     wait: RetryAfter::poll(asked, self.clock.as_ref()),
                     location: reply
                         .location
