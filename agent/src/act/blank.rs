@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use formats::signature::{Filesystem, detect};
+use formats::superblock;
 use probes::guard;
 use tracing::info;
 
@@ -34,6 +35,11 @@ const STARTS: [u64; 4] = [0, 63 * 512, 1 << 20, 2 << 20];
 /// Where they repeat their superblocks: ext4 in groups of 128 MiB, btrfs at 64 MiB and 256 GiB; at 3 GiB NTFS begins its
 /// list of files.
 const COPIES: [u64; 7] = [64 << 20, 128 << 20, 384 << 20, 640 << 20, 896 << 20, 3 << 30, 256 << 30];
+/// Distances from the start of a volume at which LUKS2 has its second header: after the first one, which has as many bytes.
+const LUKS_HEADERS: [u64; 9] =
+    [16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+/// The largest allocation group of XFS (`XFS_AG_MAX_BLOCKS` of 4 KiB). Disks of less than 4 TiB have four equal groups.
+const MAX_GROUP_BYTES: u64 = (1 << 40) - BLOCK_BYTES;
 /// Number of reads at a time: a rotating disk then reorders them, and one over a network answers them together.
 const N_THREADS: usize = 8;
 const STACK_BYTES: usize = 256 << 10;
@@ -152,13 +158,26 @@ fn lost_on(file: &File, size_bytes: u64) -> Option<(u64, Filesystem)> {
             detect(&read(*start, 4096)?, n_bytes, &mut |at, n| read(start.checked_add(at)?, n));
         Some((*start, found?))
     };
-    // A copy of ext4's superblock begins its group; the superblock itself follows 1 KiB of other use.
     let copy = |at: u64| {
-        let first = [vec![0; 1024], read(at, 3072)?].concat();
-        let found = detect(&first, None, &mut |_, _| None)?;
-        found.kind.starts_with("ext").then_some((at, found))
+        let block = read(at, usize::try_from((size_bytes - at).min(BLOCK_BYTES)).ok()?)?;
+        let of = |first: &[u8], kinds: &[&str]| {
+            let found = detect(first, None, &mut |_, _| None)?;
+            kinds.contains(&found.kind.as_str()).then_some(found)
+        };
+        // A copy of ext4's superblock begins its group; the superblock itself follows 1 KiB of other use.
+        let shifted = [&[0; 1024], block.as_slice()].concat();
+        let found =
+            of(&shifted, &["ext2", "ext3", "ext4"]).or_else(|| of(&block, &["xfs", "ntfs"]));
+        let found = found.or_else(|| superblock::btrfs(&block).map(Filesystem::from));
+        let is_luks = block.starts_with(b"SKUL\xba\xbe");
+        let luks = || Filesystem { kind: "crypto_LUKS".to_owned(), ..Filesystem::default() };
+        Some((at, found.or_else(|| is_luks.then(luks))?))
     };
-    STARTS.iter().find_map(volume).or_else(|| copies(size_bytes).find_map(copy))
+    let headers = STARTS.into_iter().flat_map(|start| LUKS_HEADERS.map(|at| start + at));
+    // NTFS repeats its first sector in its last one, of 512 or 4096 bytes.
+    let ends = [512, BLOCK_BYTES].into_iter().filter_map(|n| size_bytes.checked_sub(n));
+    let copies = copies(size_bytes).chain(groups(size_bytes)).chain(headers).chain(ends);
+    STARTS.iter().find_map(volume).or_else(|| copies.filter(|at| *at < size_bytes).find_map(copy))
 }
 
 /// The places of a disk that are read.
@@ -168,6 +187,9 @@ fn places(size_bytes: u64, random: u64) -> Vec<Place> {
         let edges = [0..EDGE_BYTES, size_bytes - EDGE_BYTES..size_bytes];
         places.extend(edges.into_iter().flat_map(pieces));
         places.extend(copies(size_bytes).map(|at| (at, BLOCK_BYTES)));
+        // In a partition they lie up to 2 MiB further on, or 1 MiB before.
+        let around = |at: u64| pieces(at - (1 << 20)..size_bytes.min(at + (3 << 20)));
+        places.extend(groups(size_bytes).flat_map(around));
     }
     places
 }
@@ -176,6 +198,13 @@ fn places(size_bytes: u64, random: u64) -> Vec<Place> {
 fn copies(size_bytes: u64) -> impl Iterator<Item = u64> {
     let copies = STARTS.into_iter().flat_map(|start| COPIES.map(|copy| start + copy));
     copies.filter(move |at| at + BLOCK_BYTES <= size_bytes)
+}
+
+/// Where an XFS on the whole disk repeats its superblock: at the start of each allocation group.
+fn groups(size_bytes: u64) -> impl Iterator<Item = u64> {
+    let quarter = (size_bytes / BLOCK_BYTES).div_ceil(4) * BLOCK_BYTES;
+    let quarters = (1..4).map(move |n| n * quarter);
+    quarters.chain((1..=size_bytes / MAX_GROUP_BYTES).map(|n| n * MAX_GROUP_BYTES))
 }
 
 fn pieces(area: Range<u64>) -> impl Iterator<Item = Place> {

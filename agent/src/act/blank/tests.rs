@@ -106,7 +106,7 @@ fn disk_is_read_whole_where_the_policy_requires_a_blank_one() {
     assert!(seen.is_certain && seen.n_places >= 2048, "{seen:?}");
     // One byte that no place contains.
     let places = places(256 * MIB, 7);
-    let free = (64..192 * MIB / 4096).map(|n| n * 4096);
+    let free = (64..180 * MIB / 4096).map(|n| n * 4096);
     let mut free = free.filter(|at| !places.iter().any(|place| place.0 == *at));
     let at = free.next_back().unwrap();
     file.write_all_at(b"x", at).unwrap();
@@ -147,5 +147,49 @@ fn file_system_whose_disk_lost_its_first_mibs_is_found_and_named() {
         assert!(matches!(check(&target, ExistingDataPolicy::Coreos), Err(NotBlank::Data(_))));
         let (place, filesystem) = lost_volume(&target).unwrap();
         assert_eq!((place, filesystem.kind.as_str()), (at + 128 * MIB, "ext4"));
+    }
+}
+
+/// The header of a group of XFS.
+fn group() -> Vec<u8> {
+    [&b"XFSB\0\0\x10\0"[..], &[0; 504]].concat()
+}
+
+#[test]
+fn copy_that_a_volume_of_another_kind_keeps_is_found() {
+    let mut btrfs = vec![0; 4096];
+    btrfs[0x40..0x48].copy_from_slice(b"_BHRfS_M");
+    let mut ntfs = b"\xebR\x90NTFS    ".to_vec();
+    ntfs.resize(512, 0);
+    ntfs[510..].copy_from_slice(b"\x55\xaa");
+    let luks = || [&b"SKUL\xba\xbe\0\x02"[..], &[0; 504]].concat();
+    for (kind, at, bytes) in [
+        ("btrfs", 64 * MIB, btrfs),
+        ("ntfs", 4096 * MIB - 512, ntfs),
+        ("xfs", 2048 * MIB, group()),
+        ("crypto_LUKS", 16 << 10, luks()),
+        ("crypto_LUKS", MIB + (32 << 10), luks()),
+    ] {
+        let (_folder, target, file) = held(4096 * MIB);
+        assert_eq!(lost_volume(&target), None);
+        file.write_all_at(&bytes, at).unwrap();
+        let found = lost_volume(&target).map(|(place, found)| (place, found.kind));
+        assert_eq!(found, Some((at, kind.to_owned())));
+        assert_eq!(check(&target, ExistingDataPolicy::Wipe), Err(NotBlank::Data(at / 4096 * 4096)));
+    }
+}
+
+#[test]
+fn groups_of_xfs_are_read_on_disks_of_every_size_and_in_a_partition() {
+    let size = 1_000_204_886_016;
+    // A disk, a partition on it, and a disk of 8 TiB, whose groups are as large as they can be.
+    for (size, at) in [
+        (size, (size / 4096_u64).div_ceil(4) * 4096),
+        (size, (size - 2 * MIB) / 4 / 4096 * 4096 + MIB),
+        (8 * TIB, 3 * (TIB - 4096)),
+        (8 * TIB, 7 * (TIB - 4096) + MIB),
+    ] {
+        let found = searched(size, |file| file.write_all_at(&group(), at).unwrap());
+        assert_eq!(found, Err(NotBlank::Data(at)), "{size}");
     }
 }
