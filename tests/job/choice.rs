@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use probes::block::{Filesystem, ObstacleKind, Partition};
+use probes::block::{Filesystem, Membership, ObstacleKind, Partition};
 use run_coreos_installer::act::ProtectMissing;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
@@ -19,11 +19,15 @@ fn lvm_and_data(machine: &mut Machine) {
     machine.add_disk("sdb", 128 << 20);
     machine.collected.disks[1].filesystem = Some(filesystem("xfs"));
     let text = "sda1 is a member of an array or pool: LVM2_member";
+    let alone = Membership { n_members: Some(1), ..Membership::default() };
     let disk = &mut machine.collected.disks[0];
     disk.partitions = vec![Partition {
         name: "sda1".into(),
         label: Some("pv".into()),
-        filesystem: Some(filesystem("LVM2_member")),
+        filesystem: Some(Filesystem {
+            membership: Some(Box::new(alone)),
+            ..filesystem("LVM2_member")
+        }),
         ..Partition::default()
     }];
     disk.obstacles = vec![ObstacleKind::Content.because(text)];
@@ -261,5 +265,25 @@ fn label_elsewhere_is_renamed_before_the_write_or_nothing_is_written() {
     let result = job.ends(ExitStatus::Untouched, &json!({"code": "TARGET_IO"}));
     let expected = "renaming the label \"boot\" of /dev/no-such-partition: No such file";
     assert_says(&result["message"], &[expected]);
+    assert!(job.machine.read("args").is_empty());
+}
+
+#[test]
+fn partition_to_keep_that_only_the_kernel_has_is_refused_before_the_write() {
+    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+    let mut job = Job::new(json!({"disk": disk, "save_partlabel": ["data"]})).script("exit 1");
+    let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
+    file.write_all_at(&image::with_empty_table(vec![0; 137 * 512]), 0).unwrap();
+    let disk = &mut job.machine.collected.disks[0];
+    disk.partition_table = Some("gpt".into());
+    disk.partitions = vec![Partition {
+        name: "sda5".into(),
+        number: Some(5),
+        label: Some("data".into()),
+        start_bytes: Some(32 << 20),
+        ..Partition::default()
+    }];
+    let result = job.ends(ExitStatus::Untouched, &json!({"code": "SAVED_PARTITION"}));
+    assert_says(&result["message"], &["sda5 is not in the table on the disk"]);
     assert!(job.machine.read("args").is_empty());
 }

@@ -17,6 +17,7 @@ use super::outcome::{Check, CheckName, Compared, DiskState, Outcome, Proof};
 use super::proof::before::{Before, Unread};
 use super::proof::{self, Expected, Proved};
 use super::run::interrupted;
+use super::saved::Saved;
 use super::stage::{Stage, State};
 use super::stream_facts::StreamFacts;
 use super::target::Target;
@@ -65,11 +66,16 @@ pub(super) fn read_before(
     network_dir: &Path,
 ) -> Result<Before, Failure> {
     let (disk, file) = (target.disk(), Arc::new(target.direct()?));
+    let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
     let (order, dir) = (order.clone(), network_dir.to_owned());
     let sector_bytes = sector_bytes(disk);
     let read = move || Before::read(&file, sector_bytes, &order, &dir);
     let (code, what) = match ask_within("before", BEFORE_LIMIT, target.system().stop(), read) {
-        Ok(Ok(before)) => return Ok(before),
+        Ok(Ok(before)) => {
+            let listed = before.saved.iter().map(|saved| &saved.partition);
+            let listed: Vec<_> = listed.map(|part| (part.number, part.start_bytes)).collect();
+            return saved.check_table(disk, &listed).map(|()| before);
+        }
         Ok(Err(Unread::Saved(what))) => {
             let where_ = format!("reading the partitions to keep on {}: {what}", describe(disk));
             (Code::SavedPartition, where_.into())

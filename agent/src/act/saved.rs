@@ -81,6 +81,36 @@ impl Saved {
         }
     }
 
+    /// Refuses if the table on the disk lists other partitions to keep than the kernel, given as number and first byte:
+    /// coreos-installer reads that, and keeps no other.
+    ///
+    /// # Errors
+    /// `SAVED_PARTITION` with those that one of them lacks.
+    pub(super) fn check_table(&self, disk: &Disk, listed: &[(u32, u64)]) -> Result<(), Failure> {
+        let is_it = |part: &Partition, (number, at): (u32, u64)| {
+            part.number == Some(number) && part.start_bytes.is_none_or(|start| start == at)
+        };
+        let kept: Vec<&Partition> = disk.partitions.iter().filter(|p| self.keeps(p)).collect();
+        let absent = kept.iter().filter(|part| !listed.iter().any(|entry| is_it(part, *entry)));
+        let unknown = listed.iter().filter(|entry| !kept.iter().any(|part| is_it(part, **entry)));
+        let wrong: Vec<String> = absent
+            .map(|part| {
+                format!("{} is not in the table on the disk as the kernel has it", part.name)
+            })
+            .chain(
+                unknown
+                    .map(|(number, _)| format!("the kernel does not have its partition {number}")),
+            )
+            .collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let what = format!("the partitions to keep on {}: {}", describe(disk), wrong.join("; "));
+        Err(Failure::new(Code::SavedPartition, what).advise(
+            "have the kernel read the table again (partprobe), or restore the table (sgdisk), then start again",
+        ))
+    }
+
     /// Refuses partitions to keep that begin within an image of `image_bytes`: coreos-installer would find that out after
     /// it has written everything before them.
     ///
@@ -174,6 +204,24 @@ mod tests {
         let disk = Disk { partition_table: Some("dos".into()), ..disk() };
         let saved = Saved::parse(&[], &["5".to_owned()]).unwrap();
         assert_eq!(saved.check(&disk).unwrap_err().code, Code::SavedPartition);
+    }
+
+    #[test]
+    fn partition_to_keep_must_be_in_the_table_on_the_disk_as_in_the_kernel() {
+        let mut disk = disk();
+        disk.partitions[1].start_bytes = Some(1 << 20);
+        let saved = Saved::parse(&texts(&["Data*"]), &texts(&["6"])).unwrap();
+        let check = |listed: &[(u32, u64)]| saved.check_table(&disk, listed);
+        assert_eq!(check(&[(5, 1 << 20), (6, 9 << 20)]), Ok(()));
+        for (listed, expected) in [
+            (&[][..], "sda5 is not in the table on the disk as the kernel has it; sda6"),
+            (&[(5, 2 << 20), (6, 0)], "sda5 is not"),
+            (&[(5, 1 << 20), (6, 0), (7, 0)], "the kernel does not have its partition 7"),
+        ] {
+            let failure = check(listed).unwrap_err();
+            assert_eq!(failure.code, Code::SavedPartition);
+            assert!(failure.to_string().contains(expected), "{failure}");
+        }
     }
 
     #[test]
