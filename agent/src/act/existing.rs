@@ -13,21 +13,28 @@ use super::{Code, ExistingData, ExistingDataPolicy, Failure, Say, Term, describe
 
 /// Name of an earlier installation in `existing_os`.
 pub(super) const COREOS: &str = "Fedora or RHEL CoreOS";
-/// Partition labels of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
-const IMAGE_LABELS: [&str; 10] = [
-    "BIOS-BOOT",
-    "EFI-SYSTEM",
-    "PowerPC-PReP-boot",
-    "reserved",
-    "boot",
-    "root",
-    "luks_root",
-    "boothash",
-    "roothash",
-    "se",
+const MEMBER: &str = "linux_raid_member";
+/// A boot loader, or nothing: no known content.
+const RAW: &[&str] = &[""];
+const HASH: &[&str] = &["", "DM_verity_hash"];
+/// `proof::earlier` judges it.
+const ANY: &[&str] = &[];
+/// Partition labels of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution) with their
+/// content, and the prefixes before the disk number in the labels that Butane's `boot_device.mirror` makes, with theirs.
+const LABELS: [(&str, &[&str], &str, &[&str]); 10] = [
+    ("BIOS-BOOT", RAW, "bios-", RAW),
+    ("EFI-SYSTEM", ANY, "esp-", &["vfat", MEMBER]),
+    ("PowerPC-PReP-boot", RAW, "prep-", RAW),
+    ("reserved", RAW, "reserved-", RAW),
+    ("boot", ANY, "boot-", &[MEMBER]),
+    ("root", ANY, "root-", &[MEMBER]),
+    ("luks_root", &["crypto_LUKS"], "root-", &[MEMBER]),
+    ("boothash", HASH, "boothash-", HASH),
+    ("roothash", HASH, "roothash-", HASH),
+    ("se", &["ext4"], "se-", &["ext4"]),
 ];
-/// Prefixes before the disk number in the labels that Butane's `boot_device.mirror` makes.
-const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
+/// More than any of its partitions without known content has: 4 MiB for `PReP`, 256 MiB for `roothash`.
+const RAW_BYTES: u64 = 512 << 20;
 /// A smaller `root` is as the image contains it. The first start grows it; until then it is followed by what was on the disk
 /// before.
 const GROWN_BYTES: u64 = 8 << 30;
@@ -225,28 +232,33 @@ fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
 /// keep. One without a known file system may contain data all the same.
 fn further_partitions(disk: &Disk, saved: &Saved) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let mut is_of_coreos = |part: &Partition| {
-        let label = part.label.as_deref().unwrap_or_default();
-        // Each label occurs once, so a second partition with the same one is of another kind.
-        (IMAGE_LABELS.contains(&label) || has_number(label, &MIRROR_LABELS))
-            && seen.insert(label.to_owned())
-    };
+    // Each occurs once, so a second one, whether it is half of a mirror or not, is of another kind.
+    let mut is_of_coreos = |part: &Partition| role(part).is_some_and(|role| seen.insert(role));
     let further = disk.partitions.iter().filter(|part| !is_of_coreos(part) && !saved.keeps(part));
     further.map(|part| format!("{}: {}", part.name, partition(part))).collect()
 }
 
-/// True if a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
-fn is_mirrored(part: &Partition) -> bool {
+/// What a partition is to a `CoreOS`, if both its label and its content say so: the prefix that it has in a mirror.
+fn role(part: &Partition) -> Option<&'static str> {
     let label = part.label.as_deref().unwrap_or_default();
-    let is_half = has_number(label, &["boot-", "root-", "esp-"]);
-    let kind = part.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
-    is_half && kind == Some("linux_raid_member")
+    let kind = part.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+    let is_small = part.size_bytes.is_none_or(|n_bytes| n_bytes <= RAW_BYTES);
+    let is_one_of = |kinds: &[&str]| {
+        kinds.is_empty() || kinds.contains(&kind) && (is_small || !kind.is_empty())
+    };
+    let of = |(whole, content, half, of_half)| {
+        let is_half = label.strip_prefix(half).is_some_and(is_number);
+        let is_it = label == whole && is_one_of(content) || is_half && is_one_of(of_half);
+        is_it.then_some(half)
+    };
+    LABELS.into_iter().find_map(of)
 }
 
-/// True if a label is one of these prefixes with a number after it.
-fn has_number(label: &str, prefixes: &[&str]) -> bool {
-    let number = prefixes.iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or_default();
-    is_number(number)
+/// True if a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
+fn is_mirrored(part: &Partition) -> bool {
+    part.filesystem.as_ref().is_some_and(|filesystem| filesystem.kind == MEMBER)
+        && part.label.as_deref().is_some_and(|label| label.ends_with(char::is_numeric))
+        && role(part).is_some()
 }
 
 fn named(found: &[ExistingData]) -> String {

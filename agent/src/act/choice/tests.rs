@@ -1,6 +1,6 @@
 //! Tests which disk is written, and which never is.
 
-use probes::block::{ContentAbove, ObstacleKind, UnlistedPartition};
+use probes::block::{ContentAbove, Membership, ObstacleKind, Partition, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,6 +18,8 @@ fn with_obstacle(mut disk: Disk, kind: ObstacleKind, text: &str) -> Disk {
 fn lvm(name: &str, size_bytes: u64) -> Disk {
     let mut disk = disk(name, size_bytes);
     disk.partitions = vec![partition(name, 1, "pv", "LVM2_member")];
+    let alone = Membership { n_members: Some(1), ..Membership::default() };
+    disk.partitions[0].filesystem.as_mut().unwrap().membership = Some(Box::new(alone));
     disk.existing_os = vec!["Linux".into()];
     let text = format!("{name}1 is a member of an array or pool: LVM2_member");
     with_obstacle(disk, ObstacleKind::Content, &text)
@@ -340,6 +342,55 @@ fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept()
     }
     assert_eq!(of(&[with("BIOS-BOOT", "")], json!({})), Ok("sda".into()));
     assert_eq!(of(&[with("reserved", "")], json!({})), Ok("sda".into()));
+}
+
+#[test]
+fn label_of_coreos_counts_only_with_the_content_that_coreos_has_there() {
+    let with = |parts: &[(&str, &str)]| {
+        let mut disk = coreos("sda", 9);
+        let more = (5..).zip(parts).map(|(n, (label, kind))| partition("sda", n, label, kind));
+        disk.partitions.extend(more);
+        of(&[disk], json!({}))
+    };
+    for part in [
+        ("reserved", "xfs"),
+        ("BIOS-BOOT", "swap"),
+        ("PowerPC-PReP-boot", "vfat"),
+        ("se", "xfs"),
+        ("boothash", "xfs"),
+        ("luks_root", "xfs"),
+        ("luks_root", "crypto_LUKS"),
+        ("root-7", "xfs"),
+        ("root-7", "linux_raid_member"),
+        ("boot-2", "ext4"),
+        ("esp-1", "xfs"),
+        ("bios-1", "ext4"),
+    ] {
+        assert_eq!(with(&[part]), Err(Code::ExistingData), "{part:?}");
+    }
+    let mut large = coreos("sda", 9);
+    let reserved = partition("sda", 5, "reserved", "");
+    large.partitions.push(Partition { size_bytes: Some(1 << 30), ..reserved });
+    assert_eq!(of(&[large], json!({})), Err(Code::ExistingData));
+    // x86_64, ppc64le, s390x with Secure Execution.
+    let (prep, reserved) = (("PowerPC-PReP-boot", ""), ("reserved", ""));
+    let secure = [("se", "ext4"), ("boothash", ""), ("roothash", "")];
+    for parts in [&[("BIOS-BOOT", "")][..], &[prep, reserved], &secure] {
+        assert_eq!(with(parts), Ok("sda".into()), "{parts:?}");
+    }
+    for parts in [["bios-2", "esp-2"], ["reserved-2", "esp-2"], ["prep-2", "reserved-2"]] {
+        let mut mirror = coreos("sda", 9);
+        let kind = |label: &str| if label == "esp-2" { "vfat" } else { "" };
+        let labels = ["boot-2", "root-2"].map(|label| (label, "linux_raid_member"));
+        let all = parts.map(|label| (label, kind(label))).into_iter().chain(labels);
+        let all = (1..).zip(all).map(|(n, (label, kind))| partition("sda", n, label, kind));
+        mirror.partitions = all.collect();
+        for part in &mut mirror.partitions[2..] {
+            let alike = Membership { n_members: Some(2), is_mirror: true, ..Membership::default() };
+            part.filesystem.as_mut().unwrap().membership = Some(Box::new(alike));
+        }
+        assert_eq!(of(&[mirror], json!({})), Ok("sda".into()), "{parts:?}");
+    }
 }
 
 #[test]
