@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use probes::block::{Filesystem, Membership};
 use run_coreos_installer::engines::ironic::{Ironic, Settings, Surveyed};
 use run_coreos_installer::job::{self, Node, Survey};
 use run_coreos_installer::secret::Secret;
@@ -33,7 +34,10 @@ struct Agent {
 
 impl Agent {
     fn start(ironic: &Mock, change: impl FnOnce(&mut Settings, &mut job::Settings)) -> Self {
-        let machine = Machine::new(&ironic.url);
+        Self::start_on(Machine::new(&ironic.url), change)
+    }
+
+    fn start_on(machine: Machine, change: impl FnOnce(&mut Settings, &mut job::Settings)) -> Self {
         let mut settings = Settings::new(machine.settings.vim.clone());
         let mut job = machine.settings.node.clone();
         settings.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -81,6 +85,14 @@ impl Agent {
         let step = json!({"interface": "deploy", "step": "install_coreos", "args": {}});
         let node = json!({"uuid": UUID, "instance_info": info, "properties": {}});
         self.order_fails("deploy.execute_deploy_step", &json!({"step": step, "node": node}))
+    }
+
+    /// Orders cleaning with this root device. Returns the record.
+    fn clean(&self, root_device: &Value) -> Value {
+        let step = json!({"interface": "deploy", "step": "erase_devices_metadata", "args": {}});
+        let properties = json!({"root_device": root_device});
+        let node = json!({"uuid": UUID, "instance_info": {}, "properties": properties});
+        self.order("clean.execute_clean_step", &json!({"step": step, "node": node})).1
     }
 
     /// Orders a command that fails, and returns its record.
@@ -275,4 +287,54 @@ fn large_command_is_refused_before_it_is_read_while_another_runs() {
     assert_eq!(status, 409, "{fault}");
     // A small one is read, so that what is wrong with it is named.
     assert_eq!(agent.request("/v1/commands/?wait=true&", Some("hello")).0, 400);
+}
+
+#[test]
+fn disk_that_an_array_uses_since_the_report_is_not_erased() {
+    let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
+    let machine = Machine::new(&ironic.url);
+    let (root, path) = (machine.root.clone(), machine.disk("sda"));
+    let array = root.join("sys/devices/virtual/block/md0");
+    std::fs::create_dir_all(array.join("slaves/sda")).unwrap();
+    std::fs::write(array.join("dev"), "9:0\n").unwrap();
+    std::fs::create_dir_all(root.join("sys/devices/sda/holders")).unwrap();
+    let holder = root.join("sys/devices/sda/holders/md0");
+    std::os::unix::fs::symlink("../../virtual/block/md0", &holder).unwrap();
+    std::fs::write(&path, [7; 64 << 10]).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
+    let agent = Agent::start_on(machine, |_, _| {});
+    until_heartbeats(&ironic, 1);
+    let by_serial = json!({"serial": "SERIAL-sda"});
+    let record = agent.clean(&by_serial);
+    assert_says(&record["command_error"]["details"], &["sda is held by md0", "nothing was erased"]);
+    assert_eq!(std::fs::read(&path).unwrap()[..64 << 10], [7; 64 << 10]);
+    std::fs::remove_file(holder).unwrap();
+    assert_eq!(agent.clean(&by_serial)["command_status"], "SUCCEEDED");
+}
+
+#[test]
+fn disks_that_belong_together_are_cleaned_if_all_of_them_are_named() {
+    for kind in ["LVM2_member", "linux_raid_member", "ceph_bluestore", "zfs_member"] {
+        let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
+        let mut machine = Machine::new(&ironic.url);
+        machine.add_disk("sdb", 64 << 20);
+        machine.add_disk("sdc", 64 << 20);
+        for disk in &mut machine.collected.disks[..2] {
+            let n_members = (kind != "zfs_member").then_some(2);
+            let membership =
+                Membership { n_members, whole: Some("W".into()), ..Membership::default() };
+            let membership = (kind != "ceph_bluestore").then(|| Box::new(membership));
+            disk.filesystem =
+                Some(Filesystem { kind: kind.into(), membership, ..Filesystem::default() });
+        }
+        let agent = Agent::start_on(machine, |settings, _| {
+            settings.clean_disks = vec!["serial=SERIAL-sda".into()];
+        });
+        until_heartbeats(&ironic, 1);
+        let record = agent.clean(&json!({"serial": "SERIAL-sdc"}));
+        let expected = ["shares content with other disks", "; erased: "];
+        assert_says(&record["command_error"]["details"], &expected);
+        let record = agent.clean(&json!({"serial": "SERIAL-sdb"}));
+        assert_eq!(record["command_status"], "SUCCEEDED", "{kind}: {record}");
+    }
 }

@@ -97,7 +97,7 @@ pub fn decide<'d>(
         }
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
         let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
-        spanning::check(disk, disks, &saved)?;
+        spanning::check(disk, disks, &saved, &order.given_up)?;
         overrides.check_labels(disk, disks, &saved)?;
         if overrides.has(Override::DisarmBootLabel) {
             disarm::places(disk, disks).try_for_each(|(other, _)| protected(other))?;

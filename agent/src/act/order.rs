@@ -50,6 +50,8 @@ pub struct Order {
     pub protect: Vec<String>,
     /// What follows if an entry of `protect` names no disk; absent for a warning, unless the node's configuration refuses.
     pub protect_missing: Option<ProtectMissing>,
+    /// Kernel names of all disks whose content is given up together, as cleaning does.
+    pub given_up: Vec<String>,
     /// The amount of the written disk that is read back.
     pub verify: Verify,
     /// Consequence for a disk that fails its verification.

@@ -135,7 +135,7 @@ pub fn check(
     if order.copy_network {
         network(&site.network_dir)?;
     }
-    check_use(disk, &site.system)?;
+    check_use(disk, &site.system, &[])?;
     match &order.image {
         Some(wanted) => {
             let found = image::check(wanted, disk, client, &site.system, warnings)?;
@@ -156,7 +156,7 @@ pub fn check(
             .check_beyond(disk, image_bytes)?;
     }
     // A server may take minutes to respond, during which another program may have started to use the disk.
-    check_use(disk, &site.system)?;
+    check_use(disk, &site.system, &[])?;
     Ok((version, image))
 }
 
@@ -173,13 +173,14 @@ fn unverifiable(image: &Image) -> Failure {
     ])
 }
 
-/// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible.
+/// Refuses a disk that is in use, unless the choice allowed taking down everything active on it, and that is possible, also
+/// on the disks and partitions with the names `given_up`.
 ///
 /// # Errors
 /// `DISK_BUSY`, `TARGET_IO`.
-pub fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
+pub fn check_use(disk: &Disk, system: &System, given_up: &[String]) -> Result<(), Failure> {
     if takedown::is_needed(disk) {
-        return takedown::check(disk, system);
+        return takedown::check(disk, system, given_up);
     }
     check_not_busy(disk, system)
 }

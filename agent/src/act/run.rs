@@ -124,7 +124,7 @@ fn take_down(task: &Task<'_>, watch: &dyn Watch, done: &mut Vec<String>) -> Resu
         return Ok(());
     }
     task.selection.confirm(task.target, false)?;
-    takedown::take_down(task.target.disk(), task.selection.system, &mut |step| {
+    takedown::take_down(task.target.disk(), task.selection.system, &[], &mut |step| {
         done.push(step);
         watch.note(Mark::TakenDown(done.clone()));
     })

@@ -57,12 +57,13 @@ pub fn is_needed(disk: &Disk) -> bool {
     disk.obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Active)
 }
 
-/// Checks that everything that is active on the disk can be taken down and concerns no other disk.
+/// Checks that everything that is active on the disk can be taken down and concerns no other disk, apart from the disks and
+/// partitions with the names `given_up`.
 ///
 /// # Errors
 /// `DISK_BUSY`, with what prevents it.
-pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
-    next(disk, system).map(|_| ())
+pub fn check(disk: &Disk, system: &System, given_up: &[String]) -> Result<(), Failure> {
+    next(disk, system, given_up).map(|_| ())
 }
 
 /// Takes everything down and checks that it is gone. `done` is called with a description of each finished step.
@@ -73,13 +74,14 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
 pub fn take_down(
     disk: &Disk,
     system: &System,
+    given_up: &[String],
     done: &mut dyn FnMut(String),
 ) -> Result<(), Failure> {
     let is_stopped = || system.stop().is_stopped();
     let (mut n_done, mut n_tries) = (0, 0);
     // The kernel is asked again before each step and each try: removing one device may remove or reveal others, and
     // while one is busy its name may come to mean another.
-    while let Some(step) = next(disk, system)? {
+    while let Some(step) = next(disk, system, given_up)? {
         if n_done == MAX_STEPS {
             return Err(busy(disk, &format!("something is still active after {MAX_STEPS} steps")));
         }
@@ -131,9 +133,10 @@ fn keep_down(system: &System) -> Result<(), String> {
 }
 
 /// The next step; `None` if nothing is active.
-fn next(disk: &Disk, system: &System) -> Result<Option<Step>, Failure> {
+fn next(disk: &Disk, system: &System, given_up: &[String]) -> Result<Option<Step>, Failure> {
+    let given_up = given_up.to_vec();
     let number = disk.device_number.clone().unwrap_or_default();
-    let stack = system.ask(move |machine| current_stack(machine, &number));
+    let stack = system.ask(move |machine| current_stack(machine, &number, &given_up));
     let stack = stack
         .and_then(|stack| stack)
         .map_err(|why| busy(disk, &format!("what is active on it cannot be determined: {why}")))?;

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use probes::block::{Disk, current};
 
 use super::identity::{changed, compare};
@@ -121,6 +122,24 @@ impl Target {
         self.handle.writable().map_err(|error| {
             let what = format!("opening {} for writing: {error}", self.disk.device);
             Failure::new(Code::TargetIo, what)
+        })
+    }
+
+    /// The same, and no one else can use the disk as long as it is open. A LUN may be held by the mappings of its own
+    /// partitions; [`super::preflight::check_use`] looks at each of them.
+    ///
+    /// # Errors
+    /// As [`Target::writable`]; `DISK_BUSY`.
+    pub fn exclusive(&self) -> Result<File, Failure> {
+        if self.disk.name.starts_with("dm-") {
+            return self.writable();
+        }
+        self.check()?;
+        self.handle.exclusive().map_err(|error| {
+            let is_busy = error.raw_os_error() == Some(Errno::EBUSY as i32);
+            let code = if is_busy { Code::DiskBusy } else { Code::TargetIo };
+            let device = &self.disk.device;
+            Failure::new(code, format!("opening {device} for use by nothing else: {error}"))
         })
     }
 

@@ -101,7 +101,7 @@ fn judge_live(site: &Site, order: &Order, disks: &[Disk], findings: &[Finding]) 
     };
     let mut outcome = Outcome::default();
     let chosen = choose(site, &selection, disks, &[], &findings, &mut outcome)
-        .and_then(|chosen| check_use(chosen.target.disk(), &site.system).map(|()| chosen));
+        .and_then(|chosen| check_use(chosen.target.disk(), &site.system, &[]).map(|()| chosen));
     match chosen {
         Ok(chosen) => decided(selection.decide(&with(disks, chosen.target.disk()))),
         Err(failure) => Err((outcome.disk, failure)),

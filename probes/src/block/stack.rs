@@ -45,13 +45,19 @@ pub enum ActiveKind {
     Other,
 }
 
-/// Reads the active devices and uses on the disk of this number.
+/// Reads the active devices and uses on the disk of this number. The disks and partitions with the names `given_up` are to
+/// lose what they share with it.
 ///
 /// # Errors
 /// A message that names the data that could not be read, so that more may be active.
-pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentStack, String> {
+pub fn current_stack(
+    machine: &Machine,
+    device_number: &str,
+    given_up: &[String],
+) -> Result<CurrentStack, String> {
     let (graph, disk) = graph::around(machine, device_number)?;
-    let mut stack = CurrentStack { shared: shared(&graph, &disk), ..CurrentStack::default() };
+    let shared = shared(&graph, &disk, given_up);
+    let mut stack = CurrentStack { shared, ..CurrentStack::default() };
     for used in graph.uses(&disk) {
         match used {
             Use::Mounted(name, places) => {
@@ -101,15 +107,16 @@ fn kind(node: &Node) -> ActiveKind {
 }
 
 /// Devices above the disk that also need something else, and volumes of the same groups on other disks.
-fn shared(graph: &DeviceGraph, disk: &str) -> Vec<String> {
-    let is_elsewhere = |slave: &&String| graph.node(slave).is_none();
+fn shared(graph: &DeviceGraph, disk: &str, given_up: &[String]) -> Vec<String> {
+    let is_elsewhere = |slave: &&String| graph.node(slave).is_none() && !given_up.contains(slave);
     let built_on = |name: &str| {
         let slaves = graph.node(name)?.slaves.iter().filter(is_elsewhere);
         let slaves: Vec<&str> = slaves.map(String::as_str).collect();
         (!slaves.is_empty()).then(|| format!("{name} is also built on {}", slaves.join(", ")))
     };
     let shared = graph.above(disk).into_iter().filter_map(built_on);
-    let siblings = graph.siblings.iter().map(|Node { name, slaves, .. }| {
+    let stays = |node: &&Node| !node.slaves.iter().all(|slave| given_up.contains(slave));
+    let siblings = graph.siblings.iter().filter(stays).map(|Node { name, slaves, .. }| {
         format!("{name} of the same volume group is built on {}", slaves.join(", "))
     });
     shared.chain(siblings).collect()
@@ -140,7 +147,7 @@ mod tests {
     ];
 
     fn stack(more: &[(&str, &str)]) -> Result<CurrentStack, String> {
-        current_stack(&tree(&[&DISK[..], &STACK, more].concat()), "8:0")
+        current_stack(&tree(&[&DISK[..], &STACK, more].concat()), "8:0", &[])
     }
 
     #[test]
@@ -170,6 +177,15 @@ mod tests {
         ];
         let expected = ["dm-7 of the same volume group is built on sdb1"];
         assert_eq!(stack(&group).unwrap().shared, expected);
+        for more in [&[array][..], &group] {
+            let files = tree(&[&DISK[..], &STACK, more].concat());
+            let shared = |names: &[&str]| {
+                let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+                current_stack(&files, "8:0", &names).unwrap().shared
+            };
+            assert!(shared(&["sdb", "sdb1"]).is_empty(), "given up too");
+            assert_eq!(shared(&["sdb2", "sdc"]).len(), 1);
+        }
         let other = ("sys/block/dm-7/dm/uuid", "LVM-ffffffffffffffff0123456789abcdefVOLUME2");
         assert!(stack(&[other]).unwrap().shared.is_empty());
     }
@@ -178,11 +194,11 @@ mod tests {
     fn mounts_on_a_device_above_are_found_and_unreadable_lists_are_errors() {
         let mount = ("proc/self/mountinfo", "1 0 253:0 / /data rw - xfs /dev/mapper/x rw\n");
         let files: Vec<_> = DISK[..4].iter().chain(&STACK).copied().chain([mount]).collect();
-        let found = current_stack(&tree(&files), "8:0").unwrap();
+        let found = current_stack(&tree(&files), "8:0", &[]).unwrap();
         assert_eq!(found.mounts, ["dm-0 is mounted at /data"]);
         let refused = ("kernel/errors", "13:list sys/devices/virtual/block/md0/holders\n");
         assert!(stack(&[refused]).is_err());
-        assert!(current_stack(&tree(&DISK), "8:16").is_err());
-        assert_eq!(current_stack(&tree(&DISK), "8:0"), Ok(CurrentStack::default()));
+        assert!(current_stack(&tree(&DISK), "8:16", &[]).is_err());
+        assert_eq!(current_stack(&tree(&DISK), "8:0", &[]), Ok(CurrentStack::default()));
     }
 }

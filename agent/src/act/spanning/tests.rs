@@ -1,6 +1,6 @@
 //! Content that spans disks, active or not.
 
-use probes::block::Membership;
+use probes::block::{ContentAbove, Membership};
 
 use super::*;
 use crate::act::testing::{self, partition};
@@ -29,7 +29,7 @@ fn disk(name: &str, content: Vec<Filesystem>) -> Disk {
 }
 
 fn refusal(disks: &[Disk]) -> Option<String> {
-    let failure = check(&disks[0], disks, &Saved::default()).err()?;
+    let failure = check(&disks[0], disks, &Saved::default(), &[]).err()?;
     assert_eq!(failure.code, Code::ExistingData);
     Some(failure.message.to_string())
 }
@@ -66,10 +66,10 @@ fn group_that_lies_on_the_target_alone_is_no_obstacle() {
     // A volume that is kept would lose the other one.
     let kept = Saved::parse(&[], &["2".to_owned()]).unwrap();
     let target = disk("sda", vec![volume("A", &all), volume("B", &all)]);
-    let failure = check(&target, std::slice::from_ref(&target), &kept).unwrap_err();
+    let failure = check(&target, std::slice::from_ref(&target), &kept, &[]).unwrap_err();
     assert!(failure.to_string().contains("the others: sda2 of /dev/sda"), "{}", failure);
     let kept = Saved::parse(&[], &["1,2".to_owned()]).unwrap();
-    assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
+    assert_eq!(check(&target, std::slice::from_ref(&target), &kept, &[]), Ok(()));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn every_kind_that_spans_disks_or_is_used_by_other_hosts_is_refused() {
         let found = |kind: &str, id: &str| member(kind, id, None);
         refusal(&[disk("sda", vec![found(kind, "A")]), disk("sdb", vec![found(other, "B")])])
     };
-    for kind in ["stratis", "ceph_bluestore", "oracleasm", "vdo", "DM_integrity", "VMFS"] {
+    for kind in ["stratis", "oracleasm", "vdo", "DM_integrity", "VMFS"] {
         assert!(two(kind, kind).unwrap().contains("the others: sdb1"), "{kind}");
         assert_eq!(two(kind, "xfs"), None, "{kind} alone, as a group of one disk");
     }
@@ -156,10 +156,10 @@ fn every_kind_that_spans_disks_or_is_used_by_other_hosts_is_refused() {
         ("DM_snapshot_cow", true, "change nothing on it"),
     ] {
         let disks = [Disk { is_on_fabric, ..disk("sda", vec![member(kind, "A", None)]) }];
-        let failure = check(&disks[0], &disks, &Saved::default()).unwrap_err();
+        let failure = check(&disks[0], &disks, &Saved::default(), &[]).unwrap_err();
         assert!(failure.advice.unwrap().to_string().contains(says), "{kind}");
     }
-    assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
+    assert_eq!(check(&target, std::slice::from_ref(&target), &kept, &[]), Ok(()));
 }
 
 #[test]
@@ -187,4 +187,78 @@ fn datastore_of_one_disk_is_no_obstacle_unless_other_hosts_reach_it() {
     assert!(refusal(&[shared(disk("sda", vec![member("oracleasm", "A", None)]))]).is_some());
     assert_eq!(refusal(&[shared(disk("sda", vec![volume("A", &["A"])]))]), None);
     assert_eq!(refusal(&[shared(disk("sda", vec![member("xfs", "A", None)]))]), None);
+}
+
+#[test]
+fn partitions_of_ceph_and_gpfs_are_known_by_their_type_alone() {
+    let typed = |name: &str, types: &[&str]| {
+        let mut disk = disk(name, types.iter().map(|_| member("vfat", "", None)).collect());
+        for (part, kind) in disk.partitions.iter_mut().zip(types) {
+            part.type_uuid = Some((*kind).into());
+        }
+        disk
+    };
+    let osd = "4fbd7e29-9d25-41b8-afd0-062c0ceff05d";
+    for kind in [
+        "30cd0809-c2b2-499c-8879-2d6b78529876",
+        "5ce17fce-4087-4169-b7ff-056cc58473f9",
+        "45b0969e-9b03-4f30-b4c6-b4b80ceff106",
+    ] {
+        let (needed, other) = (typed("sda", &[kind]), typed("sdb", &[osd]));
+        assert!(refusal(&[needed.clone(), other.clone()]).unwrap().contains("Ceph OSD"), "{kind}");
+        assert!(refusal(std::slice::from_ref(&needed)).is_some(), "its OSD is not there");
+        assert_eq!(refusal(&[typed("sda", &[kind, osd])]), None, "an OSD with its own");
+        let both = [needed, other];
+        assert_eq!(check(&both[0], &both, &Saved::default(), &["sdb".into()]), Ok(()));
+    }
+    assert_eq!(refusal(&[typed("sda", &[osd]), typed("sdb", &[osd])]), None, "two OSDs");
+    let gpfs = typed("sda", &["37AFFC90-EF7D-4E96-91C3-2D7AE055B174"]);
+    assert!(refusal(&[gpfs]).unwrap().contains("GPFS"));
+    // An OSD is one whole, and its database may be on another disk.
+    let store = |name: &str, id: &str| disk(name, vec![member("ceph_bluestore", id, None)]);
+    assert_eq!(refusal(&[store("sda", "A"), store("sdb", "B")]), None);
+    assert!(refusal(&[store("sda", "A"), store("sdb", "A")]).is_some());
+}
+
+#[test]
+fn what_is_built_on_the_disk_may_be_one_of_several_too() {
+    let luks = |name: &str, above: &str, found: Filesystem| Disk {
+        content_above: vec![ContentAbove { name: above.into(), filesystem: found }],
+        ..disk(name, vec![member("crypto_LUKS", name, None)])
+    };
+    // As udev knows it.
+    let pv = |id: &str| member("LVM2_member", id, None);
+    let disks = [luks("sda", "dm-0", pv("A")), luks("sdb", "dm-1", pv("B"))];
+    assert!(refusal(&disks).unwrap().contains("the others: dm-1 of /dev/sdb"));
+    assert_eq!(refusal(&disks[..1]), None, "the usual encrypted system");
+    assert_eq!(refusal(&[disks[0].clone(), disk("sdb", vec![volume("C", &["C"])])]), None);
+    assert_eq!(check(&disks[0], &disks, &Saved::default(), &["sdb".into()]), Ok(()));
+    let known = |id| volume(id, &["A", "B"]);
+    let disks = [luks("sda", "dm-0", known("A")), luks("sdb", "dm-1", known("B"))];
+    assert!(refusal(&disks).unwrap().contains("one of 2 members"));
+    // A mirror of two disks goes on without one.
+    let disks = [luks("sda", "md0", known("A")), luks("sdb", "md0", known("A"))];
+    assert_eq!(refusal(&disks), None);
+    let message = check(&disks[0], &disks, &Saved::default(), &["sdb".into()]).unwrap_err();
+    assert!(message.to_string().contains("B, which is not in this machine"), "one volume");
+}
+
+#[test]
+fn member_without_a_record_of_its_whole_is_refused() {
+    let without = |name: &str| disk(name, vec![member("LVM2_member", "B", None)]);
+    assert!(refusal(&[without("sda")]).unwrap().contains("sda1 is a member of the LVM2_member"));
+    let group = disk("sdb", vec![volume("A", &["A", "B"])]);
+    let message = refusal(&[without("sda"), group.clone()]).unwrap();
+    assert!(message.contains("the others: sdb1 of /dev/sdb"), "{message}");
+    for disks in [[without("sda"), group.clone()], [group, without("sda")]] {
+        let given_up = [disks[1].name.clone()];
+        assert_eq!(check(&disks[0], &disks, &Saved::default(), &given_up), Ok(()));
+    }
+    let btrfs = |name: &str, uuid: &str, n| {
+        disk(name, vec![Filesystem { n_devices: Some(n), ..member("btrfs", uuid, None) }])
+    };
+    let message = refusal(&[btrfs("sda", "SEED", 1), btrfs("sdb", "SPROUT", 2)]).unwrap();
+    assert!(message.contains("missing device of the btrfs sdb1 of /dev/sdb"), "{message}");
+    let pair = [btrfs("sda", "A", 1), btrfs("sdb", "B", 2), btrfs("sdc", "B", 2)];
+    assert_eq!(refusal(&pair), None);
 }

@@ -139,7 +139,7 @@ impl Setup {
     /// Takes everything down; the steps that were done, and the outcome.
     fn take_down(&self) -> (Vec<String>, Result<(), Failure>) {
         let mut done = Vec::new();
-        let outcome = take_down(&self.disk, &self.system, &mut |step| done.push(step));
+        let outcome = take_down(&self.disk, &self.system, &[], &mut |step| done.push(step));
         (done, outcome)
     }
 
@@ -160,7 +160,7 @@ impl Setup {
 fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
     let setup = Setup::new(Folder { n_busy: Mutex::new(3), ..Folder::default() });
     assert!(is_needed(&setup.disk));
-    assert_eq!(check(&setup.disk, &setup.system), Ok(()));
+    assert_eq!(check(&setup.disk, &setup.system, &[]), Ok(()));
     assert_eq!(setup.n_steps(), 0, "a check changes nothing");
     let done = texts(&[
         "ending the use of /dev/dm-0 as swap space",
@@ -178,7 +178,7 @@ fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
 fn array_that_spans_another_disk_is_left_alone_and_that_disk_is_named() {
     let setup = Setup::new(Folder::default());
     write(&setup.kernel.root, "sys/devices/virtual/block/md0/slaves/sdb1/x", "");
-    let checked = check(&setup.disk, &setup.system).unwrap_err();
+    let checked = check(&setup.disk, &setup.system, &[]).unwrap_err();
     assert_eq!(checked.code, Code::DiskBusy);
     for message in [checked.to_string(), setup.refusal()] {
         assert!(message.contains("md0 is also built on sdb1"), "{message}");

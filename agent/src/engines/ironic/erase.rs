@@ -22,7 +22,7 @@ use crate::act::say::say;
 use crate::act::selection::Selection;
 use crate::act::target::Target;
 use crate::act::{Code, DiskChoice, ExistingDataPolicy, Order};
-use crate::act::{Failure, Site, describe, takedown};
+use crate::act::{Failure, Site, describe, preflight, takedown};
 use crate::ask::{Unanswered, ask_within};
 use crate::job::Node;
 use crate::signals::Stop;
@@ -60,10 +60,11 @@ pub(super) fn erase(order: &StepOrder, around: &Surroundings<'_>) -> Result<Valu
     if !is_named {
         choices.push(DiskChoice::default());
     }
-    let (mut erased, mut failed) = (Vec::new(), Vec::new());
-    for choice in choices {
-        match erase_one(choice, around) {
-            Ok(text) if erased.contains(&text) => {}
+    let (judged, mut failed) = judged(choices, around);
+    let mut erased = Vec::new();
+    let given_up = names(judged.iter().map(|(_, disk)| disk));
+    for (target, disk) in &judged {
+        match erase_one(target, disk, &given_up, around) {
             Ok(text) => erased.push(text),
             Err(failure) => failed.push(failure),
         }
@@ -141,19 +142,82 @@ fn order_of(choice: DiskChoice, site: &Site) -> Order {
     }
 }
 
-fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Failure> {
-    let reported = around.reported;
-    let site = &around.node.settings.site;
-    let Site { system, protect, .. } = site;
-    let order = order_of(choice, site);
-    let selection = Selection { system, reported, order: &order, protect, min_bytes: None };
-    let target = selection.target(reported).map_err(|(_, failure)| failure)?;
-    let disk = target.disk();
-    selection.confirm(&target, false)?;
-    if takedown::is_needed(disk) {
-        takedown::take_down(disk, system, &mut |_| ())?;
+/// The disks that may be erased, with their facts of now, and why others may not. What spans some of them is given up with
+/// all of them, so each is judged before the first is erased, and again without those that stay.
+fn judged(
+    mut choices: Vec<DiskChoice>,
+    around: &Surroundings<'_>,
+) -> (Vec<(Target, Disk)>, Vec<Failure>) {
+    let mut failed = Vec::new();
+    loop {
+        let meant = choices.iter().filter_map(|choice| {
+            let order = order_of(choice.clone(), &around.node.settings.site);
+            let decided = selection(&order, around).decide(around.reported);
+            decided.map_or_else(|undecided| undecided.disk, |decision| Some(decision.disk))
+        });
+        let given_up = names(meant);
+        let (n_choices, mut found) = (choices.len(), Vec::<(Target, Disk)>::new());
+        choices.retain(|choice| match judge(choice.clone(), &given_up, around) {
+            Ok(one) if found.iter().any(|(_, disk)| disk.name == one.1.name) => true,
+            Ok(one) => {
+                found.push(one);
+                true
+            }
+            Err(failure) => {
+                failed.push(failure);
+                false
+            }
+        });
+        if choices.len() == n_choices {
+            return (found, failed);
+        }
     }
-    wipe(&target, around.erasures)?;
+}
+
+fn selection<'a>(order: &'a Order, around: &'a Surroundings<'_>) -> Selection<'a> {
+    let Site { system, protect, .. } = &around.node.settings.site;
+    Selection { system, reported: around.reported, order, protect, min_bytes: None }
+}
+
+/// Judges one disk by the facts of now, not by those of the report, which may be old.
+fn judge(
+    choice: DiskChoice,
+    given_up: &[String],
+    around: &Surroundings<'_>,
+) -> Result<(Target, Disk), Failure> {
+    let site = &around.node.settings.site;
+    let order = Order { given_up: given_up.to_vec(), ..order_of(choice, site) };
+    let selection = selection(&order, around);
+    let target = selection.target(around.reported).map_err(|(_, failure)| failure)?;
+    let disks = selection.confirm(&target, false)?;
+    let disk = disks.into_iter().find(|disk| disk.name == target.disk().name);
+    let disk = disk.unwrap_or_else(|| target.disk().clone());
+    preflight::check_use(&disk, &site.system, given_up)?;
+    Ok((target, disk))
+}
+
+/// The kernel names of disks and of their partitions.
+fn names<'d>(disks: impl Iterator<Item = &'d Disk>) -> Vec<String> {
+    let of = |disk: &Disk| {
+        let partitions = disk.partitions.iter().map(|part| part.name.clone());
+        partitions.chain([disk.name.clone()]).collect::<Vec<_>>()
+    };
+    disks.flat_map(of).collect()
+}
+
+fn erase_one(
+    target: &Target,
+    disk: &Disk,
+    given_up: &[String],
+    around: &Surroundings<'_>,
+) -> Result<String, Failure> {
+    let system = &around.node.settings.site.system;
+    // The disks before it took a moment.
+    preflight::check_use(disk, system, given_up)?;
+    if takedown::is_needed(disk) {
+        takedown::take_down(disk, system, given_up, &mut |_| ())?;
+    }
+    wipe(target, disk, around.erasures)?;
     let text = describe(disk);
     is_blank(disk, around)?;
     info!("erased the metadata of {text}");
@@ -161,15 +225,14 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
 }
 
 /// Overwrites the ends of the disk and of its partitions, and the partition tables.
-fn wipe(target: &Target, erasures: &Erasures) -> Result<(), Failure> {
-    let disk = target.disk();
+fn wipe(target: &Target, disk: &Disk, erasures: &Erasures) -> Result<(), Failure> {
     let failed = |why: String| {
         Failure::new(Code::TargetIo, format!("erasing {}: {why}", describe(disk)))
             .advise("see the kernel log; replace the disk if it fails again")
     };
     let size_bytes = disk.size_bytes.ok_or_else(|| failed("its size is unknown".into()))?;
     let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
-    let file = target.writable()?;
+    let file = target.exclusive()?;
     let span = |part: &Partition| Some((part.start_bytes?, part.size_bytes?));
     let spans: Option<Vec<_>> = disk.partitions.iter().map(span).collect();
     let spans = spans.ok_or_else(|| failed("the place of a partition is unknown".into()))?;

@@ -53,6 +53,7 @@ impl From<api::Install> for Order {
             overrides,
             protect,
             protect_missing,
+            given_up: Vec::new(),
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
         }
