@@ -300,14 +300,14 @@ fn disk_that_an_array_uses_since_the_report_is_not_erased() {
     std::fs::create_dir_all(root.join("sys/devices/sda/holders")).unwrap();
     let holder = root.join("sys/devices/sda/holders/md0");
     std::os::unix::fs::symlink("../../virtual/block/md0", &holder).unwrap();
-    std::fs::write(&path, [7; 64 << 10]).unwrap();
+    std::fs::write(&path, [7; 8 << 10]).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
     let agent = Agent::start_on(machine, |_, _| {});
     until_heartbeats(&ironic, 1);
     let by_serial = json!({"serial": "SERIAL-sda"});
     let record = agent.clean(&by_serial);
     assert_says(&record["command_error"]["details"], &["sda is held by md0", "nothing was erased"]);
-    assert_eq!(std::fs::read(&path).unwrap()[..64 << 10], [7; 64 << 10]);
+    assert_eq!(std::fs::read(&path).unwrap()[..8 << 10], [7; 8 << 10]);
     std::fs::remove_file(holder).unwrap();
     assert_eq!(agent.clean(&by_serial)["command_status"], "SUCCEEDED");
 }
