@@ -285,9 +285,7 @@ impl Sources {
     pub fn with_ramdisk(mut self, line: &str) -> Sources {
         let given = |name: &'static str| ramdisk_argument(line, name).map(|value| (name, value));
         let backend = self.find("backend").next().and_then(|(values, _)| values.first().cloned());
-        let is_address = |found: &(&str, String)| {
-            found.1.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"))
-        };
+        let is_address = |found: &(&str, String)| found.1.to_ascii_lowercase().starts_with("http");
         let (api, callback) =
             (given(API_URL).filter(is_address), given(CALLBACK_URL).filter(is_address));
         let address = match backend.as_deref() {
@@ -300,13 +298,11 @@ impl Sources {
             }
             _ => return self,
         };
+        // Other words mean false there, as does an empty one.
+        let is_insecure = |found: &(&str, String)| !found.1.is_empty() && is_true(&found.1);
         let options = [
             ("vim", address),
-            // Other words mean false there, as does an empty one.
-            (
-                "allow-plain-http",
-                given(INSECURE).filter(|(_, word)| !word.is_empty() && is_true(word)),
-            ),
+            ("allow-plain-http", given(INSECURE).filter(is_insecure)),
             ("agent-port", given(LISTEN_PORT)),
         ];
         let found = options.into_iter();

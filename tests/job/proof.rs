@@ -536,21 +536,23 @@ fn debugfs(disk: &mut [u8], commands: &str) {
     disk[BOOT].copy_from_slice(&fs::read(&file).unwrap());
 }
 
+/// The comparison of a damaged disk with its image.
+fn content_of(image: &[u8], asked: &Value, damage: Damage<'_>) -> (Option<Compared>, String) {
+    let mut bytes = image.to_vec();
+    damage(&mut bytes);
+    let image = Some(facts_of(image));
+    let proof = prove(Expected { image, ..expected(&disk(&bytes), asked) }).proof;
+    let content = check(&proof, CheckName::ImageContent).unwrap().clone();
+    (content.ok.then_some(proof.compared).flatten(), content.found.unwrap())
+}
+
 #[test]
 fn boot_files_that_nobody_writes_must_be_the_images() {
     let kernel: Vec<u8> = (0..90_000_u32).flat_map(u32::to_le_bytes).collect();
     let options = format!("{COREOS_OPTIONS} console=ttyS0,9600n8");
     let files: [(&str, &[u8]); 2] = [("vmlinuz", &kernel), ("initramfs.img", &kernel[..100_000])];
     let image = with_grub(GRUB, &options, &files);
-    let facts = facts_of(&image);
-    let found = |asked: &Value, damage: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = image.clone();
-        damage(&mut bytes);
-        let image = Some(facts.clone());
-        let proof = prove(Expected { image, ..expected(&disk(&bytes), asked) }).proof;
-        let content = check(&proof, CheckName::ImageContent).unwrap().clone();
-        (content.ok.then_some(proof.compared).flatten(), content.found.unwrap())
-    };
+    let found = |asked: &Value, damage: Damage<'_>| content_of(&image, asked, damage);
     let plain = json!({});
     let (compared, same) = found(&plain, &|_| {});
     assert_eq!(compared, Some(Compared::Whole), "{same}");
@@ -561,31 +563,28 @@ fn boot_files_that_nobody_writes_must_be_the_images() {
     };
     let within_the_kernel = |bytes: &mut Vec<u8>| change(bytes, &70_000_u32.to_le_bytes());
     let entry = |bytes: &mut Vec<u8>| change(bytes, b"title x");
-    let lost = |bytes: &mut Vec<u8>| debugfs(bytes, "unlink /grub2/grub.cfg\n");
-    let cleared = |bytes: &mut Vec<u8>| debugfs(bytes, "clri /vmlinuz\n");
-    let empty = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz size 0\n");
-    let shorter = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz size 4096\n");
-    let other = |bytes: &mut Vec<u8>| debugfs(bytes, "copy_inode /grub2/grub.cfg /vmlinuz\n");
-    let pipe = |bytes: &mut Vec<u8>| debugfs(bytes, "sif /vmlinuz mode 0010644\n");
-    let stamp = |bytes: &mut Vec<u8>| {
-        debugfs(bytes, "rm /ignition.firstboot\nwrite /etc/hostname /ignition.firstboot\n");
-    };
-    let cases: [(Damage<'_>, &str); 11] = [
-        (&empty, "/vmlinuz"),
-        (&shorter, "/vmlinuz"),
-        (&other, "/vmlinuz"),
-        (&pipe, "/vmlinuz"),
-        (&stamp, "/ignition.firstboot"),
+    let cases: [(Damage<'_>, &str); 4] = [
         (&uuid, "/grub2/grub.cfg"),
         (&grub_of_zeros, "/grub2/grub.cfg"),
         (&within_the_kernel, "/vmlinuz"),
         (&entry, "/loader/entries/a.conf"),
-        (&lost, "/grub2"),
-        (&cleared, "/vmlinuz"),
     ];
     for (damage, path) in cases {
         let (compared, why) = found(&plain, damage);
         assert!(compared.is_none() && why.contains(path), "{path}: {why}");
+    }
+    let stamp = "rm /ignition.firstboot\nwrite /etc/hostname /ignition.firstboot";
+    for (commands, path) in [
+        ("unlink /grub2/grub.cfg", "/grub2"),
+        ("clri /vmlinuz", "/vmlinuz"),
+        ("sif /vmlinuz size 0", "/vmlinuz"),
+        ("sif /vmlinuz size 4096", "/vmlinuz"),
+        ("sif /vmlinuz mode 0010644", "/vmlinuz"),
+        ("copy_inode /grub2/grub.cfg /vmlinuz", "/vmlinuz"),
+        (stamp, "/ignition.firstboot"),
+    ] {
+        let (compared, why) = found(&plain, &|bytes| debugfs(bytes, commands));
+        assert!(compared.is_none() && why.contains(path), "{commands}: {why}");
     }
     // Only what the order lets coreos-installer write may differ, and only as it writes it.
     let console = json!({"console": ["ttyS0"]});

@@ -28,7 +28,7 @@ fn a_wrong_ignition_hash_leaves_the_disk_as_it_was() {
     let hashed = |hash: &str| json!({"ignition": {"inline": IGNITION, "hash": hash}});
     each_is_refused(vec![
         (hashed(&digest::sha512(b"something else")), &|_| {}, "IGNITION_HASH"),
-        (hashed("md5-00"), &|_| {}, "IGNITION_HASH"),
+        (hashed("md5-00"), &|_| {}, "INSTRUCTION_INVALID"),
     ]);
 }
 
@@ -185,9 +185,9 @@ fn an_unusable_source_is_refused() {
             "DISK_TOO_SMALL",
         ),
         (image("/image.raw", json!({"sector_bytes": 4096})), &|_| {}, "SECTOR_SIZE"),
-        (image("/image.raw", json!({"hash": "md5-00"})), &|_| {}, "IMAGE_HASH"),
+        (image("/image.raw", json!({"hash": "md5-00"})), &|_| {}, "INSTRUCTION_INVALID"),
         (json!({"ignition": {"url": format!("{url}/missing")}}), &|_| {}, "IGNITION_FETCH"),
-        (json!({"ignition": {"url": "ftp://x/y"}}), &|_| {}, "IGNITION_FETCH"),
+        (json!({"ignition": {"url": "ftp://x/y"}}), &|_| {}, "INSTRUCTION_INVALID"),
         (
             json!({"ignition": {"url": format!("{url}/config.ign"), "hash": digest::sha512(b"x")}}),
             &|_| {},

@@ -414,7 +414,7 @@ fn image_that_cannot_be_verified_in_full_never_reaches_the_disk() {
     let early = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\x00\x7f\x01".repeat(50);
     for (image, code, words) in [
         (early, "INSTRUCTION_INVALID", "the agent cannot decompress"),
-        (late, "IMAGE_FETCH", "could not be decompressed to its end"),
+        (late, "IMAGE_INVALID", "could not be decompressed to its end"),
     ] {
         let files = server_of(image, |_, _| {});
         let keys = json!({"image": insecure(&files, None), "verify": "full"});

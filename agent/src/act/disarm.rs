@@ -169,11 +169,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(8 << 20).unwrap();
         let mut mkfs = Command::new("mkfs.ext4");
-        let made = mkfs.args(["-q", "-L", OLD, "-O", features]).arg(file.path()).status();
-        if made.is_err() {
+        let Ok(status) = mkfs.args(["-q", "-L", OLD, "-O", features]).arg(file.path()).status()
+        else {
             skipped("mkfs.ext4 is not there");
-        }
-        made.is_ok_and(|status| status.success()).then_some(file)
+            return None;
+        };
+        assert!(status.success());
+        Some(file)
     }
 
     fn open(file: &tempfile::NamedTempFile) -> File {

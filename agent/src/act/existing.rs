@@ -187,7 +187,7 @@ pub(super) fn check(
     let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
     let how = match (is_described, given) {
         (false, _) if is_unowned => say![identify, ", or ", Term::SetWipe],
-        (false, None) => identify.into(),
+        (false, None | Some(ExistingDataPolicy::Wipe)) => identify.into(),
         (false, Some(_)) => say![identify, ", and ", Term::SetWipe],
         (true, None) => say![identify, ", or ", Term::SetWipe],
         (true, Some(_)) => Term::SetWipe.into(),

@@ -109,12 +109,10 @@ pub(super) fn blocks(
         let why = "digests of a part of the image only, since it could not be unpacked";
         return (Err(why.into()), true);
     }
-    // What the live medium is damaged in says nothing against the disk.
-    let is_certain = order.image.is_some() || order.verify == Verify::Sample || facts.is_whole();
     match compare(disk, facts, changed) {
         Ok(None) => (Err("no block of the image was compared".into()), is_needed),
-        Ok(Some(found)) => (Ok(found), is_certain),
-        Err(why) => (Err(why), is_certain),
+        Ok(Some(found)) => (Ok(found), true),
+        Err(why) => (Err(why), true),
     }
 }
 

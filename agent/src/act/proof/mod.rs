@@ -25,6 +25,7 @@ mod remains;
 pub mod saved;
 pub mod superblock;
 mod unchanged;
+mod written;
 
 use std::env::consts::ARCH;
 use std::fs::File;

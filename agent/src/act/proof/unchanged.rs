@@ -11,9 +11,9 @@ use formats::ext4::{self, Branch, INODE_BYTES, Inode, Kind, Layout, ROOT_INODE};
 use tracing::warn;
 
 use super::disk::{ReadAt as _, Window};
+use super::written::{self, Change, change};
 use crate::act::Order;
 use crate::act::stream_facts::{BOOT_BLOCK_BYTES, BootBlocks, boot_digest};
-use crate::act::writers::coreos_installer::written::{self, Change, change};
 
 /// The most files and directories that are compared.
 const MAX_FILES: usize = 20_000;
@@ -161,7 +161,7 @@ impl<R: FnMut(u64) -> Result<Vec<u8>, String>> Tree<R> {
     }
 }
 
-/// The disk beside the image.
+/// The disk, compared with the image.
 struct Comparison<'a, R> {
     disk: Tree<R>,
     image: &'a BootBlocks,
@@ -177,11 +177,11 @@ impl<R: FnMut(u64) -> Result<Vec<u8>, String>> Comparison<'_, R> {
                 wrong.push(format!("{path} is missing"));
                 continue;
             };
-            let told = |why| format!("boot file {path}: {why}");
-            let found = self.disk.inode(number).map_err(told)?;
-            let blocks = self.disk.blocks(&found).map_err(told)?;
-            let names = self.disk.names(&found, &blocks).map_err(told)?;
-            if !self.is_as_expected(file, &found, &blocks, &names).map_err(told)? {
+            let of_path = |why| format!("boot file {path}: {why}");
+            let found = self.disk.inode(number).map_err(of_path)?;
+            let blocks = self.disk.blocks(&found).map_err(of_path)?;
+            let names = self.disk.names(&found, &blocks).map_err(of_path)?;
+            if !self.is_as_expected(file, &found, &blocks, &names).map_err(of_path)? {
                 wrong.push(path.clone());
             }
             numbers

@@ -4,7 +4,6 @@
 
 mod options;
 mod output;
-pub(crate) mod written;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

@@ -6,7 +6,7 @@ use crate::act::Order;
 
 /// The change that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(super) enum Change {
     /// None.
     None,
     /// More content after the image's, or more names in a directory.
@@ -19,8 +19,8 @@ pub(crate) enum Change {
     Any,
 }
 
-/// The change of this file that the order allows (`src/install.rs`, `write_disk`).
-pub(crate) fn change(path: &str, order: &Order) -> Change {
+/// The change of this file that the order allows (coreos-installer `src/install.rs`, `write_disk`).
+pub(super) fn change(path: &str, order: &Order) -> Change {
     let name = path.rsplit('/').next().unwrap_or_default();
     let has_console = !order.console.is_empty() || order.platform.is_some();
     let has_options =
@@ -42,7 +42,7 @@ pub(crate) fn change(path: &str, order: &Order) -> Change {
 }
 
 /// True if a text differs only in what the change allows.
-pub(crate) fn is_allowed(change: Change, before: &str, after: &str, order: &Order) -> bool {
+pub(super) fn is_allowed(change: Change, before: &str, after: &str, order: &Order) -> bool {
     match change {
         Change::Entry => is_entry_allowed(before, after, order),
         Change::Console => without_console(before) == without_console(after),
