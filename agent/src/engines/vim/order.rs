@@ -28,6 +28,7 @@ impl From<api::Install> for Order {
             protect_missing,
             verify,
             on_unproved,
+            boot_order,
         } = install;
         Self {
             ignition: IgnitionSource { url, inline, hash },
@@ -55,6 +56,7 @@ impl From<api::Install> for Order {
             protect_missing,
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
+            boot_order: boot_order.unwrap_or_default(),
         }
     }
 }
