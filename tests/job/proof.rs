@@ -607,7 +607,7 @@ fn boot_files_that_nobody_writes_must_be_the_images() {
 }
 
 #[test]
-fn journal_and_bitmaps_of_boot_must_be_sound() {
+fn bitmaps_of_boot_must_be_sound() {
     let image = with_grub(GRUB, COREOS_OPTIONS, &[]);
     let place = |bytes: &[u8], at: usize| {
         let number = bytes[BOOT][at..at + 4].try_into().unwrap();
@@ -622,17 +622,33 @@ fn journal_and_bitmaps_of_boot_must_be_sound() {
     }
 }
 
-#[test]
-fn boot_with_the_small_inodes_of_older_images_is_read() {
-    let image = with_grub(GRUB, COREOS_OPTIONS, &[]);
-    let mut small = image.clone();
-    image::put(&mut small, 1, &vec![0; 16 << 20]);
-    let file = self::disk(&small[BOOT]);
+/// An image whose boot file system was made with blocks of 1 KiB, so that it has a journal, and these options.
+fn with_small_blocks(options: &[&str]) -> Vec<u8> {
+    let mut image = with_grub(GRUB, COREOS_OPTIONS, &[]);
+    image::put(&mut image, 1, &vec![0; 16 << 20]);
+    let file = self::disk(&image[BOOT]);
     let mut mkfs = std::process::Command::new(super::machine::tool("mkfs.ext4"));
     let tree = image::tree(&image::boot_files(IGNITION, OPTIONS));
-    let mkfs = mkfs.args(["-q", "-F", "-b", "1024", "-I", "128", "-L", "boot", "-d"]);
+    let mkfs = mkfs.args(["-q", "-F", "-b", "1024", "-L", "boot"]).args(options).arg("-d");
     assert!(mkfs.args([tree.path(), file.path()]).status().unwrap().success());
-    image::put(&mut small, 1, &fs::read(&file).unwrap());
+    image::put(&mut image, 1, &fs::read(&file).unwrap());
+    image
+}
+
+#[test]
+fn lost_journal_of_boot_is_not_proved() {
+    let mut image = with_small_blocks(&[]);
+    assert_eq!(failed(&proof_of(&image, &json!({}))), []);
+    // The magic number and type of its superblock (kernel, `journal.rst`).
+    let journal = [0xc0, 0x3b, 0x39, 0x98, 0, 0, 0, 4];
+    let at = image[BOOT].windows(8).position(|window| window == journal).unwrap();
+    image[BOOT][at..at + 1024].fill(0);
+    assert_eq!(failed(&proof_of(&image, &json!({}))), [CheckName::BootFilesystem]);
+}
+
+#[test]
+fn boot_with_the_small_inodes_of_older_images_is_read() {
+    let small = with_small_blocks(&["-I", "128"]);
     let facts = Some(facts_of(&small));
     let proof = prove(Expected { image: facts, ..expected(&disk(&small), &json!({})) }).proof;
     assert_eq!((failed(&proof), proof.compared), (vec![], Some(Compared::Whole)), "{proof:#?}");

@@ -80,10 +80,13 @@ pub fn check_order(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resul
     if wrong.is_empty() { Ok("the disk is first".into()) } else { Err(wrong.join("; ")) }
 }
 
-/// The entry as the firmware's menu shows it: `Boot0003 "UEFI PXE"`.
+/// The entry as the firmware's menu shows it, `Boot0003 "UEFI PXE"`; only its number if the rest cannot be read.
 fn named((number, option): &(u16, Vec<u8>)) -> String {
-    let description = LoadOption::parse(option).description.map(utf16::line);
-    format!("{} {:?}", boot_name(*number), description.unwrap_or_default())
+    let name = boot_name(*number);
+    match LoadOption::parse(option).description.map(utf16::line) {
+        Some(description) => format!("{name} {description:?}"),
+        None => name,
+    }
 }
 
 /// True if an earlier install of this agent made the entry.

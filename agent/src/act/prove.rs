@@ -197,7 +197,8 @@ impl Act<'_> {
         let (dir, repo) = (self.site.osmet_dir.clone(), self.site.ostree_repo.clone());
         let (disk, verify) = (disk.clone(), order.verify);
         let work = move || osmet::whole::known(&dir, &repo, &disk, verify);
-        ask_within("osmet", MEDIUM_LIMIT, self.site.system.stop(), work).ok()?
+        let known = ask_within("osmet", MEDIUM_LIMIT, self.site.system.stop(), work);
+        known.inspect_err(|why| warn!("reading the live image's own image: {why}")).ok()?
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.

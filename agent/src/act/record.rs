@@ -16,7 +16,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const MAX_BLOCKS: u64 = 1 << 20;
 /// The largest boot partition whose small blocks are recorded, in bytes; `CoreOS` makes one of 384 MiB.
 const MAX_BOOT_BYTES: u64 = 1 << 30;
-/// The most that is kept of it, in bytes; `CoreOS` has some 300 KiB of tables, directories and text.
+/// The most that is kept of it, in bytes: tables, directories and text.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 
 /// The digests taken of an image.

@@ -16,6 +16,7 @@ pub(super) struct Overrides<'a> {
     is_identified: bool,
     /// True if the order itself forbids to overwrite any data.
     is_wipe_forbidden: bool,
+    /// True if the order names the disk by its place.
     is_by_place: bool,
 }
 

@@ -43,9 +43,12 @@ pub(super) fn check(
     }
     let files = files.ok()?;
     let mut on_disk = window.clone();
-    let superblock = on_disk.bytes_at(ext4::SUPERBLOCK_AT, ext4::SUPERBLOCK_BYTES);
-    if superblock.map(|bytes| Layout::parse(&bytes)) != Ok(Some(image.layout)) {
-        return Some(Err("the boot file system has another layout than the image's".into()));
+    match on_disk.bytes_at(ext4::SUPERBLOCK_AT, ext4::SUPERBLOCK_BYTES) {
+        Ok(superblock) if Layout::parse(&superblock) == Some(image.layout) => {}
+        Ok(_) => {
+            return Some(Err("the boot file system has another layout than the image's".into()));
+        }
+        Err(why) => return Some(Err(format!("the boot file system: {why}"))),
     }
     let n_bytes = image.layout.block_bytes;
     let read = move |number: u64| on_disk.bytes_at(number.saturating_mul(n_bytes as u64), n_bytes);
@@ -62,12 +65,18 @@ struct File {
     names: BTreeMap<String, u32>,
 }
 
+/// The image's file system, as far as it was kept.
+fn tree_of(image: &BootBlocks) -> Tree<impl FnMut(u64) -> Result<Vec<u8>, String>> {
+    let kept = |number: u64| {
+        let block = image.kept.get(&number).cloned();
+        block.ok_or_else(|| format!("block {number} of the image was not kept"))
+    };
+    Tree { layout: image.layout, read: kept }
+}
+
 /// The files of the image, directories before what they contain.
 fn files_of(image: &BootBlocks) -> Result<Vec<File>, String> {
-    let kept = |number: u64| {
-        image.kept.get(&number).cloned().ok_or(format!("block {number} was not kept"))
-    };
-    let mut tree = Tree { layout: image.layout, read: kept };
+    let mut tree = tree_of(image);
     let (mut found, mut queue) = (Vec::new(), vec![(ROOT_INODE, String::new())]);
     while let Some((number, path)) = queue.pop() {
         if path.len() > MAX_PATH_BYTES || found.len() + queue.len() > MAX_FILES {
@@ -219,9 +228,7 @@ impl<R: FnMut(u64) -> Result<Vec<u8>, String>> Comparison<'_, R> {
             (Kind::Directory, _) => file.names.keys().eq(names.keys()),
             (Kind::Other, _) => file.inode.root == found.root,
             (Kind::File, Change::Entry | Change::Console) => {
-                let kept = |number: u64| self.image.kept.get(&number).cloned().ok_or(String::new());
-                let mut image = Tree { layout: self.image.layout, read: kept };
-                let before = image.text(&file.inode, &file.blocks)?;
+                let before = tree_of(self.image).text(&file.inode, &file.blocks)?;
                 written::is_allowed(change, &before, &self.disk.text(found, blocks)?, self.order)
             }
             (Kind::File, _) => {

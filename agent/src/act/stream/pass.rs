@@ -147,7 +147,7 @@ impl<'a> Pass<'a> {
         let stop = Stop::default();
         if let Some(Err(why)) = self.tee.as_mut().map(|tee| tee.check(RECORD_LIMIT, &stop)) {
             let message = format!(
-                "{} could not be decompressed to its end to compare it with the disk: {why}; \"verify\": \"sample\" does without",
+                "{} could not be decompressed to its end to compare it with the disk: {why}; a sample does without",
                 self.shown()
             );
             return Err(Fault::new(Code::ImageInvalid, message));

@@ -2,7 +2,7 @@
 //! `verify: full`, otherwise a sample.
 //!
 //! The thread must not slow the stream down: if it falls behind, a sample ends early, and only a full record makes the
-//! stream wait. Memory is bounded by the queue, the decoder's window and the record: 48 bytes a MiB, and 16 MiB for `boot`.
+//! stream wait. Memory is bounded by the queue, the decoder's window and the record: 48 bytes a MiB, and 24 MiB for `boot`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
