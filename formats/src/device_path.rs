@@ -47,6 +47,8 @@ const WITH_GUID: [((u8, u8), &str); 5] = [
 
 /// Kind of the node of a network port.
 pub const MAC: (u8, u8) = (3, 11);
+/// Kinds of nodes whose program comes from the network: MAC, IPv4, IPv6, URI, InfiniBand.
+pub const NETWORK: [(u8, u8); 5] = [MAC, (3, 12), (3, 13), (3, 24), (3, 9)];
 /// Kind of the node of a partition.
 pub const PARTITION: (u8, u8) = (4, 1);
 /// Kind of the node of a file.
@@ -112,6 +114,12 @@ pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
     let place = [partition.first_block, partition.n_blocks].map(u64::to_le_bytes).concat();
     // The table is a GPT, and the signature a GUID.
     [&[4, 1, 42, 0], &number[..], &place, &partition.guid.0, &[2, 2]].concat()
+}
+
+/// The GUID of the partition, if the node is that of a partition in a GUID partition table.
+pub fn partition_guid(node: &Node<'_>) -> Option<Guid> {
+    let guid = array(node.data(), 20).map(Guid)?;
+    (node.kind() == PARTITION && node.data().get(36..) == Some(&[2, 2])).then_some(guid)
 }
 
 /// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.

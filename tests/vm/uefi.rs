@@ -14,17 +14,24 @@ use crate::install::{
 use crate::machine::Machine;
 use crate::netboot::{check_fetched, write_boot_folder};
 
+/// The program that the firmware loads from the network.
+const PROGRAM: &str = "snponly.efi";
+
+/// QEMU puts the network before all entries of the firmware, at each start anew.
+fn network_first(folder: &Path) -> Boot {
+    Boot::Network { tftp: folder.join("tftp"), file: PROGRAM }
+}
+
 /// Starts the machine, whose firmware loads iPXE, which loads its script.
 ///
 /// DHCP servers name one file for the firmware and another for iPXE. QEMU's names the same for both, so the file changes as soon as
 /// the firmware has it.
 fn start_by_network(name: &str, folder: &Path, machine: &Machine) -> Result<Guest> {
     let tftp = folder.join("tftp");
-    let file = "snponly.efi";
+    let file = PROGRAM;
     std::fs::copy(artifact(Artifact::SNPONLY_EFI)?, tftp.join(file))?;
     std::fs::copy(tftp.join("boot.ipxe"), tftp.join("script"))?;
-    let boot = Boot::Network { tftp: tftp.clone(), file };
-    let mut guest = Guest::start(name, folder, machine, &boot, LIVE)?;
+    let mut guest = Guest::start(name, folder, machine, &network_first(folder), LIVE)?;
     guest.wait_for("Start PXE over IPv4")?;
     guest.wait_for("NBP file downloaded successfully")?;
     std::fs::rename(tftp.join("script"), tftp.join(file))?;
@@ -48,12 +55,17 @@ fn uefi_machine_is_installed_by_network_boot_once_and_its_boot_entry_starts_the_
     ensure!(report["firmware"]["boot_mode"] == "uefi", "the report says {:#}", report["firmware"]);
     proved(&result, "esp_loader")?;
     proved(&result, "efi_entry")?;
+    proved(&result, "efi_order")?;
 
-    // The firmware reads the entry that the agent made, and starts the loader on the disk.
-    let mut disk = Guest::start("disk", folder, &machine, &Boot::Entries, LIVE)?;
-    disk.wait_for("BdsDxe: starting Boot")?;
-    ensure!(disk.console.has("\"CoreOS\" from HD("), "the firmware started another entry");
-    drop(disk);
+    // The next boot is from the disk although the network comes first; the boots after it, because its entry is now the first one.
+    for (name, boot) in [("next", network_first(folder)), ("disk", Boot::Entries)] {
+        let mut disk = Guest::start(name, folder, &machine, &boot, LIVE)?;
+        disk.wait_for("BdsDxe: starting Boot")?;
+        ensure!(
+            disk.console.has("\"CoreOS\" from HD("),
+            "{name}: the firmware started another entry"
+        );
+    }
     // Firmware that prefers the network gets no second install, and tries its next entry.
     let mut again = start_by_network("again", folder, &machine)?;
     again.wait_for("BdsDxe: failed to start Boot")?;

@@ -63,8 +63,8 @@ use probes::block::Disk;
 use self::advice::advice;
 pub use self::code::Code;
 pub use self::order::{
-    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
-    OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
+    BlockOn, BootOrder, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource,
+    ImageSource, OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{
     Check, CheckName, Compared, DiskIdentity, DiskState, ExistingData, Outcome, Proof,

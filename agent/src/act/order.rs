@@ -56,6 +56,8 @@ pub struct Order {
     pub verify: Verify,
     /// Consequence for a disk that fails its verification.
     pub on_unproved: OnUnproved,
+    /// The place of the disk in the firmware's boot order.
+    pub boot_order: BootOrder,
 }
 
 /// The existing data that an install may overwrite.
@@ -136,6 +138,26 @@ pub enum OnUnproved {
     Erase,
     /// It stays as it is.
     Keep,
+}
+
+/// The place of the installed disk in the boot order of UEFI firmware. Its boot entry is made if it is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BootOrder {
+    /// First, and the next boot is from it whatever the order is. Entries of earlier installs that lead nowhere are removed.
+    #[default]
+    Disk,
+    /// After all entries of the network, and before the others. Entries of earlier installs that lead nowhere are removed.
+    Network,
+    /// Where it is, or last. Nothing else is changed.
+    Keep,
+}
+
+impl fmt::Display for BootOrder {
+    /// Writes the word as orders spell it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// The location of the Ignition config: exactly one of `url` and `inline`.

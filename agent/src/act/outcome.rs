@@ -214,7 +214,7 @@ pub enum CheckName {
     OtherBootLabels,
     /// The firmware has a boot entry for the disk.
     EfiEntry,
-    /// The firmware tries the disk's boot entry first, and has no entries that earlier installs left.
+    /// The firmware tries the disk's boot entry first, or after those of the network, as ordered.
     EfiOrder,
 }
 

@@ -10,9 +10,10 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
+use super::efi::Bootable;
 use super::erase::Erasure;
 use super::install::{Act, Mark};
-use super::order::{OnUnproved, Order};
+use super::order::{BootOrder, OnUnproved, Order};
 use super::outcome::{Check, CheckName, Compared, DiskState, Outcome, Proof};
 use super::proof::before::{Before, Unread};
 use super::proof::{self, Expected, Proved};
@@ -21,7 +22,7 @@ use super::saved::Saved;
 use super::stage::{Stage, State};
 use super::stream_facts::StreamFacts;
 use super::target::Target;
-use super::{Code, Failure, Term, describe, efi, osmet, others, remains, say};
+use super::{Code, Failure, Term, describe, osmet, others, remains, say};
 use crate::ask::{Unanswered, ask_within};
 use crate::random;
 use crate::signals::Stop;
@@ -127,7 +128,7 @@ impl Act<'_> {
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() && !is_interrupted {
-            proof.checks.extend(self.boot_entry(disk, &file));
+            proof.checks.extend(self.boot_entry(order.boot_order, (disk, &file), &disks));
         }
         outcome.warnings.extend(doubts(&proof));
         let (n_checks, compared) = (proof.checks.len(), proof.compared);
@@ -202,25 +203,35 @@ impl Act<'_> {
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
-    fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Vec<Check> {
+    fn boot_entry(
+        &self,
+        wish: BootOrder,
+        (disk, file): (&Disk, &Arc<File>),
+        disks: &[Disk],
+    ) -> Vec<Check> {
         let efivars = self.site.system.efivars();
         let sector_bytes = sector_bytes(disk);
         let file = Arc::clone(file);
+        let partitions = others(disks, disk).flat_map(|other| &other.partitions);
+        let elsewhere = partitions.filter_map(|part| part.uuid.as_ref());
+        let elsewhere = elsewhere.map(|uuid| uuid.to_ascii_lowercase()).collect();
         let make = move || {
             let (esp, loaders) = proof::esp::read(proof::disk::Disk::of(file), sector_bytes)?;
-            let entry = efi::ensure_entry(&efivars, &esp, &loaders)?;
-            Ok((entry, efi::check_order(&efivars, &esp, &loaders)))
+            let disk = Bootable { esp: &esp, loaders: &loaders, elsewhere: &elsewhere };
+            let entry = disk.ensure_entry(&efivars, wish)?;
+            Ok((entry, disk.check_order(&efivars, wish)))
         };
         // Firmware that hangs in a variable service must not prevent the result.
         let outcome = ask_within("efi", BOOT_ENTRY_LIMIT, self.site.system.stop(), make)
             .unwrap_or_else(|why| Err(format!("making the entry: {why}")));
         let (entry, order) = match outcome {
-            Ok((entry, order)) => (Ok(entry), Some(order)),
+            Ok((entry, order)) => (Ok(entry), order),
             Err(why) => (Err(why), None),
         };
         let expected = "a boot entry for the disk's EFI system partition";
         let mut checks = vec![proof::check(CheckName::EfiEntry, expected, entry)];
-        let expected = "the disk's entry first, and no older ones";
+        let expected =
+            "the disk's entry before all others, or after those of the network as wished";
         checks.extend(order.map(|order| proof::check(CheckName::EfiOrder, expected, order)));
         checks.into_iter().map(|check| Check { fatal: false, ..check }).collect()
     }

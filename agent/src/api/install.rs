@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 pub use crate::act::{
-    BlockOn, ExistingDataPolicy, IfSeveral, OnUnproved, Override, ProtectMissing, Verify,
+    BlockOn, BootOrder, ExistingDataPolicy, IfSeveral, OnUnproved, Override, ProtectMissing, Verify,
 };
 
 /// What to write and where.
@@ -69,6 +69,8 @@ pub struct Install {
     pub verify: Option<Verify>,
     /// What happens to a disk that fails its verification; absent for `erase`.
     pub on_unproved: Option<OnUnproved>,
+    /// Where the disk is in the boot order of UEFI firmware; absent for `disk`.
+    pub boot_order: Option<BootOrder>,
 }
 
 /// Where the Ignition config is: exactly one of `url` and `inline`.

@@ -209,6 +209,12 @@ pub struct OfflineOptions {
     /// What happens to the table of a disk that fails the proof [default: erase]
     #[arg(long, value_name = "ACTION", value_parser = ["erase", "keep"])]
     pub on_unproved: Option<String>,
+    /// Where the disk is in the boot order of UEFI firmware [default: disk]
+    ///
+    /// disk: first, and the next boot is from it. network: after the entries of the
+    /// network. keep: the order stays, and a new entry is the last.
+    #[arg(long, value_name = "PLACE", value_parser = ["disk", "network", "keep"])]
+    pub boot_order: Option<String>,
     /// What happens after the install; after a failure nothing does
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = After::Reboot)]
     pub after: After,

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::steps::{ARGUMENTS, INSTALL, StepOrder};
 use crate::act::Failure;
 use crate::act::say::Say;
-use crate::act::{Code, DiskChoice, IgnitionSource, ImageSource, Order};
+use crate::act::{BootOrder, Code, DiskChoice, IgnitionSource, ImageSource, Order};
 use crate::api::{Install, mistyped};
 use crate::clean;
 use crate::strict_json;
@@ -85,7 +85,11 @@ fn arguments(step: &StepOrder) -> Result<Order, Failure> {
             return Err(wrong(&format!("the step's argument {key}"), found, &expected));
         }
     }
-    let whole = install(&given).map(Order::from);
+    // Ironic sets the boot device itself, through the BMC.
+    let whole = install(&given).map(|keys| Order {
+        boot_order: keys.boot_order.unwrap_or(BootOrder::Keep),
+        ..Order::from(keys)
+    });
     whole.map_err(|error| invalid(mistyped::fault(&[], &Value::Null, &error.to_string())))
 }
 

@@ -24,7 +24,7 @@ pub(super) const USE_CUSTOM_AGENT: &str = "set the node's deploy interface to cu
      NODE --deploy-interface custom-agent), and deploy it with the step install_coreos";
 
 /// The arguments of the step that installs: keys of `install` in VIM API v1.
-pub(super) const ARGUMENTS: [(&str, &str); 12] = [
+pub(super) const ARGUMENTS: [(&str, &str); 13] = [
     ("existing_data", "which data on the disk may be overwritten: refuse, coreos or wipe"),
     ("override", "list of what is allowed on an identified disk whose existing data is wiped"),
     (
@@ -35,6 +35,10 @@ pub(super) const ARGUMENTS: [(&str, &str); 12] = [
     ("block_except", "findings that never prevent the install, in the same form"),
     ("verify", "how much of the disk is compared with the image: full (the default) or sample"),
     ("on_unproved", "what happens to a disk that fails its verification: erase or keep"),
+    (
+        "boot_order",
+        "place of the disk in the firmware's boot order: disk, network or keep (the default)",
+    ),
     ("save_partlabel", "partitions to keep, by label"),
     ("save_partindex", "partitions to keep, by number or range"),
     ("delete_kargs", "kernel arguments to remove from the installed system"),

@@ -166,6 +166,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         copy_network: offline.copy_network,
         verify: known(offline.verify.as_deref()).unwrap_or_default(),
         on_unproved: known(offline.on_unproved.as_deref()).unwrap_or_default(),
+        boot_order: known(offline.boot_order.as_deref()).unwrap_or_default(),
         ..Order::default()
     })
 }
@@ -314,6 +315,7 @@ mod tests {
             ("copy_network", "true"),
             ("verify", "full"),
             ("on_unproved", "keep"),
+            ("boot_order", "network"),
         ]);
         let expected = json!({
             "ignition": {"url": "https://h/node.ign", "hash": "sha256-0"},
@@ -325,6 +327,7 @@ mod tests {
             "copy_network": true,
             "verify": "full",
             "on_unproved": "keep",
+            "boot_order": "network",
         });
         assert_eq!(order, of(&expected));
     }

@@ -28,6 +28,7 @@ impl From<api::Install> for Order {
             protect_missing,
             verify,
             on_unproved,
+            boot_order,
         } = install;
         Self {
             ignition: IgnitionSource { url, inline, hash },
@@ -56,6 +57,7 @@ impl From<api::Install> for Order {
             given_up: Vec::new(),
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
+            boot_order: boot_order.unwrap_or_default(),
         }
     }
 }
