@@ -206,7 +206,9 @@ fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Ref
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
     let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
-    let is_done = result.body["outcome"] == "installed" && is_install && !is_changed;
+    let is_installed =
+        ["installed", "already_installed"].iter().any(|end| result.body["outcome"] == *end);
+    let is_done = is_installed && is_install && !is_changed;
     Ok(is_done.then(|| {
         format!(
             "installed at {}; to install again, set a new instruction or start the lab VIM with \

@@ -148,8 +148,9 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
 #[test]
 fn a_machine_with_uefi_gets_a_boot_entry_and_only_for_a_proved_disk() {
     for (on_disk, exit_status, n_variables) in [
-        (IGNITION, ExitStatus::Done, 2),
-        (r#"{"ignition":{"version":"3.0.0"}}"#, ExitStatus::Unproven, 0),
+        // The entry, the order, the next boot, the trace.
+        (IGNITION, ExitStatus::Done, 4),
+        (r#"{"ignition":{"version":"3.0.0"}}"#, ExitStatus::Unproven, 1),
     ] {
         let image = image::coreos(on_disk, "ignition.platform.id=metal");
         let mut job = Job::new(json!({})).writes(&image);

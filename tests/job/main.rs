@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod again;
 mod assisted;
 mod blocked;
 mod certificates;

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::artifacts::Artifact;
 use crate::disk::{Disk, DiskKind, GIB};
 use crate::guest::EMERGENCY;
-use crate::install::{LIVE, check, check_rebooted, instruction, nonce, start_lab};
+use crate::install::{LIVE, check, check_rebooted, instruction, live_config_of, nonce, start_lab};
 use crate::job::digest;
 use crate::machine::Machine;
-use crate::template::restore_live;
+use crate::template::{restore, restore_live};
 
 /// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition. At
 /// the end of the disk lies the superblock of an older array, which the image does not reach.
@@ -96,7 +96,8 @@ fn second_disk() -> Disk {
 }
 
 #[test]
-fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refused() -> Result<()> {
+fn a_disk_with_an_earlier_install_is_installed_again_once_and_a_second_disk_is_refused()
+-> Result<()> {
     let proof = nonce()?;
     let image = instruction(&proof, Artifact::IMAGE_4096)?;
     let size = |disk: Disk| Disk { sector_bytes: 4096, size_bytes: GIB, ..disk };
@@ -104,10 +105,12 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
         let mut order = image.clone();
         order["install"]["disk"] = json!({"hints": {"serial": serial}});
         order["on_refusal"] = json!("stop");
+        order["request_id"] = json!("the-same");
         order
     };
     let start = |test: &str, disks: Vec<Disk>, serial: &str, from: Option<&Path>| {
-        let lab = start_lab(test, &proof, &order(serial), "")?;
+        // A VIM that forgets each install.
+        let lab = start_lab(test, &proof, &order(serial), "--after-install install")?;
         if let Some(from) = from {
             std::fs::rename(from.join("target.raw"), lab.folder.join("target.raw"))
                 .context("taking over the installed disk")?;
@@ -131,7 +134,17 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
 
     let from = Some(&*second.folder);
     let (third, live) = start("reinstall_again", vec![target()], "TARGET-0", from)?;
-    check_existing(&check_rebooted(live, &third)?, &["boot"])
+    check_existing(&check_rebooted(live, &third)?, &["boot"])?;
+
+    // The same answer once more: the trace on the disk says that it is done.
+    let machine = Machine::plain(2048, vec![target()]);
+    let again = restore("again", &third.folder, &machine, &live_config_of(&third, "")?, "")?;
+    again.wait_for_reboot()?;
+    let previous = json!({"request": "the-same", "stage": "installed", "proved": true});
+    let expected = json!({"outcome": "already_installed", "disk_state": "untouched"});
+    let result = third.sent("result")?;
+    check(&result, &expected)?;
+    check(&result["previous"], &previous)
 }
 
 /// A mirrored CoreOS as Butane's `boot_device.mirror` makes it, active on both disks. Once the install was refused, its

@@ -96,7 +96,13 @@ pub fn decide<'d>(
             return Err(unidentified(disk));
         }
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
-        let why = existing::check(disk, order.existing_data, picked.description, &saved)?;
+        let why = existing::check(
+            disk,
+            order.existing_data,
+            picked.description,
+            &saved,
+            order.is_unfinished(disk),
+        )?;
         spanning::check(disk, disks, &saved, &order.given_up)?;
         overrides.check_labels(disk, disks, &saved)?;
         if overrides.has(Override::DisarmBootLabel) {

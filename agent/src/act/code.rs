@@ -97,6 +97,10 @@ pub enum Code {
     Network,
     /// coreos-installer failed for another reason.
     InstallerFailed,
+    /// The same request was carried out already, and is not to be repeated without being asked.
+    AlreadyInstalled,
+    /// Three rounds of the same request led to no system.
+    RoundsExhausted,
     /// Another agent installs on this node.
     NodeLocked,
     /// A signal interrupted the agent.

@@ -45,11 +45,17 @@ pub struct Bootable<'a> {
 type Entry = (u16, Vec<u8>);
 
 impl Bootable<'_> {
-    /// Ensures that a boot entry leads to the disk, at the place that is wished for; returns a description of the entry.
+    /// Ensures that a boot entry leads to the disk, at the place that is wished for, and that the next boot is from it
+    /// if that is asked for; returns a description of the entry.
     ///
     /// # Errors
     /// A message if the variables cannot be read or written, or if the written data does not read back.
-    pub fn ensure_entry(&self, efivars: &Path, wish: BootOrder) -> Result<String, String> {
+    pub fn ensure_entry(
+        &self,
+        efivars: &Path,
+        wish: BootOrder,
+        is_next: bool,
+    ) -> Result<String, String> {
         let loader = best_loader(self.loaders).ok_or("no boot loader to start")?;
         let order = boot_order(efivars)?;
         let entries = entries(efivars, &order);
@@ -82,7 +88,7 @@ impl Bootable<'_> {
         for number in &stale {
             remove(efivars, *number)?;
         }
-        if wish == BootOrder::Disk {
+        if is_next || wish == BootOrder::Disk {
             // The order of some firmware does not last: this one boot does.
             write(efivars, "BootNext", &number.to_le_bytes())?;
         }
@@ -281,7 +287,7 @@ mod tests {
     /// Ensures the entry of a disk with this EFI system partition, on a machine whose other disk has the partition `cd…`.
     fn ensure(vars: &Path, esp: &Partition, wish: BootOrder) -> Result<String, String> {
         let elsewhere = [formats::guid::Guid([0xcd; 16]).to_string()].into();
-        Bootable { esp, loaders: &loaders(), elsewhere: &elsewhere }.ensure_entry(vars, wish)
+        Bootable { esp, loaders: &loaders(), elsewhere: &elsewhere }.ensure_entry(vars, wish, false)
     }
 
     fn loaders() -> Vec<String> {

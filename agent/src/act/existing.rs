@@ -159,10 +159,14 @@ pub(super) fn check(
     given: Option<ExistingDataPolicy>,
     description: Description,
     saved: &Saved,
+    is_unfinished: bool,
 ) -> Result<Say, Failure> {
     let found = found(disk);
     if found.is_empty() {
         return Ok("it is blank".into());
+    }
+    if is_unfinished && are_remains(disk, saved) {
+        return Ok("it contains what an earlier round of this request left".into());
     }
     let is_described = description != Description::Absent;
     let (is_coreos, is_unowned) = (is_coreos(disk), is_unowned(disk));
@@ -196,6 +200,20 @@ pub(super) fn check(
     let keep = "; to keep partitions, list them in ";
     let advice = say!["to overwrite it, ", how, keep, Term::SavePartlabel];
     Err(Failure::new(Code::ExistingData, what).advise(advice))
+}
+
+/// True if nothing on the disk has an owner but the partitions to keep, and none of it is in use.
+pub(super) fn are_remains(disk: &Disk, saved: &Saved) -> bool {
+    let kept: Vec<&str> =
+        disk.partitions.iter().filter(|part| saved.keeps(part)).map(|part| &*part.name).collect();
+    let is_of_kept = |obstacle: &Obstacle| {
+        obstacle.text.split_once(' ').is_some_and(|(name, _)| kept.contains(&name))
+    };
+    let mut rest = disk.clone();
+    rest.partitions.retain(|part| !saved.keeps(part));
+    rest.obstacles
+        .retain(|obstacle| obstacle.kind == ObstacleKind::Active || !is_of_kept(obstacle));
+    is_unowned(&rest)
 }
 
 /// Lists the content of a disk with an earlier `CoreOS` that does not belong to it: parts of arrays and pools, active

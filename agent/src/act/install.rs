@@ -102,12 +102,18 @@ impl Act<'_> {
         let strictest = missing.into_iter().find(|found| *found == Some(ProtectMissing::Refuse));
         let order = &Order { protect_missing: strictest.flatten(), ..order.clone() };
         outcome.failure = self.write_and_prove(order, &mut outcome).err();
+        self.leave_failure(order, &outcome);
         outcome
     }
 
     fn write_and_prove(&self, order: &Order, outcome: &mut Outcome) -> Result<(), Failure> {
         self.stage(Stage::Preflight, State::Started, None);
         outcome.stage = Stage::Preflight;
+        let recalled = self.recall(order, outcome);
+        let Some(order) = &recalled.map_err(|failure| self.or_interrupted(failure))? else {
+            self.stage(Stage::Preflight, State::Done, Some("it is installed already"));
+            return Ok(());
+        };
         let passed =
             self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
         let Passed { target, ignition, version, image, order } = passed;
@@ -133,7 +139,9 @@ impl Act<'_> {
         let target = &target;
         let on_disk = OnDisk { target, file, before, ignition: &ignition, image, disks };
         outcome.stage = Stage::Proof;
-        self.prove(&order, on_disk, outcome)
+        self.prove(&order, on_disk, outcome)?;
+        self.leave_end(&order, target, outcome);
+        Ok(())
     }
 
     /// The failure of a check. After a signal a check fails only because it was interrupted.
@@ -150,7 +158,7 @@ impl Act<'_> {
         self.watch.stage(stage, how, None, message);
     }
 
-    fn selection<'b>(&'b self, order: &'b Order) -> Selection<'b> {
+    pub(super) fn selection<'b>(&'b self, order: &'b Order) -> Selection<'b> {
         Selection {
             system: &self.site.system,
             reported: self.reported,
@@ -212,6 +220,7 @@ impl Act<'_> {
         let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
         let stream = stream.transpose()?;
         let disk = target.disk();
+        self.leave_begin(order, disk);
         self.watch.note(Mark::Disk(identity_of(disk)));
         self.stage(Stage::Write, State::Started, Some(&describe(disk)));
         info!("writing {}", describe(disk));

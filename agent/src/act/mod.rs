@@ -4,6 +4,7 @@
 //! [`selection::Selection::target`], [`preflight`], [`run::write`], all called by [`install::Act::carry_out`].
 
 pub mod advice;
+mod again;
 pub mod array_metadata;
 mod blank;
 pub mod blocking;
@@ -53,6 +54,7 @@ pub mod takedown;
 pub mod target;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 pub mod watchdog;
 pub mod writers;
 
@@ -63,7 +65,7 @@ use probes::block::Disk;
 use self::advice::advice;
 pub use self::code::Code;
 pub use self::order::{
-    BlockOn, BootOrder, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource,
+    Again, BlockOn, BootOrder, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource,
     ImageSource, OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use probes::block::Disk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::outcome::DiskIdentity;
+use super::trace::{Request, is_one};
 
 /// An install as ordered: the image, the disk, and the checks.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,6 +62,21 @@ pub struct Order {
     pub on_unproved: OnUnproved,
     /// The place of the disk in the firmware's boot order.
     pub boot_order: BootOrder,
+    /// The request that ordered it, by which it is known again; `None` if it is carried out each time.
+    pub request: Option<Request>,
+    /// What follows if a disk carries the installed system of the request.
+    pub again: Again,
+    /// True to install even then, and after any number of rounds that led to no system.
+    pub reinstall: bool,
+    /// The disk that an earlier round of the request left without a whole system.
+    pub unfinished: Option<DiskIdentity>,
+}
+
+impl Order {
+    /// True if an earlier round of the request left this disk without a whole system.
+    pub(super) fn is_unfinished(&self, disk: &Disk) -> bool {
+        self.unfinished.as_ref().is_some_and(|found| is_one(found, disk))
+    }
 }
 
 /// The existing data that an install may overwrite.
@@ -138,6 +157,19 @@ pub enum OnUnproved {
     Erase,
     /// It stays as it is.
     Keep,
+}
+
+/// What follows if a disk carries the installed system of the same request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// The disk is made the next to boot, and nothing is written.
+    #[default]
+    Boot,
+    /// It is installed again.
+    Install,
+    /// Nothing is done; the failure `ALREADY_INSTALLED` says so.
+    Ask,
 }
 
 /// The place of the installed disk in the boot order of UEFI firmware. Its boot entry is made if it is missing.

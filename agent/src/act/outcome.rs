@@ -12,6 +12,7 @@ use super::Failure;
 use super::readable::Unreadable;
 use super::seen::Seen;
 use super::stage::Stage;
+use super::trace::Trace;
 use crate::exit_status::ExitStatus;
 
 /// The outcome of an install.
@@ -40,6 +41,10 @@ pub struct Outcome {
     pub taken_down: Vec<String>,
     /// Descriptions of the metadata that was erased after the write because the image does not overwrite it.
     pub erased: Vec<String>,
+    /// The trace of the last install on this machine, if there is one.
+    pub previous: Option<Trace>,
+    /// True if the same request was carried out before: nothing was written, and the disk is the next to boot.
+    pub is_installed_already: bool,
     /// Harmless facts that are worth knowing.
     pub warnings: Vec<String>,
     /// The findings that prevented it.

@@ -10,11 +10,12 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
+use super::again::Wish;
 use super::efi::Bootable;
 use super::erase::Erasure;
 use super::install::{Act, Mark};
-use super::order::{BootOrder, OnUnproved, Order};
-use super::outcome::{Check, CheckName, Compared, DiskState, Outcome, Proof};
+use super::order::{OnUnproved, Order};
+use super::outcome::{Check, CheckName, Compared, DiskState, Outcome};
 use super::proof::before::{Before, Unread};
 use super::proof::{self, Expected, Proved};
 use super::run::interrupted;
@@ -128,9 +129,9 @@ impl Act<'_> {
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() && !is_interrupted {
-            proof.checks.extend(self.boot_entry(order.boot_order, (disk, &file), &disks));
+            proof.checks.extend(self.boot_entry((order.boot_order, false), (disk, &file), &disks));
         }
-        outcome.warnings.extend(doubts(&proof));
+        outcome.warnings.extend(doubts(&proof.checks));
         let (n_checks, compared) = (proof.checks.len(), proof.compared);
         outcome.proof = Some(proof);
         if let Some(check) = failed {
@@ -203,9 +204,9 @@ impl Act<'_> {
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
-    fn boot_entry(
+    pub(super) fn boot_entry(
         &self,
-        wish: BootOrder,
+        (wish, is_next): Wish,
         (disk, file): (&Disk, &Arc<File>),
         disks: &[Disk],
     ) -> Vec<Check> {
@@ -216,9 +217,9 @@ impl Act<'_> {
         let elsewhere = partitions.filter_map(|part| part.uuid.as_ref());
         let elsewhere = elsewhere.map(|uuid| uuid.to_ascii_lowercase()).collect();
         let make = move || {
-            let (esp, loaders) = proof::esp::read(proof::disk::Disk::of(file), sector_bytes)?;
+            let (esp, loaders) = proof::esp::read(&proof::disk::Disk::of(file), sector_bytes)?;
             let disk = Bootable { esp: &esp, loaders: &loaders, elsewhere: &elsewhere };
-            let entry = disk.ensure_entry(&efivars, wish)?;
+            let entry = disk.ensure_entry(&efivars, wish, is_next)?;
             Ok((entry, disk.check_order(&efivars, wish)))
         };
         // Firmware that hangs in a variable service must not prevent the result.
@@ -281,8 +282,8 @@ fn difference(check: &Check) -> String {
 }
 
 /// Failed checks that do not prevent the reboot.
-fn doubts(proof: &Proof) -> Vec<String> {
-    let failed = proof.checks.iter().filter(|check| !check.ok && !check.fatal);
+pub(super) fn doubts(checks: &[Check]) -> Vec<String> {
+    let failed = checks.iter().filter(|check| !check.ok && !check.fatal);
     let doubts: Vec<String> = failed.map(difference).collect();
     for doubt in &doubts {
         warn!("{doubt}");

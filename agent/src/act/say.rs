@@ -27,6 +27,8 @@ pub enum Term {
     OrIfSeveral,
     /// Advice on overwriting existing data: `set existing_data to wipe`.
     SetWipe,
+    /// Advice on carrying out a request that is done: `set reinstall`.
+    Reinstall,
     /// Advice on what only an override allows, before its words: `add to override: `.
     AddOverride,
     /// The source of the Ignition config.
@@ -83,6 +85,7 @@ pub fn plain(term: Term) -> &'static str {
         Term::ExceptFinding => "except it in the order",
         Term::OrIfSeveral => ", or say which one of several",
         Term::SetWipe => "allow to overwrite any data",
+        Term::Reinstall => "ask to install again",
         Term::AddOverride => "add to override: ",
         Term::Ignition => "ignition",
         Term::Image => "image",

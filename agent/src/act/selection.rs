@@ -40,7 +40,7 @@ impl Selection<'_> {
     pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
         let held = self.hold(disks)?;
         let disk = held.target.disk();
-        let (changed, where_found) = match search(&held) {
+        let (changed, where_found) = match search(&held, self.order.is_unfinished(disk)) {
             Ok(Searched::Nothing(seen)) => return Ok(held.chosen(seen)),
             Ok(Searched::Content(changed, where_found)) => (changed, where_found),
             Err(failure) => return Err((Some(Box::new(disk.clone())), failure)),
@@ -173,7 +173,7 @@ enum Searched {
 
 /// Searches the end of a disk for metadata of arrays and pools, places all over a disk that seems blank, the gaps of an earlier
 /// `CoreOS`, and the start of lost volumes on a disk whose content has no known owner.
-fn search(held: &Held) -> Result<Searched, Failure> {
+fn search(held: &Held, is_unfinished: bool) -> Result<Searched, Failure> {
     let (target, policy, disk) = (&held.target, held.policy, held.target.disk());
     let mut changed = Box::new(disk.clone());
     let is_new = |kind: &str| disk.filesystem.as_ref().is_none_or(|known| known.kind != kind);
@@ -201,7 +201,9 @@ fn search(held: &Held) -> Result<Searched, Failure> {
         let found = blank::check_areas(target, &existing::gaps(disk)).err();
         found.map(|why| why.to_string())
     };
-    let lost = if existing::is_unowned(disk) { blank::lost_volume(target) } else { None };
+    // A volume on the remains of a write is a part of its image.
+    let may_be_lost = existing::is_unowned(disk) && !is_unfinished;
+    let lost = if may_be_lost { blank::lost_volume(target) } else { None };
     Ok(match (lost, where_found) {
         (Some((at, filesystem)), _) => {
             let what = format!("{} at byte {at}, in no partition", filesystem.kind);

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 pub use crate::act::{
-    BlockOn, BootOrder, ExistingDataPolicy, IfSeveral, OnUnproved, Override, ProtectMissing, Verify,
+    Again, BlockOn, BootOrder, ExistingDataPolicy, IfSeveral, OnUnproved, Override, ProtectMissing,
+    Verify,
 };
 
 /// What to write and where.
@@ -71,6 +72,10 @@ pub struct Install {
     pub on_unproved: Option<OnUnproved>,
     /// Where the disk is in the boot order of UEFI firmware; absent for `disk`.
     pub boot_order: Option<BootOrder>,
+    /// What follows if a disk of the node carries the installed system of this request; absent for `boot`.
+    pub again: Option<Again>,
+    /// True to install even then, and after three rounds of the request that led to no system.
+    pub reinstall: Option<bool>,
 }
 
 /// Where the Ignition config is: exactly one of `url` and `inline`.

@@ -19,6 +19,7 @@ pub use crate::act::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
 };
 pub use crate::act::stage::{Stage, State};
+pub use crate::act::trace::Trace;
 pub use crate::http::refusal::Problem;
 pub use crate::http::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
 pub use install::{

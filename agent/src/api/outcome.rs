@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{DiskIdentity, DiskState, ExistingData, Proof, Stage, WriteCounters, WrittenImage};
+use super::{
+    DiskIdentity, DiskState, ExistingData, Proof, Stage, Trace, WriteCounters, WrittenImage,
+};
 
 /// How a job ended: the body of `POST /v1/nodes/{id}/result`.
 #[skip_serializing_none]
@@ -60,6 +62,8 @@ pub struct JobResult {
     pub attempts: u32,
     /// What was read back from the disk; absent if nothing was written.
     pub proof: Option<Proof>,
+    /// The trace of the last install on this machine; absent if there is none.
+    pub previous: Option<Trace>,
     /// What is wrong with this machine.
     #[serde(default)]
     pub findings: Vec<Finding>,
@@ -88,6 +92,8 @@ pub struct JobResult {
 pub enum Outcome {
     /// The disk was written and verified.
     Installed,
+    /// The same request was carried out before. Nothing was written; the disk is the next to boot.
+    AlreadyInstalled,
     /// Nothing was written; `code` says why.
     Refused,
     /// Writing started and failed.

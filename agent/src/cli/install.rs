@@ -215,6 +215,15 @@ pub struct OfflineOptions {
     /// network. keep: the order stays, and a new entry is the last.
     #[arg(long, value_name = "PLACE", value_parser = ["disk", "network", "keep"])]
     pub boot_order: Option<String>,
+    /// What follows if a disk carries the system of the same configuration [default: boot]
+    ///
+    /// boot: it is the next to boot, and nothing is written. install: it is installed
+    /// again. ask: the agent ends with a failure.
+    #[arg(long, value_name = "ACTION", value_parser = ["boot", "install", "ask"])]
+    pub again: Option<String>,
+    /// Install even if a disk carries the system of the same configuration
+    #[arg(long)]
+    pub reinstall: bool,
     /// What happens after the install; after a failure nothing does
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = After::Reboot)]
     pub after: After,

@@ -34,6 +34,9 @@ pub(super) struct Standing {
     is_over: bool,
 }
 
+/// Outcomes after which the node boots its disk.
+const ENDED: [&str; 3] = ["installed", "already_installed", "unproven"];
+
 /// Derives the state from the last event and the result.
 pub(super) fn standing(node: &Node) -> Standing {
     let result = node.result.as_ref().filter(|result| !is_begun_again(node, result));
@@ -48,7 +51,7 @@ pub(super) fn standing(node: &Node) -> Standing {
     let at = STAGES.iter().position(|(name, _)| *name == stage);
     let at = at.unwrap_or(if stage == "wait" { 2 } else { 0 });
     let (label, tone) = result.map_or_else(|| at_work(stage, moment), outcome);
-    let is_over = result.is_some_and(|r| r["outcome"] == "installed" || r["outcome"] == "unproven");
+    let is_over = result.is_some_and(|r| ENDED.iter().any(|end| r["outcome"] == *end));
     let message = result.or(event).and_then(|last| last["message"].as_str());
     let percent = event.and_then(|event| event["percent"].as_u64());
     Standing {
@@ -85,6 +88,7 @@ fn is_current(node: &Node, event: &Document) -> bool {
 pub(super) fn outcome(result: &Value) -> (&'static str, &'static str) {
     match result["outcome"].as_str() {
         Some("installed") => ("installed", "good"),
+        Some("already_installed") => ("installed before", "good"),
         Some("refused") if result["code"] == "FINDINGS" => ("blocked", "bad"),
         Some("refused") => ("refused", "bad"),
         Some("unproven") => ("installed, not proven", "warn"),

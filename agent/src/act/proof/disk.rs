@@ -84,7 +84,8 @@ impl Disk {
         Self::cached(file)
     }
 
-    fn cached(file: Arc<File>) -> Self {
+    /// An open disk that was not written.
+    pub(in crate::act) fn cached(file: Arc<File>) -> Self {
         Self { file, bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)), chunks: Arc::default() }
     }
 

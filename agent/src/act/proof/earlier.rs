@@ -10,6 +10,7 @@ use std::time::Duration;
 use formats::text::is_number;
 use probes::block::Partition;
 
+use super::STAMP;
 use super::boot::{BootFiles, Entry};
 use super::disk::{Disk, ReadAt as _, Window};
 use crate::ask::ask_within;
@@ -35,6 +36,20 @@ pub(in crate::act) fn check(
 ) -> Result<(), String> {
     let work = move || examine(&Disk::of(Arc::new(file)), &partitions);
     ask_within("coreos", LIMIT, stop, work).map_err(|why| why.to_string())?
+}
+
+/// True if the system on an open disk with these partitions has not come up yet: in `boot`, the stamp for its first boot is left.
+pub(in crate::act) fn awaits_first_boot(
+    file: Arc<File>,
+    partitions: Vec<Partition>,
+    stop: &Stop,
+) -> bool {
+    let work = move || {
+        let boot = partitions.iter().find(|part| has_label(part, &["boot"]))?;
+        let files = BootFiles::open(window(&Disk::of(file), boot).ok()?).ok()?;
+        files.size(STAMP).ok()
+    };
+    ask_within("stamp", LIMIT, stop, work).is_ok_and(|found| found.is_some())
 }
 
 fn examine(disk: &Disk, partitions: &[Partition]) -> Result<(), String> {

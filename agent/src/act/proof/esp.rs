@@ -17,12 +17,39 @@ const MAX_LOADERS: usize = 16;
 /// The EFI system partition of a disk and the boot loaders in it.
 ///
 /// # Errors
-/// As for [`loaders`], or a message if the disk cannot be read.
-pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
-    let table = super::gpt::read(&mut disk, sector_bytes)?.partitions;
-    let loaders = loaders(&disk, &table)?;
+/// As for [`partition`] and [`loaders`].
+pub fn read(disk: &Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
+    let part = partition(disk, sector_bytes)?;
+    let loaders = loaders(disk, std::slice::from_ref(&part))?;
+    Ok((part, loaders))
+}
+
+/// The EFI system partition of a disk.
+///
+/// # Errors
+/// A message if the disk cannot be read, or has none.
+pub fn partition(disk: &Disk, sector_bytes: u64) -> Result<Partition, String> {
+    let table = super::gpt::read(&mut disk.clone(), sector_bytes)?.partitions;
     let part = table.into_iter().find(|part| part.type_guid == ESP_TYPE);
-    part.map(|part| (part, loaders)).ok_or_else(|| "no EFI system partition".into())
+    part.ok_or_else(|| "no EFI system partition".into())
+}
+
+/// At most `max_bytes` of a file in the EFI system partition.
+///
+/// # Errors
+/// As for [`partition`], or a message if there is no such file.
+pub fn content(
+    disk: &Disk,
+    sector_bytes: u64,
+    path: String,
+    max_bytes: usize,
+) -> Result<Vec<u8>, String> {
+    let part = partition(disk, sector_bytes)?;
+    Fat::open(disk.window(part.start_bytes, part.size_bytes)?)?.ask(move |root| {
+        let mut content = Vec::new();
+        root.open_file(&path)?.take(max_bytes as u64).read_to_end(&mut content)?;
+        Ok(content)
+    })
 }
 
 /// The boot loaders for this machine in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.

@@ -13,6 +13,7 @@ pub fn words(term: Term) -> &'static str {
         Term::ExceptFinding => "name it in block-except in the configuration of the agent",
         Term::OrIfSeveral => ", in the service",
         Term::SetWipe => "erase it by hand",
+        Term::Reinstall => "install the host again",
         Term::AddOverride => "install without the service and with --override ",
         Term::Ignition => "the host's Ignition config",
         Term::Image => "--image-url",

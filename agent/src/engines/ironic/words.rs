@@ -18,6 +18,7 @@ pub fn words(term: Term) -> &'static str {
         Term::ExceptFinding => "name it in the step's argument block_except",
         Term::OrIfSeveral => ", in root_device",
         Term::SetWipe => "set the step's argument existing_data to wipe",
+        Term::Reinstall => "deploy the node again",
         Term::AddOverride => "add to the step's argument override: ",
         Term::Ignition => "user_data of the config drive",
         Term::ImageHashKey => "image_os_hash_value",

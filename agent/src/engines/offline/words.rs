@@ -13,6 +13,7 @@ pub fn words(term: Term) -> &'static str {
         Term::ExceptFinding => "name it with --block-except",
         Term::OrIfSeveral => ", with --disk or --hints",
         Term::SetWipe => "set --existing-data wipe",
+        Term::Reinstall => "set --reinstall",
         Term::AddOverride => "set --override ",
         Term::Ignition => "--ignition",
         Term::Image => "--image",

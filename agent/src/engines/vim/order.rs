@@ -29,6 +29,8 @@ impl From<api::Install> for Order {
             verify,
             on_unproved,
             boot_order,
+            again,
+            reinstall,
         } = install;
         Self {
             ignition: IgnitionSource { url, inline, hash },
@@ -58,6 +60,10 @@ impl From<api::Install> for Order {
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
             boot_order: boot_order.unwrap_or_default(),
+            request: None,
+            again: again.unwrap_or_default(),
+            reinstall: reinstall.unwrap_or_default(),
+            unfinished: None,
         }
     }
 }

@@ -22,9 +22,15 @@ fn installed(disk: Option<&Disk>, proof: Option<&Proof>) -> String {
     format!("{} is {}", disk.map(describe).unwrap_or_default(), certainty(proof))
 }
 
+/// Describes a disk that carries the system of the same request.
+fn already(disk: &Disk) -> String {
+    format!("{} was installed by this request before: it is the next to boot", describe(disk))
+}
+
 /// The word of the API for how an install ended.
 pub fn kind(outcome: &Outcome) -> api::Outcome {
     match outcome.state {
+        _ if outcome.is_installed_already => api::Outcome::AlreadyInstalled,
         _ if outcome.failure.is_none() => api::Outcome::Installed,
         DiskState::Untouched => api::Outcome::Refused,
         DiskState::HalfWritten => api::Outcome::Failed,
@@ -71,6 +77,7 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let failure = outcome.failure.as_ref();
     let message = match (failure, disk) {
         (Some(failure), _) => failure.message.in_words(words),
+        (None, Some(disk)) if outcome.is_installed_already => already(disk),
         (None, disk) => installed(disk, outcome.proof.as_ref()),
     };
     JobResult {
@@ -92,6 +99,7 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
         write: outcome.counters,
         attempts: outcome.tries,
         proof: outcome.proof.clone(),
+        previous: outcome.previous.clone(),
         findings: Vec::new(),
         warnings: Vec::new(),
         log_tail: outcome.log_tail.clone(),

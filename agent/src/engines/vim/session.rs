@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::client::Answer;
 use super::engine::{Step, Vim};
 use super::waiting::advice;
+use crate::act::trace::Request;
 use crate::act::{Code, Failure, IgnitionSource, Order, Stage, State};
 use crate::api::{Action, Install, Instruction, parse_instruction};
 use crate::clean;
@@ -21,6 +22,9 @@ use crate::secret::redact;
 const DEFAULT_WAIT_S: u64 = 30;
 /// The longest reason that is shown, in characters.
 const MAX_REASON_CHARS: usize = 300;
+
+/// The id of a request that is nothing but an Ignition config.
+const BARE: &str = "ignition";
 
 impl Vim<'_> {
     /// Reads the hardware, posts the report and returns the VIM's response.
@@ -132,6 +136,7 @@ impl Vim<'_> {
         info!("instruction: a bare Ignition config, to be installed on the only disk");
         match String::from_utf8(bytes) {
             Ok(text) => Step::Act(Box::new(Order {
+                request: Some(Request { id: BARE.into(), digest: digest::sha256(text.as_bytes()) }),
                 ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
                 ..Order::default()
             })),
@@ -167,7 +172,9 @@ impl Vim<'_> {
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         match (instruction.action, instruction.install) {
             (Action::Install, Some(_)) if self.needs_report() => Step::Inspect,
-            (Action::Install, Some(install)) => Step::Act(Box::new(Order::from(install))),
+            (Action::Install, Some(install)) => {
+                Step::Act(order_of(&instruction.request_id, install))
+            }
             (Action::Wait, _) => {
                 self.again.reset();
                 let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
@@ -222,6 +229,13 @@ impl Vim<'_> {
         self.node.record(stage);
         self.events.push(stage, how, None, message);
     }
+}
+
+/// The order of an instruction. It is known again by its id and the digest of all keys but `reinstall`.
+fn order_of(id: &str, install: Install) -> Box<Order> {
+    let asked = serde_json::to_vec(&Install { reinstall: None, ..install.clone() }).ok();
+    let request = asked.map(|asked| Request { id: id.to_owned(), digest: digest::sha256(&asked) });
+    Box::new(Order { request, ..Order::from(install) })
 }
 
 /// The key of a signed instruction that names a file which anybody on the way could replace: over plain HTTP, without a hash

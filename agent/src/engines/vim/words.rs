@@ -13,6 +13,7 @@ pub fn words(term: Term) -> &'static str {
         Term::ExceptFinding => "name it in block_except of the instruction",
         Term::OrIfSeveral => ", or set if_several",
         Term::SetWipe => "set existing_data to wipe",
+        Term::Reinstall => "set install.reinstall",
         Term::AddOverride => "add to install.override: ",
         Term::Ignition => "install.ignition",
         Term::Image => "install.image",

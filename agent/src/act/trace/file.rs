@@ -1,0 +1,202 @@
+//! The trace in a file on the EFI system partition of an installed disk.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formats::gpt::{ESP_TYPE, Partition};
+use probes::block;
+
+use super::{MAX_BYTES, Trace};
+use crate::act::System;
+use crate::act::proof::disk::Disk;
+use crate::act::proof::esp;
+use crate::act::target::Target;
+use crate::ask::ask_within;
+
+/// Time limit for reading or writing it.
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
+/// The folder of the file, and its name.
+const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
+const NAME: &str = "trace.json";
+
+/// The trace on a disk with an EFI system partition.
+pub(super) fn of(system: &System, disk: &block::Disk) -> Option<Trace> {
+    let is_esp = |part: &block::Partition| {
+        let kind = part.type_uuid.as_deref();
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(&ESP_TYPE.to_string()))
+    };
+    disk.partitions.iter().find(|part| is_esp(part))?;
+    let handle = system.open(&disk.device).ok()?;
+    // Another device may have its name by now.
+    let is_it = handle.number().ok()?.is_none_or(|number| Some(number) == disk.device_number);
+    let file = handle.file().ok().filter(|_| is_it)?;
+    read(&Disk::cached(Arc::new(file)), sector_bytes(disk))
+}
+
+fn sector_bytes(disk: &block::Disk) -> u64 {
+    u64::from(disk.logical_block_bytes.unwrap_or(512))
+}
+
+fn read(disk: &Disk, sector_bytes: u64) -> Option<Trace> {
+    let path = format!("{}/{NAME}", FOLDER.join("/"));
+    Trace::parse(&esp::content(disk, sector_bytes, path, MAX_BYTES).ok()?)
+}
+
+/// Writes the trace to the EFI system partition of the installed disk, and reads it back. Returns false if it has none.
+///
+/// # Errors
+/// A message with what could not be written.
+pub(in crate::act) fn leave(target: &Target, trace: &Trace) -> Result<bool, String> {
+    let sector_bytes = sector_bytes(target.disk());
+    let table = esp::partition(&Disk::of(direct(target)?), sector_bytes);
+    let Ok(part) = table else { return Ok(false) };
+    let file = target.writable().map_err(|failure| failure.message.to_string())?;
+    let (bytes, copy) = (trace.bytes()?, direct(target)?);
+    let work = move || -> Result<Option<Trace>, String> {
+        write(&file, &part, &bytes).map_err(|error| error.to_string())?;
+        Ok(read(&Disk::of(copy), sector_bytes))
+    };
+    let answer = ask_within("trace", LIMIT, target.system().stop(), work);
+    match answer.map_err(|why| why.to_string())?? {
+        Some(found) if found == *trace => Ok(true),
+        _ => Err("it does not contain what was written".to_owned()),
+    }
+}
+
+fn direct(target: &Target) -> Result<Arc<File>, String> {
+    target.direct().map(Arc::new).map_err(|failure| failure.message.to_string())
+}
+
+/// Writes the file into the file system of a partition.
+fn write(file: &File, part: &Partition, bytes: &[u8]) -> io::Result<()> {
+    let volume = Volume { file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+    let system = fatfs::FileSystem::new(volume, fatfs::FsOptions::new())?;
+    let folder = FOLDER.iter().try_fold(system.root_dir(), |at, name| at.create_dir(name))?;
+    let mut content = folder.create_file(NAME)?;
+    content.truncate()?;
+    content.write_all(bytes)?;
+    content.flush()?;
+    drop((content, folder));
+    system.unmount()?;
+    file.sync_all()
+}
+
+/// A part of a disk.
+struct Volume<'f> {
+    file: &'f File,
+    start: u64,
+    size: u64,
+    at: u64,
+}
+
+impl Volume<'_> {
+    /// The first of `length` bytes on the disk, and how many of them are in this part.
+    fn place(&self, length: usize) -> (u64, usize) {
+        let left = self.size.saturating_sub(self.at);
+        (self.start + self.at, length.min(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+}
+
+impl Read for Volume<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (from, length) = self.place(buffer.len());
+        let n = self.file.read_at(&mut buffer[..length], from)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Write for Volume<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (to, length) = self.place(bytes.len());
+        let n = self.file.write_at(&bytes[..length], to)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Volume<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.size.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use formats::gpt::build::build;
+    use formats::guid::Guid;
+
+    use super::super::testing::trace;
+    use super::*;
+    use crate::act::DiskState;
+    use crate::act::testing::gpt_partition;
+
+    const N_BLOCKS: u64 = 40 << 10;
+
+    /// A disk whose EFI system partition has a loader.
+    fn disk() -> (File, Partition) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(N_BLOCKS * 512).unwrap();
+        let part = gpt_partition(2, "EFI-SYSTEM", 2048, 32 << 10);
+        let part = Partition { type_guid: ESP_TYPE, ..part };
+        let table = build(std::slice::from_ref(&part), Guid([9; 16]), N_BLOCKS, 512).unwrap();
+        file.write_all_at(&table.start, 0).unwrap();
+        let volume =
+            || Volume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+        fatfs::format_volume(volume(), fatfs::FormatVolumeOptions::new()).unwrap();
+        let fat = fatfs::FileSystem::new(volume(), fatfs::FsOptions::new()).unwrap();
+        let boot = fat.root_dir().create_dir("EFI").unwrap().create_dir("BOOT").unwrap();
+        boot.create_file("BOOTX64.EFI").unwrap().write_all(b"MZ").unwrap();
+        drop(boot);
+        fat.unmount().unwrap();
+        (file, part)
+    }
+
+    fn read_back(file: &File) -> Option<Trace> {
+        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512)
+    }
+
+    #[test]
+    fn trace_is_written_again_and_read_and_the_loader_stays() {
+        let (file, part) = disk();
+        assert_eq!(read_back(&file), None);
+        let long = Trace { failures: vec!["x".repeat(150); 3], ..trace(DiskState::Installed) };
+        for trace in [long, trace(DiskState::Installed)] {
+            write(&file, &part, &trace.bytes().unwrap()).unwrap();
+            assert_eq!(read_back(&file), Some(trace));
+        }
+        let disk = Disk::of(Arc::new(file.try_clone().unwrap()));
+        let loader = esp::content(&disk, 512, "EFI/BOOT/BOOTX64.EFI".into(), 9).unwrap();
+        assert_eq!(loader, b"MZ");
+    }
+
+    #[test]
+    fn nothing_outside_of_the_partition_is_written() {
+        let (file, part) = disk();
+        let mut volume =
+            Volume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+        volume.seek(SeekFrom::End(-2)).unwrap();
+        assert_eq!(volume.write(b"abcd").unwrap(), 2);
+        assert_eq!(volume.write(b"cd").unwrap(), 0);
+        volume.seek(SeekFrom::Start(part.size_bytes + 9)).unwrap();
+        assert_eq!((volume.write(b"x").unwrap(), volume.read(&mut [0; 4]).unwrap()), (0, 0));
+        let mut damaged = [0; 512];
+        file.write_all_at(&damaged, part.start_bytes).unwrap();
+        assert!(write(&file, &part, b"{}").is_err());
+        file.read_exact_at(&mut damaged, part.start_bytes).unwrap();
+        assert_eq!(damaged, [0; 512]);
+    }
+}

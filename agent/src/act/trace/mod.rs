@@ -1,0 +1,233 @@
+//! The trace that an install leaves for the next live boot: in an UEFI variable before the first write, and after the proof there and
+//! in a file on the disk's EFI system partition. Kernel arguments are left alone, because sealed images take none.
+//!
+//! Anyone may have written a trace. It therefore allows nothing but to go on with a disk that contains no more than remains of a
+//! write, and to start a disk instead of writing it again.
+
+mod file;
+mod variable;
+
+use probes::block::Disk;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use super::outcome::{DiskIdentity, DiskState};
+use super::{System, identity_of};
+use crate::ask::ask_within;
+use crate::clean;
+
+pub(super) use self::file::leave;
+pub(super) use self::variable::remember;
+
+/// The largest trace that is read or written, in bytes.
+const MAX_BYTES: usize = 4096;
+/// The longest text in one, in characters.
+const MAX_CHARS: usize = 160;
+/// Rounds of one request after which it is not tried again.
+pub const MAX_ROUNDS: u32 = 3;
+
+/// A request, by which an install is known again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its id, e.g. the `request_id` of an instruction.
+    pub id: String,
+    /// Digest of what it asks for: `sha256-` and 64 hexadecimal digits.
+    pub digest: String,
+}
+
+/// The trace of an install.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trace {
+    /// Id of the request.
+    pub request: String,
+    /// Digest of what it asked for: `sha256-` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The state of the disk: `half_written` from before the first write on.
+    pub stage: DiskState,
+    /// When that was, by the node's clock: RFC 3339, UTC.
+    pub at: String,
+    /// True if the whole image was compared with the disk.
+    pub proved: bool,
+    /// The disk.
+    pub disk: DiskIdentity,
+    /// Number of rounds of the request that led to no system.
+    #[serde(default)]
+    pub rounds: u32,
+    /// Why they failed, the last one at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+}
+
+impl Trace {
+    /// True if it is of this request.
+    pub(super) fn is_of(&self, request: &Request) -> bool {
+        self.request == request.id && self.digest == request.digest
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let trace: Self = serde_json::from_slice(bytes.get(..MAX_BYTES).unwrap_or(bytes)).ok()?;
+        let short = |text: &str| clean::text(text, MAX_CHARS);
+        let failures = trace.failures.iter().rev().take(MAX_ROUNDS as usize).rev();
+        Some(Self {
+            at: short(&trace.at),
+            failures: failures.map(|why| short(why)).collect(),
+            ..trace
+        })
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        let bytes = serde_json::to_vec(self).map_err(|error| error.to_string())?;
+        if bytes.len() > MAX_BYTES { Err("it is too long".into()) } else { Ok(bytes) }
+    }
+}
+
+/// True if an identity is that of the disk by serial number or WWN, and nothing contradicts it. A disk without both is not known
+/// again.
+pub(super) fn is_one(identity: &DiskIdentity, disk: &Disk) -> bool {
+    let found = identity_of(disk);
+    let agree = |one: &Option<String>, other: &Option<String>| one.is_some() && one == other;
+    let has_id = agree(&identity.serial, &found.serial) || agree(&identity.wwn, &found.wwn);
+    let with_device = DiskIdentity { device: found.device.clone(), ..identity.clone() };
+    has_id && with_device == found
+}
+
+/// The traces of earlier installs on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Previous {
+    /// That of the last install that began, if the firmware keeps variables.
+    pub last: Option<Trace>,
+    /// Those on disks, with the kernel's name of each.
+    pub on_disks: Vec<(String, Trace)>,
+}
+
+impl Previous {
+    /// Reads the variable, and the EFI system partition of each of these disks.
+    pub fn read(system: &System, disks: &[Disk]) -> Self {
+        let efivars = system.is_uefi().then(|| system.efivars());
+        let disks: Vec<Disk> = disks.iter().filter(|disk| !disk.is_live_medium).cloned().collect();
+        let (system, stop) = (system.clone(), system.stop().clone());
+        let work = move || Self {
+            last: efivars.as_deref().and_then(variable::recall),
+            on_disks: disks
+                .iter()
+                .filter(|disk| disk.unit().is_none())
+                .filter_map(|disk| Some((disk.name.clone(), file::of(&system, disk)?)))
+                .collect(),
+        };
+        // A disk that does not respond prevents nothing: the choice of the disk finds that out by itself.
+        ask_within("trace", file::LIMIT, &stop, work).unwrap_or_default()
+    }
+
+    /// The trace that says most about the last install: the variable's, otherwise the newest on a disk.
+    pub fn newest(&self) -> Option<&Trace> {
+        let on_disks = self.on_disks.iter().map(|(_, trace)| trace);
+        on_disks.chain(&self.last).max_by(|a, b| a.at.cmp(&b.at))
+    }
+
+    /// The number of rounds of this request that led to no system, and why they failed.
+    pub(super) fn rounds(&self, request: &Request) -> (u32, Vec<String>) {
+        let last = self.last.as_ref().filter(|trace| trace.is_of(request));
+        last.map(|trace| (trace.rounds, trace.failures.clone())).unwrap_or_default()
+    }
+
+    /// The disks that contain the installed system of this request.
+    pub(super) fn installed(&self, request: &Request) -> Vec<&(String, Trace)> {
+        let is_it = |(_, trace): &&(String, Trace)| {
+            trace.stage == DiskState::Installed && trace.is_of(request)
+        };
+        self.on_disks.iter().filter(is_it).collect()
+    }
+
+    /// The disk that this request left without a whole system.
+    pub(super) fn unfinished(&self, request: &Request) -> Option<&DiskIdentity> {
+        let last = self.last.as_ref().filter(|trace| trace.is_of(request))?;
+        let is_written =
+            matches!(last.stage, DiskState::HalfWritten | DiskState::Written | DiskState::Erased);
+        is_written.then_some(&last.disk)
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    /// A trace of the request `r1` on the disk `S1`.
+    pub(super) fn trace(stage: DiskState) -> Trace {
+        Trace {
+            request: "r1".into(),
+            digest: "sha256-1".into(),
+            stage,
+            at: "2026-11-25T10:00:00Z".into(),
+            proved: true,
+            disk: DiskIdentity { serial: Some("S1".into()), ..DiskIdentity::default() },
+            rounds: 1,
+            failures: vec!["why".into()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::trace;
+    use super::*;
+
+    fn request(id: &str, digest: &str) -> Request {
+        Request { id: id.into(), digest: digest.into() }
+    }
+
+    #[test]
+    fn only_the_same_request_finds_its_disk_and_its_rounds() {
+        let own = request("r1", "sha256-1");
+        for (stage, is_unfinished) in [
+            (DiskState::HalfWritten, true),
+            (DiskState::Written, true),
+            (DiskState::Erased, true),
+            (DiskState::Installed, false),
+        ] {
+            let on_disks = vec![("sda".to_owned(), trace(stage))];
+            let previous = Previous { last: Some(trace(stage)), on_disks };
+            assert_eq!(previous.unfinished(&own).is_some(), is_unfinished, "{stage:?}");
+            assert_eq!(previous.installed(&own).len(), usize::from(!is_unfinished), "{stage:?}");
+            assert_eq!(previous.rounds(&own), (1, vec!["why".to_owned()]));
+            for other in [request("r2", "sha256-1"), request("r1", "sha256-2")] {
+                assert_eq!(previous.unfinished(&other), None);
+                assert!(previous.installed(&other).is_empty());
+                assert_eq!(previous.rounds(&other).0, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn disk_is_known_again_by_serial_or_wwn_unless_something_contradicts() {
+        let disk = crate::act::testing::disk("sda", 9);
+        let own = DiskIdentity { device: "/dev/sdb".into(), ..identity_of(&disk) };
+        assert!(is_one(&own, &disk), "under another name");
+        let nameless = Disk { serial: None, wwn: None, ..disk.clone() };
+        assert!(!is_one(&identity_of(&nameless), &nameless));
+        for other in [
+            DiskIdentity { serial: Some("X".into()), ..own.clone() },
+            DiskIdentity { wwn: None, ..own.clone() },
+            DiskIdentity { size_bytes: Some(10), ..own.clone() },
+        ] {
+            assert!(!is_one(&other, &disk), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn text_of_a_foreign_trace_is_short_and_visible() {
+        let odd = Trace {
+            at: format!("\u{1b}[31m{}", "9".repeat(500)),
+            failures: vec!["\u{202e}x\n".into(); 9],
+            ..trace(DiskState::Erased)
+        };
+        let found = Trace::parse(&serde_json::to_vec(&odd).unwrap()).unwrap();
+        assert!(!found.at.contains('\u{1b}') && found.at.chars().count() <= MAX_CHARS);
+        assert_eq!(found.failures.len(), 3);
+        assert!(!found.failures.concat().contains(['\u{202e}', '\n']));
+        let long = Trace { request: "x".repeat(MAX_BYTES), ..trace(DiskState::Erased) };
+        assert!(long.bytes().is_err());
+        assert_eq!(Trace::parse(&serde_json::to_vec(&long).unwrap()), None);
+    }
+}

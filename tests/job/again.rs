@@ -1,0 +1,180 @@
+//! The same request at several live boots of one machine.
+
+use std::fs;
+
+use probes::block::Partition;
+use run_coreos_installer::exit_status::ExitStatus;
+use serde_json::{Value, json};
+
+use super::image;
+use super::install::{inline, with};
+use super::machine::{IGNITION, Machine};
+use super::mock::{Mock, Reply, assert_has, assert_says, instruction_to_install};
+
+/// A VIM without a memory: it answers every report with this.
+fn forgetful(instruction: Value) -> Mock {
+    Mock::start(move |request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::json(200, &instruction),
+        _ => Reply::status(204),
+    })
+}
+
+fn order(request_id: &str, keys: Value) -> Value {
+    let mut instruction = instruction_to_install(&with(keys));
+    instruction["request_id"] = json!(request_id);
+    instruction
+}
+
+/// A machine of UEFI whose coreos-installer does this with an image of CoreOS.
+fn machine(script: &str) -> Machine {
+    let mut machine = Machine::new("http://h/");
+    fs::write(machine.root.join("image"), image::coreos(IGNITION, "ignition.platform.id=metal"))
+        .unwrap();
+    machine.script(script);
+    fs::create_dir_all(efivars(&machine)).unwrap();
+    machine
+}
+
+fn efivars(machine: &Machine) -> std::path::PathBuf {
+    machine.root.join("sys/firmware/efi/efivars")
+}
+
+/// A live boot with this answer; its result.
+fn boot(machine: &mut Machine, instruction: &Value) -> (ExitStatus, Value) {
+    let mock = forgetful(instruction.clone());
+    machine.settings.vim.url = Some(mock.url.clone());
+    // The counters of a disk begin anew at each boot.
+    fs::write(machine.root.join("sys/devices/sda/stat"), "100 0 800 0 0 0 0 0 0 0 0\n").unwrap();
+    let ended = machine.run();
+    (ended.exit_status, mock.result())
+}
+
+/// How often coreos-installer ran.
+fn n_writes(machine: &Machine) -> usize {
+    machine.read("args").lines().count()
+}
+
+/// From now on the disk is reported as it is after an install.
+fn is_reported_as_installed(machine: &mut Machine) {
+    let part = |number, label: &str, kind: Option<&str>| Partition {
+        name: format!("sda{number}"),
+        number: Some(number),
+        label: Some(label.into()),
+        type_uuid: kind.map(str::to_owned),
+        ..Partition::default()
+    };
+    let disk = &mut machine.collected.disks[0];
+    disk.partition_table = Some("gpt".into());
+    let esp = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
+    disk.partitions = vec![part(2, "EFI-SYSTEM", Some(esp)), part(3, "boot", None)];
+}
+
+#[test]
+fn five_live_boots_with_the_same_answer_write_the_disk_once() {
+    for is_uefi in [true, false] {
+        let mut machine = machine("write_image");
+        if !is_uefi {
+            fs::remove_dir_all(machine.root.join("sys/firmware")).unwrap();
+        }
+        let asked = order("r1", json!({}));
+        let (status, result) = boot(&mut machine, &asked);
+        assert_eq!((status, &result["outcome"]), (ExitStatus::Done, &json!("installed")));
+        assert_eq!(result.get("previous"), None);
+        is_reported_as_installed(&mut machine);
+        // The system comes up.
+        let installed = fs::read(machine.disk("sda")).unwrap();
+        for n in 2..=5 {
+            let (status, result) = boot(&mut machine, &asked);
+            assert_has(
+                &result,
+                &json!({
+                    "outcome": "already_installed", "disk_state": "untouched", "request_id": "r1",
+                    "previous": {"request": "r1", "stage": "installed", "proved": false},
+                }),
+            );
+            assert_eq!(status, ExitStatus::Done, "boot {n}");
+            assert_eq!(n_writes(&machine), 1, "boot {n}");
+            assert!(fs::read(machine.disk("sda")).unwrap() == installed, "boot {n} wrote");
+            if is_uefi && n == 4 {
+                // Its first boot never came: two more rounds are enough.
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn another_request_another_config_or_the_wish_to_reinstall_write_it_again() {
+    let mut machine = machine("write_image");
+    boot(&mut machine, &order("r1", json!({})));
+    is_reported_as_installed(&mut machine);
+    let kept = json!({"append_kargs": ["a=1"]});
+    for (n, asked) in [
+        (2, order("r2", json!({}))),
+        (3, order("r2", json!({"reinstall": true}))),
+        (4, order("r2", json!({"again": "install"}))),
+        (5, order("r2", kept)),
+    ] {
+        let (_, result) = boot(&mut machine, &with_wipe(asked));
+        assert_eq!(n_writes(&machine), n, "{result:#}");
+    }
+    let (status, result) = boot(&mut machine, &with_wipe(order("r3", json!({"again": "ask"}))));
+    assert_eq!((status, n_writes(&machine)), (ExitStatus::Done, 6), "{result:#}");
+    let (status, result) = boot(&mut machine, &with_wipe(order("r3", json!({"again": "ask"}))));
+    assert_eq!((status, n_writes(&machine)), (ExitStatus::Untouched, 6));
+    assert_has(&result, &json!({"outcome": "refused", "code": "ALREADY_INSTALLED"}));
+    assert_says(&result["advice"], &["set install.reinstall"]);
+}
+
+/// The order for a disk that is named, so that its data are no obstacle.
+fn with_wipe(mut instruction: Value) -> Value {
+    instruction["install"]["disk"] = json!({"hints": {"serial": "SERIAL-sda"}});
+    instruction
+}
+
+#[test]
+fn request_goes_on_with_its_own_remains_and_ends_after_three_fruitless_rounds() {
+    let asked = order("r1", json!({"ignition": inline()}));
+    let mut machine = machine("write_some; echo 'Error: dropped' >&2; exit 1");
+    let (_, result) = boot(&mut machine, &asked);
+    assert_has(&result, &json!({"outcome": "failed", "disk_state": "half_written"}));
+    // What a power cut leaves: an empty table, and bytes behind it.
+    let disk = &mut machine.collected.disks[0];
+    (disk.partition_table, disk.has_unknown_content) = (Some("gpt".into()), true);
+    let n_runs = n_writes(&machine);
+    let (_, other) = boot(&mut machine, &order("r2", json!({})));
+    assert_has(&other, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
+    assert_eq!(n_writes(&machine), n_runs, "another request knows no remains");
+    for _ in 2..=3 {
+        let (_, result) = boot(&mut machine, &asked);
+        assert_has(
+            &result,
+            &json!({
+                "outcome": "failed", "previous": {"request": "r1", "stage": "half_written"},
+            }),
+        );
+    }
+    let n_runs = n_writes(&machine);
+    let (status, result) = boot(&mut machine, &asked);
+    assert_eq!((status, n_writes(&machine)), (ExitStatus::Untouched, n_runs));
+    assert_has(&result, &json!({"outcome": "refused", "code": "ROUNDS_EXHAUSTED"}));
+    assert_says(&result["message"], &["tried 3 times", "1. ", "3. ", "dropped"]);
+    // A machine whose firmware forgot everything treats the remains as data.
+    fs::remove_dir_all(efivars(&machine)).unwrap();
+    fs::create_dir_all(efivars(&machine)).unwrap();
+    let (_, result) = boot(&mut machine, &asked);
+    assert_has(&result, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
+}
+
+#[test]
+fn foreign_data_among_the_remains_are_no_remains() {
+    let asked = order("r1", json!({}));
+    let mut machine = machine("write_some; exit 1");
+    boot(&mut machine, &asked);
+    let n_runs = n_writes(&machine);
+    let part = Partition { name: "sda1".into(), number: Some(1), ..Partition::default() };
+    machine.collected.disks[0].partitions.push(part);
+    let (_, result) = boot(&mut machine, &asked);
+    assert_has(&result, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
+    assert_eq!(n_writes(&machine), n_runs);
+}
