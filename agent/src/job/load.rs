@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn cpu_that_was_wrong_in_an_earlier_load_blocks_an_install_and_is_named_once() {
-        let good = outcome(0, "done 900 0 8388608 0\n");
-        let bad = outcome(1, "wrong 0x1 instead of 0x2; a copy\ndone 900 1 8388608 0\n");
+        let good = outcome(0, r#"{"done": [900, 0, 8388608, 0]}"#);
+        let bad = outcome(1, r#"{"wrong": "a copy gave 0x1", "done": [900, 1, 8388608, 0]}"#);
         let load = WaitingLoad::default();
         load.state.lock().keep(judge(&[good.clone(), bad]));
         load.state.lock().keep(judge(&[good]));

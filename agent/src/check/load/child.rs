@@ -1,15 +1,6 @@
-//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes each failure
-//! as a line to standard output.
-//!
-//! | line | meaning |
-//! |---|---|
-//! | `unpinned WHY` | the process may not run on the CPU |
-//! | `moved` | the kernel took the process off the CPU |
-//! | `wrong RESULT; KERNEL` | the first wrong result of a kernel |
-//! | `memory WORD` | the first word that was read back differently |
-//! | `done ROUNDS WRONG BYTES WORDS` | rounds of kernels, wrong ones; bytes of tested memory, wrong words |
+//! The process that loads one CPU: it computes and tests memory until its standard input ends, and writes what it
+//! [`Said`] to standard output.
 
-use std::fmt::Write as _;
 use std::io::{Write as _, stdin, stdout};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
@@ -20,7 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::kernels::KERNELS;
+use super::kernels::{KERNELS, Kernel};
 use super::memory::{Budget, Memory, Wrong};
 
 /// The environment variable that makes the program such a child: its [`Task`] as JSON.
@@ -29,6 +20,36 @@ pub(super) const VARIABLE: &str = "RUN_COREOS_INSTALLER_LOAD";
 const SLICE: Duration = Duration::from_millis(10);
 /// Longer would delay the end.
 const MOST: Duration = Duration::from_secs(1);
+
+/// What a child says: all of it again, as a line of JSON, whenever something is new.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Said {
+    /// The first wrong result, with the name of its kernel.
+    pub(super) wrong: Option<String>,
+    /// The first word that was read back differently.
+    pub(super) memory: Option<String>,
+    /// Rounds of kernels, wrong results, bytes of tested memory, wrong words; `None` if it did not finish.
+    pub(super) done: Option<[u64; 4]>,
+    /// The reason why the process may not run on the CPU.
+    pub(super) unpinned: Option<String>,
+    /// True if the kernel took the process off the CPU.
+    pub(super) has_moved: bool,
+}
+
+impl Said {
+    /// Returns what was said last.
+    pub(super) fn last(output: &str) -> Said {
+        output.lines().rev().find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default()
+    }
+
+    fn print(&self) {
+        let mut stdout = stdout().lock();
+        // Without its parent there is nobody to read it.
+        let line = serde_json::to_string(self).unwrap_or_default();
+        writeln!(stdout, "{line}").and_then(|()| stdout.flush()).ok();
+    }
+}
 
 /// The task of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +73,7 @@ impl Task {
         std::fs::write("/proc/self/oom_score_adj", "1000").ok();
         match pin(self.cpu) {
             Ok(()) => self.load(),
-            Err(why) => say(&format!("unpinned {why}")),
+            Err(why) => Said { unpinned: Some(why.to_string()), ..Said::default() }.print(),
         }
     }
 
@@ -60,39 +81,35 @@ impl Task {
         let start = Instant::now();
         let mut memory = Memory::new(self.memory);
         let (mut n_rounds, mut n_wrong) = (0_u64, 0_u64);
-        let mut is_known = [false; KERNELS.len()];
-        let mut is_memory_known = false;
-        let mut share = SLICE;
+        let (mut said, mut share) = (Said::default(), SLICE);
         while start.elapsed() < self.limit && !is_over() {
-            let mut lines = String::new();
+            let before = said.clone();
             let slice = Instant::now();
             while slice.elapsed() < share {
                 n_rounds += 1;
-                for (kernel, is_known) in KERNELS.iter().zip(&mut is_known) {
-                    let found = (kernel.run)();
-                    if found != kernel.expected {
+                for Kernel { name, run, expected } in &KERNELS {
+                    let found = run();
+                    if found != *expected {
                         n_wrong += 1;
-                        if !std::mem::replace(is_known, true) {
-                            let (name, expected) = (kernel.name, kernel.expected);
-                            let result = format!("{found:#x} instead of {expected:#x}");
-                            let _ = writeln!(lines, "wrong {result}; {name}");
-                        }
+                        let result = || format!("{name} gave {found:#x} instead of {expected:#x}");
+                        said.wrong.get_or_insert_with(result);
                     }
                 }
             }
             let test = Instant::now();
             let wrong = memory.step(start.elapsed());
             share = test.elapsed().clamp(SLICE, MOST);
-            if let Some(wrong) = wrong.filter(|_| !std::mem::replace(&mut is_memory_known, true)) {
-                let _ = writeln!(lines, "memory {}", described(&wrong));
-            }
+            said.memory = said.memory.or_else(|| wrong.as_ref().map(described));
             // Before anything is said: what another CPU computed says nothing about this one.
             if sched_getcpu().ok() != usize::try_from(self.cpu).ok() {
-                return say("moved");
+                return Said { has_moved: true, ..Said::default() }.print();
             }
-            say(lines.trim_end());
+            if said != before {
+                said.print();
+            }
         }
-        say(&format!("done {n_rounds} {n_wrong} {} {}", memory.tested_bytes(), memory.n_wrong));
+        said.done = Some([n_rounds, n_wrong, memory.tested_bytes(), memory.n_wrong]);
+        said.print();
     }
 }
 
@@ -118,14 +135,6 @@ fn is_over() -> bool {
     let stdin = stdin();
     let mut waits = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     poll(&mut waits, PollTimeout::ZERO) != Ok(0)
-}
-
-fn say(lines: &str) {
-    if !lines.is_empty() {
-        let mut stdout = stdout().lock();
-        // Without its parent there is nobody to read it.
-        writeln!(stdout, "{lines}").and_then(|()| stdout.flush()).ok();
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use probes::cpuset::CpuSet;
 use probes::findings::{Finding, row};
 use probes::parts::logical_cpu;
 
+use super::child::Said;
+
 /// The end of the process on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
@@ -30,7 +32,7 @@ pub enum End {
 pub struct Outcome {
     /// Logical CPU number.
     pub cpu: u32,
-    /// Its output, in the lines that `child` defines.
+    /// Its output, as [`Said`].
     pub output: String,
     /// Its end.
     pub end: End,
@@ -49,48 +51,16 @@ pub struct Verdict {
     pub memory_bytes: u64,
 }
 
-/// The lines from one process.
-#[derive(Default)]
-struct Lines<'a> {
-    wrong: Vec<&'a str>,
-    memory: Option<&'a str>,
-    /// Rounds, wrong results, bytes, wrong words; `None` if it did not finish.
-    done: Option<[u64; 4]>,
-    unpinned: Option<&'a str>,
-    has_moved: bool,
-}
-
-impl<'a> Lines<'a> {
-    fn parse(text: &'a str) -> Lines<'a> {
-        let mut lines = Lines::default();
-        for line in text.lines() {
-            match line.split_once(' ').unwrap_or((line, "")) {
-                ("wrong", result) => lines.wrong.push(result),
-                ("memory", word) => lines.memory = Some(word),
-                ("unpinned", why) => lines.unpinned = Some(why),
-                ("moved", _) => lines.has_moved = true,
-                ("done", counts) => {
-                    let counts: Vec<u64> =
-                        counts.split(' ').filter_map(|count| count.parse().ok()).collect();
-                    lines.done = counts.try_into().ok();
-                }
-                _ => {}
-            }
-        }
-        lines
-    }
-}
-
 /// Judges the processes of a load.
 pub fn judge(outcomes: &[Outcome]) -> Verdict {
-    let all: Vec<(&Outcome, Lines)> =
-        outcomes.iter().map(|outcome| (outcome, Lines::parse(&outcome.output))).collect();
-    let n_done = all.iter().filter(|(_, lines)| lines.done.is_some()).count();
+    let all: Vec<(&Outcome, Said)> =
+        outcomes.iter().map(|outcome| (outcome, Said::last(&outcome.output))).collect();
+    let n_done = all.iter().filter(|(_, said)| said.done.is_some()).count();
     let mut verdict = Verdict { n_cpus: n_done, ..Verdict::default() };
     let (mut memory, mut n_words) = (Vec::new(), 0);
-    for (outcome, lines) in &all {
-        verdict.memory_bytes += lines.done.map_or(0, |[_, _, bytes, _]| bytes);
-        match fault(outcome, lines, n_done > 0) {
+    for (outcome, said) in &all {
+        verdict.memory_bytes += said.done.map_or(0, |[_, _, bytes, _]| bytes);
+        match fault(outcome, said, n_done > 0) {
             Ok(Some(evidence)) => {
                 let part = Some(logical_cpu(&outcome.cpu.to_string()));
                 let finding = row("cpu.wrong_result").map(|row| row.finding(part, evidence));
@@ -98,8 +68,8 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
             }
             Ok(None) => {
                 // A CPU that computes wrong results proves nothing about memory.
-                memory.extend(lines.memory.map(|word| (outcome.cpu, word)));
-                n_words += lines.done.map_or(0, |[.., words]| words);
+                memory.extend(said.memory.as_ref().map(|word| (outcome.cpu, word)));
+                n_words += said.done.map_or(0, |[.., words]| words);
             }
             Err(reason) => {
                 verdict.untested.entry(reason).or_default().insert(outcome.cpu);
@@ -120,15 +90,11 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
 ///
 /// # Errors
 /// The reason why the process proves nothing: the CPU was not tested, or not to the end.
-fn fault(
-    outcome: &Outcome,
-    lines: &Lines,
-    is_done_elsewhere: bool,
-) -> Result<Option<String>, String> {
+fn fault(outcome: &Outcome, said: &Said, is_other_done: bool) -> Result<Option<String>, String> {
     let end = match &outcome.end {
         End::NotStarted(why) => return Err(why.clone()),
-        End::Exited(0) if lines.done.is_some() => None,
-        End::Exited(0) => match (lines.unpinned, lines.has_moved) {
+        End::Exited(0) if said.done.is_some() => None,
+        End::Exited(0) => match (&said.unpinned, said.has_moved) {
             (Some(why), _) => return Err(format!("no process may run on it: {why}")),
             (None, true) => return Err("the kernel stopped using it during the test".to_owned()),
             (None, false) => Some("ended without a result".to_owned()),
@@ -138,17 +104,16 @@ fn fault(
         End::Stuck => Some("did not come to an end".to_owned()),
         End::Late => Some("did not respond".to_owned()),
     };
-    if let Some(first) = lines.wrong.first() {
-        let counts = lines.done.map(|[rounds, wrong, ..]| {
+    if let Some(first) = &said.wrong {
+        let counts = said.done.map(|[rounds, wrong, ..]| {
             format!("{wrong} wrong results in {rounds} rounds, first: ")
         });
         let also = end.map(|end| format!("; then the test {end}")).unwrap_or_default();
-        let (result, kernel) = first.split_once("; ").unwrap_or((first, "a computation"));
-        return Ok(Some(format!("{}{kernel} gave {result}{also}", counts.unwrap_or_default())));
+        return Ok(Some(format!("{}{first}{also}", counts.unwrap_or_default())));
     }
     let Some(end) = end else { return Ok(None) };
     // The others run the same program at the same time, so it is not the program.
-    if is_done_elsewhere && is_fault_of_cpu(&outcome.end) {
+    if is_other_done && is_fault_of_cpu(&outcome.end) {
         return Ok(Some(format!("the test on it {end}; on other CPUs it ran to its end")));
     }
     Err(format!("the test {end}"))
@@ -176,7 +141,7 @@ fn signal_name(number: i32) -> String {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "done 900 0 8388608 0\n";
+    const GOOD: &str = r#"{"done": [900, 0, 8388608, 0]}"#;
 
     fn outcome(cpu: u32, output: &str, end: End) -> Outcome {
         Outcome { cpu, output: output.to_owned(), end }
@@ -197,7 +162,8 @@ mod tests {
 
     #[test]
     fn only_the_cpu_with_a_wrong_result_is_named() {
-        let wrong = "wrong 0x1 instead of 0x2; integer arithmetic\ndone 100 3 0 0\n";
+        let wrong =
+            r#"{"wrong": "integer arithmetic gave 0x1 instead of 0x2", "done": [100, 3, 0, 0]}"#;
         let expected = "cpu.wrong_result logical CPU 1: 3 wrong results in 100 rounds, first: integer \
                         arithmetic gave 0x1 instead of 0x2";
         assert_eq!(judged(&[good(0), outcome(1, wrong, End::Exited(0)), good(2)]), [expected]);
@@ -218,7 +184,7 @@ mod tests {
 
     #[test]
     fn wrong_result_before_a_crash_is_the_evidence() {
-        let output = "wrong 0x1 instead of 0x2; a memory copy\n";
+        let output = "{\"wrong\": \"a memory copy gave 0x1 instead of 0x2\"}\n{\"wro";
         let expected = "cpu.wrong_result logical CPU 7: a memory copy gave 0x1 instead of 0x2; then the test \
                         ended with SIGSEGV";
         assert_eq!(judged(&[outcome(7, output, End::Signalled(11))]), [expected]);
@@ -226,11 +192,12 @@ mod tests {
 
     #[test]
     fn cpu_that_could_not_be_tested_is_named_as_untested_and_not_as_faulty() {
+        let unpinned = r#"{"unpinned": "EINVAL: Invalid argument"}"#;
         let found = judged(&[
             good(0),
-            outcome(1, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
-            outcome(2, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
-            outcome(3, "moved\n", End::Exited(0)),
+            outcome(1, unpinned, End::Exited(0)),
+            outcome(2, unpinned, End::Exited(0)),
+            outcome(3, r#"{"has_moved": true}"#, End::Exited(0)),
             outcome(4, "", End::Signalled(9)),
             outcome(5, "", End::NotStarted("it is offline".to_owned())),
             outcome(6, "", End::Late),
@@ -247,16 +214,13 @@ mod tests {
 
     #[test]
     fn wrong_words_are_memory_unless_the_cpu_that_read_them_is_wrong_itself() {
-        let word = "memory physical address 0x1000: 0x1 instead of 0x3, a second read gave a wrong value again\n";
+        let word = r#""memory": "physical address 0x1000: 0x1 instead of 0x3, a second read gave a wrong value again""#;
+        let wrong = r#""wrong": "integer arithmetic gave 0x1 instead of 0x2""#;
+        let of_memory = "memory.wrong_content : 5 words read back differently, first on CPU 1 at physical \
+                         address 0x1000: ";
         for (lines, expected) in [
-            (
-                format!("{word}done 9 0 4096 5\n"),
-                "memory.wrong_content : 5 words read back differently, first on CPU 1 at physical address 0x1000: ",
-            ),
-            (
-                format!("wrong 0x1 instead of 0x2; integer arithmetic\n{word}done 9 1 4096 5\n"),
-                "cpu.wrong_result",
-            ),
+            (format!("{{{word}, \"done\": [9, 0, 4096, 5]}}"), of_memory),
+            (format!("{{{wrong}, {word}, \"done\": [9, 1, 4096, 5]}}"), "cpu.wrong_result"),
         ] {
             let found = judged(&[good(0), outcome(1, &lines, End::Exited(0))]);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
