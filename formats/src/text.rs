@@ -45,6 +45,23 @@ pub fn is_visible(character: char) -> bool {
     !character.is_control() && !is_hidden
 }
 
+/// Wraps `paragraph` into lines of at most `width` characters, each after `margin`; a longer word gets its own line.
+pub fn wrapped(paragraph: &str, margin: &str, width: usize) -> String {
+    let indent = margin.chars().count();
+    let (mut text, mut line) = (String::new(), String::new());
+    for word in paragraph.split(' ') {
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width {
+            text.push_str(&[margin, &line, "\n"].concat());
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    text + &format!("{margin}{line}\n")
+}
+
 /// True if `word` is in `text` with no letter or digit next to it.
 pub fn contains_word(text: &str, word: &str) -> bool {
     !word.is_empty()

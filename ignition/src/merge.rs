@@ -7,7 +7,9 @@
 //! the parent.
 
 use formats::data;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+type Object = serde_json::Map<String, Value>;
 
 /// Lists by the path to them, with the fields whose first one that is set is the key of an entry.
 const KEYED: &str = include_str!("merge.txt");
@@ -47,11 +49,7 @@ fn value(parent: &Value, child: &Value, path: &str) -> Value {
     }
 }
 
-fn object(
-    parent: &Map<String, Value>,
-    child: &Map<String, Value>,
-    path: &str,
-) -> Map<String, Value> {
+fn object(parent: &Object, child: &Object, path: &str) -> Object {
     let mut merged = parent.clone();
     for (key, of_child) in child {
         let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -67,13 +65,7 @@ fn object(
 }
 
 /// Removes entries of `list` whose keys the child has in the list `other`.
-fn remove_of_parent(
-    merged: &mut Map<String, Value>,
-    child: &Map<String, Value>,
-    path: &str,
-    list: &str,
-    other: &str,
-) {
+fn remove_of_parent(merged: &mut Object, child: &Object, path: &str, list: &str, other: &str) {
     let keys = |list: &str| -> Vec<Value> {
         let entries = child.get(list).and_then(Value::as_array).into_iter().flatten();
         entries.filter_map(|entry| key(entry, &format!("{path}.{list}"))).collect()

@@ -76,21 +76,18 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.code {
-            Code::Hash => "the digest of the Ignition config does not match",
-            Code::Version | Code::Invalid => "the Ignition config is refused",
-        })?;
-        for (i, problem) in self.problems.iter().enumerate() {
-            f.write_str(if i == 0 { ": " } else { "; " })?;
-            match self.code {
-                Code::Hash => write!(f, "found {}, expected {}", problem.found, problem.expected)?,
-                Code::Version | Code::Invalid => write!(f, "{problem}")?,
+        let (what, is_hash) = match self.code {
+            Code::Hash => ("the digest of the Ignition config does not match", true),
+            Code::Version | Code::Invalid => ("the Ignition config is refused", false),
+        };
+        let problems = self.problems.iter().map(|problem| match problem {
+            Problem { found, expected, .. } if is_hash => {
+                format!("found {found}, expected {expected}")
             }
-        }
-        if self.n_more > 0 {
-            write!(f, "; and {} more", self.n_more)?;
-        }
-        Ok(())
+            problem => problem.to_string(),
+        });
+        let more = (self.n_more > 0).then(|| format!("and {} more", self.n_more));
+        write!(f, "{what}: {}", problems.chain(more).collect::<Vec<_>>().join("; "))
     }
 }
 

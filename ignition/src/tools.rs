@@ -38,10 +38,6 @@ pub(crate) fn butane() -> Option<String> {
 /// Output of the real `ignition-validate` (2.14, spec up to 3.3.0); `None` when it is not installed.
 pub(crate) fn ignition_validate(config: &str) -> Option<Result<String, String>> {
     let output = run("ignition-validate", &["-"], config.as_bytes())?;
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();
     Some(if output.status.success() { Ok(text) } else { Err(text) })
 }

@@ -79,9 +79,9 @@ fn authority_form(authority: &str) -> Result<(), &'static str> {
 
 /// True if every `%` is followed by two hex digits.
 fn percent_ok(text: &str) -> bool {
-    text.split('%')
-        .skip(1)
-        .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
+    let is_hex =
+        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    text.split('%').skip(1).all(is_hex)
 }
 
 /// The bytes that a data URL contains, or why it cannot be decoded.

@@ -30,19 +30,7 @@ pub(crate) use unit::disk as disk_size;
 
 /// Wraps `paragraph` into lines of at most `width` characters, indented by `indent`; a longer word gets its own line.
 pub(crate) fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
-    let margin = " ".repeat(indent);
-    let (mut text, mut line) = (String::new(), String::new());
-    for word in paragraph.split(' ') {
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width {
-            text.push_str(&[&margin, &line, "\n"].concat());
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    text + &format!("{margin}{line}\n")
+    formats::text::wrapped(paragraph, &" ".repeat(indent), width)
 }
 
 /// The whole report as text.

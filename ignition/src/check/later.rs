@@ -57,10 +57,8 @@ mod tests {
             let text = FULL.replace("3.6.0", &format!("3.{minor}.0"));
             let mut config = serde_json::from_str(&text).unwrap();
             let (_, unused) = Config::parse_str(&text).unwrap();
-            let mut expected: Vec<String> = unused
-                .iter()
-                .map(|warning| warning.to_string().replacen("unused key: ", "", 1))
-                .collect();
+            let keys = unused.iter().map(|key| key.to_string().replacen("unused key: ", "", 1));
+            let mut expected: Vec<String> = keys.collect();
             let mut taken = take_out(&mut config, minor);
             expected.sort();
             taken.sort();

@@ -185,10 +185,8 @@ fn kind_in_words(found: &str) -> &'static str {
         ("sequence", "a list"),
         ("map", "an object"),
     ];
-    let found = found
-        .strip_prefix("invalid type: ")
-        .or_else(|| found.strip_prefix("invalid value: "))
-        .unwrap_or_default();
+    let after = |start: &str| found.strip_prefix(start);
+    let found = after("invalid type: ").or_else(|| after("invalid value: ")).unwrap_or_default();
     let kind = KINDS.iter().find(|(word, _)| found.starts_with(word));
     kind.map_or("a value of the wrong form", |(_, words)| words)
 }

@@ -76,32 +76,27 @@ fn wrong_missing_and_repeated_values_are_named_with_their_path_and_never_quoted(
         format!(r#""storage":{{"files":[{{"path":"/a"}},{{"path":"/b","mode":{found}}}]}}"#)
     };
     let whole = "storage.files.1.mode is {}, expected a whole number";
+    let text = |sections: &str, expected: &str| (sections.to_owned(), expected.to_owned());
     for (sections, expected) in [
         (mode(r#""0644""#), whole.replace("{}", "text")),
         (mode(r#""geheim, expected geheim""#), whole.replace("{}", "text")),
         (mode(r#"{"a":"geheim"}"#), whole.replace("{}", "an object")),
         (mode("4711.5"), whole.replace("{}", "a number with a fraction")),
         (mode("true"), whole.replace("{}", "true or false")),
-        (
-            r#""storage":{"files":[{"path":"/a","contents":"TopSecretPassw0rd"}]}"#.to_owned(),
-            "storage.files.0.contents is text, expected an object".to_owned(),
+        text(
+            r#""storage":{"files":[{"path":"/a","contents":"TopSecretPassw0rd"}]}"#,
+            "storage.files.0.contents is text, expected an object",
         ),
-        (
-            r#""storage":{"links":[{"path":"/a"}]}"#.to_owned(),
-            "storage.links.0.target is missing, expected the target of the link".to_owned(),
+        text(
+            r#""storage":{"links":[{"path":"/a"}]}"#,
+            "storage.links.0.target is missing, expected the target of the link",
         ),
-        (
-            r#""storage":{"files":[{"mode":420}]}"#.to_owned(),
-            "storage.files.0.path is missing, expected a value".to_owned(),
+        text(
+            r#""storage":{"files":[{"mode":420}]}"#,
+            "storage.files.0.path is missing, expected a value",
         ),
-        (
-            r#""storage":{},"storage":{}"#.to_owned(),
-            "storage is repeated, expected it once".to_owned(),
-        ),
-        (
-            r#""ignition":{"version":"3.3.0"}"#.to_owned(),
-            "ignition is repeated, expected it once".to_owned(),
-        ),
+        text(r#""storage":{},"storage":{}"#, "storage is repeated, expected it once"),
+        text(r#""ignition":{"version":"3.3.0"}"#, "ignition is repeated, expected it once"),
     ] {
         let refusal = refused(&config("3.4.0", &sections));
         assert_eq!(refusal.to_string(), format!("the Ignition config is refused: $.{expected}"));
@@ -128,15 +123,8 @@ fn paths_where_coreos_keeps_no_file_are_warnings() {
     let warnings = accepted(&config("3.3.0", storage)).warnings;
     let mut paths: Vec<String> = warnings.into_iter().map(|warning| warning.path).collect();
     paths.sort();
-    assert_eq!(
-        paths,
-        [
-            "$.storage.files.1.path",
-            "$.storage.files.2.path",
-            "$.storage.filesystems.1.path",
-            "$.storage.links.0.path"
-        ]
-    );
+    let expected = ["files.1", "files.2", "filesystems.1", "links.0"];
+    assert_eq!(paths, expected.map(|place| format!("$.storage.{place}.path")));
 }
 
 #[test]

@@ -257,11 +257,8 @@ fn ip(name: &str, ip: Option<&Ip>, family: &str, out: &mut String) -> Result<boo
         let text = format!("{}/{}", address.ip, address.prefix_length);
         let longest = if is_ipv6 { 128 } else { 32 };
         if address.ip.is_ipv6() != is_ipv6 || address.prefix_length > longest {
-            return wrong(
-                &format!("{family}.address of {name}"),
-                &text,
-                "an address of its family",
-            );
+            let what = format!("{family}.address of {name}");
+            return wrong(&what, &text, "an address of its family");
         }
         line(out, &format!("address{}", index + 1), &text);
     }
@@ -336,27 +333,18 @@ dns-resolver:
         let expected = ["bond0", "bond0.100", "eno1", "eno2"].map(|n| format!("{n}.nmconnection"));
         assert_eq!(names, expected);
         let texts: Vec<&str> = found.iter().map(|keyfile| keyfile.text.as_str()).collect();
-        assert_eq!(
-            texts[0],
+        let expected = [
             "[connection]\nid=bond0\ntype=bond\ninterface-name=bond0\n\n[ethernet]\nmtu=9000\n\n\
-             [bond]\nmode=802.3ad\nmiimon=100\n\n[ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n"
-        );
-        assert_eq!(
-            texts[1],
+             [bond]\nmode=802.3ad\nmiimon=100\n\n[ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n",
             "[connection]\nid=bond0.100\ntype=vlan\ninterface-name=bond0.100\n\n[vlan]\nid=100\n\
              parent=bond0\n\n[ipv4]\nmethod=manual\naddress1=192.0.2.5/24\n\
              route1=0.0.0.0/0,192.0.2.1,50\ndns=192.0.2.53;\ndns-search=lab.example;\n\n\
-             [ipv6]\nmethod=auto\nignore-auto-dns=true\n"
-        );
-        assert_eq!(
-            texts[2],
+             [ipv6]\nmethod=auto\nignore-auto-dns=true\n",
             "[connection]\nid=eno1\ntype=ethernet\nmaster=bond0\nslave-type=bond\n\n[ethernet]\n\
-             mac-address=52:54:00:aa:00:01\n"
-        );
-        assert_eq!(
-            texts[3],
-            "[connection]\nid=eno2\ntype=ethernet\ninterface-name=eno2\nmaster=bond0\nslave-type=bond\n"
-        );
+             mac-address=52:54:00:aa:00:01\n",
+            "[connection]\nid=eno2\ntype=ethernet\ninterface-name=eno2\nmaster=bond0\nslave-type=bond\n",
+        ];
+        assert_eq!(texts, expected);
     }
 
     /// Documents on one line each, and how the error begins after a tab.

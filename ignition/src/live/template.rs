@@ -172,9 +172,8 @@ fn fill(node: &Value, values: &Values) -> Option<Value> {
         }
         Value::Object(fields) => {
             let fields = fields.iter().filter(|(key, _)| !["when", "each"].contains(&key.as_str()));
-            let map: Values = fields
-                .filter_map(|(key, value)| Some((key.clone(), fill(value, values)?)))
-                .collect();
+            let filled = |(key, value): (&String, _)| Some((key.clone(), fill(value, values)?));
+            let map: Values = fields.filter_map(filled).collect();
             (!map.is_empty()).then_some(map.into())
         }
         other => Some(other.clone()),

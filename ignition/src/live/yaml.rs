@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use formats::text::wrapped;
 use serde_json::{Map, Value};
 
 /// Longest comment line, in characters.
@@ -19,16 +20,11 @@ pub(super) fn document(value: &Value) -> String {
     out
 }
 
-/// Writes the fields of a map; if `is_first_inline`, the first one follows the dash.
-fn write_fields(
-    fields: &Map<String, Value>,
-    indent: usize,
-    is_first_inline: bool,
-    out: &mut String,
-) {
+/// Writes the fields of a map; if `is_inline`, the first one follows the dash.
+fn write_fields(fields: &Map<String, Value>, indent: usize, is_inline: bool, out: &mut String) {
     let fields = fields.iter().filter(|(key, _)| *key != "why");
     for (i, (key, value)) in fields.enumerate() {
-        let pad = if i > 0 || !is_first_inline { " ".repeat(indent) } else { String::new() };
+        let pad = if i > 0 || !is_inline { " ".repeat(indent) } else { String::new() };
         out.extend([&pad, key, ":"]);
         match value {
             Value::Object(fields) => {
@@ -54,25 +50,13 @@ fn write_fields(
 fn write_member(member: &Value, indent: usize, out: &mut String) {
     let pad = " ".repeat(indent);
     if let Some(why) = member.get("why").and_then(Value::as_str) {
-        write_comment(why, &pad, out);
+        out.push_str(&wrapped(why.trim_end(), &format!("{pad}# "), WIDTH));
     }
     out.extend([&pad, "- "]);
     match member {
         Value::Object(fields) => write_fields(fields, indent + 2, true, out),
         scalar => write_scalar(scalar, indent + 2, out),
     }
-}
-
-fn write_comment(text: &str, pad: &str, out: &mut String) {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && pad.len() + 2 + line.len() + 1 + word.len() > WIDTH {
-            out.extend([pad, "# ", &line, "\n"]);
-            line.clear();
-        }
-        line.extend([if line.is_empty() { "" } else { " " }, word]);
-    }
-    out.extend([pad, "# ", &line, "\n"]);
 }
 
 fn write_scalar(value: &Value, indent: usize, out: &mut String) {
