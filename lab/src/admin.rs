@@ -11,21 +11,17 @@ use crate::lab::Lab;
 use crate::orders::{AnswerMode, each_template, scope_of};
 use crate::store::Node;
 
-/// Answers a request below `/lab`; `parts` are the path's parts after it.
+/// Answers a request below `/lab`; `rest` are the path's parts after it.
 ///
 /// # Errors
 /// 4xx for unknown nodes, files and settings, and for invalid ones.
-pub(crate) async fn answer(
-    lab: &Lab,
-    request: &Request,
-    parts: &[&str],
-) -> Result<Answer, Refusal> {
+pub(crate) async fn answer(lab: &Lab, request: &Request, rest: &[&str]) -> Result<Answer, Refusal> {
     if !request.is_local && !lab.options.open_admin {
         let message = "the admin API is for this machine only; --open-admin opens it";
         return Err(Refusal::new(403, "ADMIN", message));
     }
     let get = request.method == Method::GET;
-    match parts {
+    match rest {
         ["nodes"] if get => nodes(lab),
         ["nodes"] if request.method == Method::DELETE => {
             lab.store.forget_nodes()?;

@@ -117,11 +117,7 @@ impl Match<'_> {
     ///
     /// # Errors
     /// 400 with the name of the parameter, the found and the expected value.
-    pub(crate) fn check_head(
-        &self,
-        headers: &HeaderMap,
-        query: Option<&str>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn check_head(&self, head: &HeaderMap, query: Option<&str>) -> Result<(), Refusal> {
         let refuse = |message| Err(Refusal::new(400, "PARAMETER", message));
         let parameters = &self.operation.parameters;
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -133,7 +129,7 @@ impl Match<'_> {
         for Parameter { name, place, is_required, schema } in parameters {
             let found = match place.as_str() {
                 "path" => self.path.get(name).cloned(),
-                "header" => header(headers, name).map(str::to_owned),
+                "header" => header(head, name).map(str::to_owned),
                 _ => crate::http::query(query, name),
             };
             let Some(found) = found else {

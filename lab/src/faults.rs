@@ -99,10 +99,8 @@ fn once() -> Times {
 impl Fault {
     /// Returns true if the fault applies to this request.
     fn matches(&self, method: &Method, path: &str) -> bool {
-        let method_fits = self
-            .method
-            .as_deref()
-            .is_none_or(|wanted| method.as_str().eq_ignore_ascii_case(wanted));
+        let wanted = self.method.as_deref();
+        let method_fits = wanted.is_none_or(|wanted| method.as_str().eq_ignore_ascii_case(wanted));
         let pattern = match self.route.as_str() {
             "any" => return method_fits && !path.starts_with("/lab"),
             "reports" => "/v1/reports",

@@ -44,9 +44,8 @@ impl Shelf {
     pub(crate) fn fill(options: &Options) -> anyhow::Result<Self> {
         let mut named = BTreeMap::new();
         for text in &options.file {
-            let (name, path) = text
-                .split_once('=')
-                .ok_or_else(|| anyhow!("--file {text:?}, expected NAME=PATH"))?;
+            let other = || anyhow!("--file {text:?}, expected NAME=PATH");
+            let (name, path) = text.split_once('=').ok_or_else(other)?;
             named.insert(name.to_owned(), PathBuf::from(path));
         }
         for path in &options.image {

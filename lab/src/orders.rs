@@ -203,7 +203,7 @@ fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Ref
     if lab.options.after_install != AfterInstall::Reboot {
         return Ok(None);
     }
-    let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
+    let Some(result) = lab.store.last("results", &node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
     let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
     let is_installed =

@@ -65,11 +65,9 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened or belongs to another program.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let connection = Connection::open(path)
-            .with_context(|| format!("opening the database {}", path.display()))?;
-        connection
-            .execute_batch(SCHEMA)
-            .with_context(|| format!("preparing the database {}", path.display()))?;
+        let context = |doing: &str| format!("{doing} the database {}", path.display());
+        let connection = Connection::open(path).with_context(|| context("opening"))?;
+        connection.execute_batch(SCHEMA).with_context(|| context("preparing"))?;
         Ok(Self { connection: Mutex::new(connection), changes: watch::Sender::new(0) })
     }
 
@@ -172,19 +170,14 @@ impl Store {
         ids.iter().filter_map(|id| node(&self.lock(), id, "overviews").transpose()).collect()
     }
 
-    /// A node's last report.
-    pub(crate) fn last_report(&self, node: &str) -> Stored<Option<Document>> {
-        last(&self.lock(), "reports", node)
+    /// A node's last report or result, by the name of its table; the result even if a report came later.
+    pub(crate) fn last(&self, table: &str, node: &str) -> Stored<Option<Document>> {
+        last(&self.lock(), table, node)
     }
 
     /// One node; `None` when it is unknown.
     pub(crate) fn node(&self, id: &str) -> Stored<Option<Node>> {
         node(&self.lock(), id, "reports")
-    }
-
-    /// A node's last result, even if a report came later.
-    pub(crate) fn last_result(&self, node: &str) -> Stored<Option<Document>> {
-        last(&self.lock(), "results", node)
     }
 
     /// Returns a node's last `limit` events, in the order received.
@@ -201,8 +194,8 @@ impl Store {
     /// Returns what a node sent: its last `report` or `result`, or its `events`.
     pub(crate) fn sent(&self, node: &str, what: &str) -> Stored<Option<Value>> {
         let last = match what {
-            "report" => self.last_report(node)?,
-            "result" => self.last_result(node)?,
+            "report" => self.last("reports", node)?,
+            "result" => self.last("results", node)?,
             _ => {
                 let events = self.events(node, 10_000)?;
                 return Ok(Some(events.into_iter().map(|event| event.body).collect()));

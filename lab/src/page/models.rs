@@ -39,7 +39,7 @@ fn content(lab: &Lab) -> Result<String, Refusal> {
     let names = nodes.iter().filter_map(|node| Some((node.id.clone(), hostname(node)?))).collect();
     let mut members = Vec::new();
     for node in nodes {
-        if let Some(report) = lab.store.last_report(&node.id)? {
+        if let Some(report) = lab.store.last("reports", &node.id)? {
             members.push(Member::of(node.id, &report.body));
         }
     }
