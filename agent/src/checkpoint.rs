@@ -146,9 +146,7 @@ mod tests {
         memory.record_panic("out of cheese");
         let found = read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(
-            (found.node_id.as_str(), found.panic.as_deref()),
-            ("short", Some("out of cheese"))
-        );
+        assert_eq!(found.node_id, "short");
+        assert_eq!(found.panic.as_deref(), Some("out of cheese"));
     }
 }

@@ -207,13 +207,12 @@ impl Setting {
 
     /// Refuses a value that is neither yes nor no: a misspelt dry run would become an install.
     fn check_flag(&self) -> anyhow::Result<()> {
+        let Self { name, origin, .. } = self;
         match self.values.iter().find(|value| !is_true(value) && !is_false(value)) {
-            Some(odd) if self.is_flag && self.is_elsewhere() => bail!(
-                "{} holds \"{}\" for {}, expected true or false",
-                self.origin,
-                odd.escape_debug(),
-                self.name
-            ),
+            Some(odd) if self.is_flag && self.is_elsewhere() => {
+                let odd = odd.escape_debug();
+                bail!("{origin} holds \"{odd}\" for {name}, expected true or false")
+            }
             _ => Ok(()),
         }
     }
@@ -271,10 +270,8 @@ impl Sources {
         let line = command_line(&machine);
         let kernel = kernel_arguments(&line);
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        let environment = std::env::vars_os()
-            .map(|(name, value)| (lossy(name), lossy(value)))
-            .filter(|(name, _)| name.starts_with("RCI_"))
-            .collect();
+        let variables = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let environment = variables.filter(|(name, _)| name.starts_with("RCI_")).collect();
         let ramdisk = Vec::new();
         let sources = Sources { file, file_name, file_text, kernel, environment, ramdisk };
         Ok(sources.with_ramdisk(&line))

@@ -244,6 +244,11 @@ mod tests {
         BroughtUp::default().none(class).with(ports, wait, &Watch::default(), stop)
     }
 
+    fn guarded(class: &Path, down: &'static [&str], wait: Duration, limit: Duration) -> LinksUp {
+        let ports = || down.iter().map(|name| port(name, false)).collect();
+        BroughtUp::default().guarded(class, ports, wait, limit, &Stop::default())
+    }
+
     #[test]
     fn signal_ends_the_wait_and_brings_up_no_further_port() {
         let class = class(&[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
@@ -303,16 +308,9 @@ mod tests {
         let pipe = class.path().join("rci-b/flags");
         std::fs::remove_file(&pipe).unwrap();
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let ports = || vec![port("rci-a", false), port("rci-b", false), port("rci-c", false)];
         let start = Instant::now();
-        let limit = Duration::from_millis(300);
-        let links = BroughtUp::default().guarded(
-            class.path(),
-            ports,
-            Duration::ZERO,
-            limit,
-            &Stop::default(),
-        );
+        let (ports, limit) = (&["rci-a", "rci-b", "rci-c"], Duration::from_millis(300));
+        let links = guarded(class.path(), ports, Duration::ZERO, limit);
         assert!(start.elapsed() < Duration::from_secs(10));
         assert!(links.names.is_empty());
         assert_eq!(flags(&class, "rci-a"), "0x1003");
@@ -338,16 +336,7 @@ mod tests {
             let text = std::fs::read_to_string("/sys/class/net/rci0/flags").unwrap();
             u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap() & 1 == 1
         };
-        let up = || {
-            let ports = || vec![port("rci0", false)];
-            BroughtUp::default().guarded(
-                class,
-                ports,
-                Duration::from_secs(5),
-                DRIVER_LIMIT,
-                &Stop::default(),
-            )
-        };
+        let up = || guarded(class, &["rci0"], Duration::from_secs(5), DRIVER_LIMIT);
         let links = up();
         assert!(is_up());
         let carrier = std::fs::read_to_string("/sys/class/net/rci0/carrier").unwrap();

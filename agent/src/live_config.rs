@@ -55,7 +55,7 @@ pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::
             anyhow!("{}{remedy}", names::in_options(&error, written))
         })
         .context("making the live image's configuration")?;
-    additions::write_network(options, &settings.network)?;
+    additions::write_network(options.network_dir.as_deref(), &settings.network)?;
     let warnings = warnings::warnings(options, &settings, &text);
     Ok(LiveConfig { text, warnings })
 }
@@ -202,10 +202,8 @@ fn check_agent_options(
     agent_options: &BTreeMap<String, Vec<String>>,
     options: &LiveConfigOptions,
 ) -> anyhow::Result<()> {
-    let file = agent_options
-        .iter()
-        .map(|(name, values)| (name.replace('_', "-"), values.clone()))
-        .collect();
+    let dashed = |(name, of): (&String, &Vec<String>)| (name.replace('_', "-"), of.clone());
+    let file = agent_options.iter().map(dashed).collect();
     let kernel =
         options.append_karg.iter().flat_map(|a| crate::config::kernel_arguments(a)).collect();
     let file_name = "made from --agent-option".to_owned();
@@ -230,11 +228,9 @@ fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
     let is_dry_run = |name: &str| name.replace('_', "-") == "dry-run";
     let name_of = |text: &str| text.split('=').next().unwrap_or_default().to_owned();
     let pairs = options.agent_option.iter().map(|option| name_of(option));
-    let arguments = options
-        .append_karg
-        .iter()
-        .flat_map(|line| formats::command_line::arguments(line))
-        .filter_map(|argument| argument.name.strip_prefix("rci.").map(name_of));
+    let lines = options.append_karg.iter();
+    let arguments = lines.flat_map(|line| formats::command_line::arguments(line));
+    let arguments = arguments.filter_map(|found| found.name.strip_prefix("rci.").map(name_of));
     if pairs.chain(arguments).any(|name| is_dry_run(&name)) {
         bail!(
             "dry-run cannot be used in a live image, which runs unattended; try it on a running \
@@ -368,10 +364,8 @@ mod tests {
         let yaml = file("net.yaml", b"interfaces: [{name: eth0, ipv4: {dhcp: true}}]");
         let folder_name = folder.to_str().unwrap();
         let text = text(&["--network", &yaml, "--network-dir", folder_name]);
-        assert!(
-            text.contains("/etc/NetworkManager/system-connections/eth0.nmconnection"),
-            "{text}"
-        );
+        let profile = "/etc/NetworkManager/system-connections/eth0.nmconnection";
+        assert!(text.contains(profile), "{text}");
         let written = fs::read_to_string(folder.join("eth0.nmconnection")).unwrap();
         assert!(written.contains("[ipv4]\nmethod=auto\n"), "{written}");
         fs::remove_dir_all(&folder).unwrap();
@@ -401,17 +395,10 @@ mod tests {
     #[test]
     fn agent_in_the_live_image_gets_proxy_time_limit_and_key() {
         const KEY: &str = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
-        let options = [
-            "--proxy",
-            "http://p.example:1",
-            "--no-proxy",
-            "a,b",
-            "--give-up-after",
-            "7200",
-            "--vim-key",
-            KEY,
-        ];
-        let butane = text(&[&options[..], &["--format", "butane"]].concat());
+        let options = format!(
+            "--proxy http://p.example:1 --no-proxy a,b --give-up-after 7200 --vim-key {KEY} --format butane"
+        );
+        let butane = text(&options.split(' ').collect::<Vec<_>>());
         for line in [r#"proxy: "http://p.example:1""#, "no_proxy:", "give_up_after: "] {
             assert!(butane.contains(line), "{line}: {butane}");
         }

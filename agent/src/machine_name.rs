@@ -33,14 +33,10 @@ mod tests {
     fn machine_is_named_by_what_is_known() {
         let product = |value: serde_json::Value| serde_json::from_value(value).unwrap();
         let name = |value| machine_name(Some(&product(value)), "uuid-1");
-        assert_eq!(
-            name(json!({"vendor": "Dell Inc.", "name": "R650", "serial": "S1"})),
-            "Dell Inc. R650\nserial S1"
-        );
-        assert_eq!(
-            name(json!({"name": "R650", "serial": "To Be Filled By O.E.M."})),
-            "R650\nnode uuid-1"
-        );
+        let whole = json!({"vendor": "Dell Inc.", "name": "R650", "serial": "S1"});
+        assert_eq!(name(whole), "Dell Inc. R650\nserial S1");
+        let unset = json!({"name": "R650", "serial": "To Be Filled By O.E.M."});
+        assert_eq!(name(unset), "R650\nnode uuid-1");
         assert_eq!(machine_name(None, "uuid-1"), "node uuid-1");
     }
 }

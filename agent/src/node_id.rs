@@ -26,14 +26,9 @@ pub(crate) fn node_id(identity: &[Identifier], source: &Arc<Source>) -> (String,
         return (id, None);
     }
     let machine = Machine::new(Arc::clone(source), "identity");
-    let id = machine
-        .parse(BOOT_ID, parse_uuid)
-        .or_else(|| {
-            machine
-                .ask(&RANDOM_ID)
-                .and_then(|answer| parse_uuid(String::from_utf8_lossy(&answer).trim()).ok())
-        })
-        .map_or_else(|| capture_id(&machine), |uuid| format!("boot-{uuid}"));
+    let random = || parse_uuid(String::from_utf8_lossy(&machine.ask(&RANDOM_ID)?).trim()).ok();
+    let uuid = machine.parse(BOOT_ID, parse_uuid).or_else(random);
+    let id = uuid.map_or_else(|| capture_id(&machine), |uuid| format!("boot-{uuid}"));
     let found = "no UUID, serial number or MAC address that can be trusted";
     let expected = format!("one that identifies the machine; it is called {id}");
     let problem = Machine::new(Arc::clone(source), "identity");
@@ -52,10 +47,8 @@ fn identified(identity: &[Identifier]) -> Option<String> {
     kinds.into_iter().find_map(|(kind, word)| {
         let found = identity.iter().find(|i| i.kind == kind && i.suspicious.is_none())?;
         let mac = || found.value.replace([':', '-'], "").to_ascii_lowercase();
-        Some(safe_id(&format!(
-            "{word}-{}",
-            if word == "mac" { mac() } else { found.value.clone() }
-        )))
+        let value = if word == "mac" { mac() } else { found.value.clone() };
+        Some(safe_id(&format!("{word}-{value}")))
     })
 }
 

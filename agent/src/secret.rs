@@ -62,20 +62,20 @@ impl Secret {
     /// The file cannot be read, is larger than 16 KiB, is empty, or contains anything but visible ASCII characters.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let bytes = crate::bounded::read_file(path, MAX_TOKEN_FILE_BYTES)?;
-        let text = String::from_utf8(bytes).ok().with_context(|| {
-            format!("{} contains bytes that are not UTF-8, expected a token", path.display())
+        let path = path.display();
+        let text = String::from_utf8(bytes).ok();
+        let text = text.with_context(|| {
+            format!("{path} contains bytes that are not UTF-8, expected a token")
         })?;
         let text = text.trim();
-        ensure!(!text.is_empty(), "{} is empty, expected a token", path.display());
+        ensure!(!text.is_empty(), "{path} is empty, expected a token");
         ensure!(
             !text.chars().any(char::is_control),
-            "{} contains more than one line, expected a token",
-            path.display()
+            "{path} contains more than one line, expected a token"
         );
         ensure!(
             text.bytes().all(|byte| byte.is_ascii_graphic()),
-            "{} contains a blank or a character outside of ASCII, expected a token alone, without the word Bearer",
-            path.display()
+            "{path} contains a blank or a character outside of ASCII, expected a token alone, without the word Bearer"
         );
         Ok(Self::new(text))
     }
@@ -300,10 +300,8 @@ mod tests {
         let echoed = format!("401: {} joe passw0rd-x sig q-secret-1 n", token.expose());
         assert_eq!(hide(&echoed), "401: … joe … sig … n");
         conceal_address("http://joe:hunt/er-x:2@p.example:3128");
-        assert_eq!(
-            hide("for hunt/er-x:2: no address for p.example"),
-            "for …: no address for p.example"
-        );
+        let echoed = "for hunt/er-x:2: no address for p.example";
+        assert_eq!(hide(echoed), "for …: no address for p.example");
         conceal_address("https://mirror.example:9000/os@4.16?sig=q-secret-2");
         assert_eq!(hide("mirror.example: q-secret-2"), "mirror.example: …");
         conceal("short");

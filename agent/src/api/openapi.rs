@@ -37,19 +37,14 @@ pub fn document() -> anyhow::Result<Value> {
 /// If the document has no such schema.
 pub fn schema(name: &str) -> anyhow::Result<Value> {
     let document = document()?;
-    let all = document["components"]["schemas"]
-        .as_object()
-        .context("the OpenAPI document contains no schemas")?;
-    let root = all
-        .get(name)
-        .with_context(|| format!("the OpenAPI document contains no schema called {name}"))?;
+    let all = document["components"]["schemas"].as_object();
+    let all = all.context("the OpenAPI document contains no schemas")?;
+    let missing = || format!("the OpenAPI document contains no schema called {name}");
+    let root = all.get(name).with_context(missing)?;
     let mut needed = BTreeSet::new();
     references(root, all, &mut needed);
-    let definitions: Map<String, Value> = all
-        .iter()
-        .filter(|(name, _)| needed.contains(*name))
-        .map(|(n, s)| (n.clone(), s.clone()))
-        .collect();
+    let mut definitions = all.clone();
+    definitions.retain(|name, _| needed.contains(name));
     let mut schema =
         json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name});
     if let (Some(schema), Some(root)) = (schema.as_object_mut(), root.as_object()) {

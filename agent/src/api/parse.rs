@@ -94,24 +94,20 @@ fn nonconforming(path: &[String], value: &Value, complaint: &str) -> String {
 /// The key of `object`, which lies at `path` in `whole`, that the complaint is about.
 fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -> Option<String> {
     // Each attempt parses the whole instruction, so an object with more keys than the API defines is not searched fully.
-    object
-        .as_object()?
-        .keys()
-        .take(MAX_KEYS_TRIED)
-        .find(|key| {
-            let mut other = whole.clone();
-            let inner = path.iter().try_fold(&mut other, |value, key| value.get_mut(key));
-            if let Some(map) = inner.and_then(Value::as_object_mut) {
-                // Another removal would change the order of the keys, and so which fault is found first.
-                map.shift_remove(*key);
-            }
-            let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
-            let error = error.to_string();
-            // Removing a required key always causes an error, but about that key.
-            let is_its_own = error == format!("missing field `{key}`");
-            error != complaint && !(is_its_own && complaint.starts_with("missing field"))
-        })
-        .cloned()
+    let is_faulty = |key: &&String| {
+        let mut other = whole.clone();
+        let inner = path.iter().try_fold(&mut other, |value, key| value.get_mut(key));
+        if let Some(map) = inner.and_then(Value::as_object_mut) {
+            // Another removal would change the order of the keys, and so which fault is found first.
+            map.shift_remove(*key);
+        }
+        let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
+        let error = error.to_string();
+        // Removing a required key always causes an error, but about that key.
+        let is_its_own = error == format!("missing field `{key}`");
+        error != complaint && !(is_its_own && complaint.starts_with("missing field"))
+    };
+    object.as_object()?.keys().take(MAX_KEYS_TRIED).find(is_faulty).cloned()
 }
 
 /// Checks what the types do not express.
@@ -156,14 +152,11 @@ fn check(instruction: &Instruction) -> Result<(), String> {
     if install.ignition.url.is_some() == install.ignition.inline.is_some() {
         return Err("install.ignition needs exactly one of url and inline".into());
     }
-    if let Some(image) = &install.image
-        && [image.url.is_some(), image.file.is_some(), image.stream.is_some()]
-            .into_iter()
-            .filter(|is_set| *is_set)
-            .count()
-            != 1
-    {
-        return Err("install.image needs exactly one of url, file and stream".into());
+    if let Some(image) = &install.image {
+        let sources = [image.url.is_some(), image.file.is_some(), image.stream.is_some()];
+        if sources.iter().filter(|is_set| **is_set).count() != 1 {
+            return Err("install.image needs exactly one of url, file and stream".into());
+        }
     }
     if let Some(disk) = &install.disk
         && disk.device.is_some()

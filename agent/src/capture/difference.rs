@@ -81,10 +81,7 @@ mod tests {
     #[test]
     fn times_and_live_are_no_differences_and_no_report_is_an_error() {
         let one = r#"{"live": {"uptime_s": 1}, "duration_ms": 1, "a": 1}"#;
-        assert_eq!(
-            differences(one, r#"{"duration_ms": 2, "a": 1}"#).unwrap(),
-            Vec::<String>::new()
-        );
+        assert!(differences(one, r#"{"duration_ms": 2, "a": 1}"#).unwrap().is_empty());
         assert_eq!(differences(one, r#"{"a": 2}"#).unwrap(), ["a"]);
         assert!(differences(one, "").is_err() && other_shapes("nul", one).is_err());
     }

@@ -82,14 +82,8 @@ enum Step {
 }
 
 /// Writes one step.
-fn step(
-    lines: &mut Lines,
-    number: usize,
-    component: &str,
-    report: &Report,
-    parts: &[Hardware],
-) -> Step {
-    let id = number.to_string();
+fn step(lines: &mut Lines, n: usize, component: &str, report: &Report, parts: &[Hardware]) -> Step {
+    let id = n.to_string();
     lines.step(&id, "testStepStart", json!({"name": component}));
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.component == component).collect();
@@ -353,10 +347,8 @@ mod tests {
         }
         assert_eq!(lines[0]["schemaVersion"], json!({"major": 2, "minor": 0}));
         let start = &lines[1]["testRunArtifact"]["testRunStart"];
-        assert_eq!(
-            (&start["dutInfo"]["dutInfoId"], &start["version"]),
-            (&json!("n1"), &json!("1.2.3"))
-        );
+        assert_eq!(start["dutInfo"]["dutInfoId"], "n1");
+        assert_eq!(start["version"], "1.2.3");
         let end = &lines.last().unwrap()["testRunArtifact"]["testRunEnd"];
         assert_eq!(*end, json!({"status": "COMPLETE", "result": "NOT_APPLICABLE"}));
         let skipped =
@@ -383,10 +375,8 @@ mod tests {
         ];
         assert_eq!(diagnoses(&lines), expected);
         let infos = &lines[1]["testRunArtifact"]["testRunStart"]["dutInfo"]["hardwareInfos"];
-        assert_eq!(
-            (&infos[1]["serialNumber"], &infos[1]["hardwareInfoId"]),
-            (&json!("S1"), &json!("part-1"))
-        );
+        assert_eq!(infos[1]["serialNumber"], "S1");
+        assert_eq!(infos[1]["hardwareInfoId"], "part-1");
         assert_eq!(infos[2]["name"], "sdq (serial 7)");
         assert_eq!(*result(&lines), "FAIL");
     }

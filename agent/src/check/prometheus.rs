@@ -4,7 +4,7 @@
 //! series. `explain CODE` has the advice.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use probes::faults::Fault;
@@ -24,11 +24,11 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
     text.family("findings", "Number of findings by severity.");
     for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
         let count = report.findings.iter().filter(|finding| finding.severity == severity).count();
-        text.sample("findings", &[("severity", severity.as_str())], as_u64(count));
+        text.sample("findings", &[("severity", severity.as_str())], count);
     }
     text.family("finding", "Number of findings with this code and part. See explain CODE.");
     // Two samples with the same labels would make node_exporter reject the file.
-    let mut by_part: BTreeMap<_, u64> = BTreeMap::new();
+    let mut by_part: BTreeMap<_, usize> = BTreeMap::new();
     for finding in &report.findings {
         let (code, severity) = (finding.code.as_str(), finding.severity.as_str());
         let labels = (code, severity, finding.component.as_str(), finding.part());
@@ -48,10 +48,10 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
         "How certain it is that this part is the cause of the fault. A fault may have several suspects.",
     );
     for (labels, certainty) in suspects(&report.faults) {
-        text.sample("fault_certainty_percent", &labels, certainty.into());
+        text.sample("fault_certainty_percent", &labels, certainty);
     }
     text.family("problems", "Number of facts that could not be read; faults there may be missed.");
-    text.sample("problems", &[], as_u64(report.problems.len()));
+    text.sample("problems", &[], report.problems.len());
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     text.family(
         "check_timestamp_seconds",
@@ -83,10 +83,6 @@ fn suspects(faults: &[Fault]) -> Vec<([(&str, &str); 5], u8)> {
     suspects
 }
 
-fn as_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
-}
-
 /// Metrics in the text format.
 #[derive(Default)]
 struct Text(String);
@@ -97,7 +93,7 @@ impl Text {
     }
 
     /// A label without a value is left out: to Prometheus both are the same.
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let known = labels.iter().filter(|(_, value)| !value.is_empty());
         let labels: Vec<String> =
             known.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();

@@ -247,11 +247,9 @@ fn judgement(disk: &Disk) -> String {
         let why = if why.is_empty() { "unknown".to_owned() } else { clean::text(&why, 2000) };
         return format!("no: {why}");
     }
-    let names: Vec<String> = existing_data(disk)
-        .iter()
-        .take(8)
-        .map(|data| clean::text(&format!("{} {}", data.name, data.what), 200))
-        .collect();
+    let found = existing_data(disk);
+    let names = found.iter().take(8).map(|data| format!("{} {}", data.name, data.what));
+    let names: Vec<String> = names.map(|name| clean::text(&name, 200)).collect();
     if names.is_empty() {
         return "yes, blank".to_owned();
     }
@@ -277,7 +275,8 @@ fn verdict(decision: &Shown, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{BlockOptions, DataOptions, Format};
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
 
     #[test]
     fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {
@@ -313,10 +312,8 @@ mod tests {
         let judged = |site: &Site| judge_captured(site, &Order::default(), &disks, &findings);
         let (disk, failure) = judged(&Site::default()).unwrap_err();
         assert_eq!(disk.unwrap().name, "sda");
-        assert!(
-            failure.to_string().starts_with("FINDINGS: the machine is faulty: sda"),
-            "{failure}"
-        );
+        let failure = failure.to_string();
+        assert!(failure.starts_with("FINDINGS: the machine is faulty: sda"), "{failure}");
         let except = vec!["disk.health.failing".to_owned()];
         let blocking = crate::act::blocking::Policy { except, ..Default::default() };
         assert!(judged(&Site { blocking, ..Site::default() }).is_ok());
@@ -325,23 +322,15 @@ mod tests {
     #[test]
     fn hints_are_read_as_pairs_or_json_and_bad_ones_are_refused() {
         let of = |hints: &[&str]| {
-            wanted(&DisksOptions {
-                hints: hints.iter().map(|text| (*text).to_owned()).collect(),
-                disk: None,
-                instruction: None,
-                data: DataOptions::default(),
-                block: BlockOptions::default(),
-                protect: Vec::new(),
-                root: None,
-                format: Format::Text,
-            })
+            let hints = hints.iter().flat_map(|hint| ["--hints", hint]);
+            let words = ["x", "disks"].into_iter().chain(hints);
+            let Some(Command::Disks(options)) = Cli::parse_from(words).command else { panic!() };
+            wanted(&options)
         };
         let hints = |texts: &[&str]| of(texts).unwrap().disk.unwrap().hints.unwrap();
         let found = hints(&["size=>= 200", r#"{"rotational": false}"#]);
-        assert_eq!(
-            serde_json::to_string(&found).unwrap(),
-            r#"{"size":">= 200","rotational":false}"#
-        );
+        let expected = json!({"size": ">= 200", "rotational": false});
+        assert_eq!(Value::Object(found), expected);
         assert!(of(&[]).unwrap().disk.is_none());
         for bad in [&["serial"][..], &["=x"], &["{"], &["a=1", "a=2"]] {
             assert!(of(bad).is_err(), "{bad:?}");

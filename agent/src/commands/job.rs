@@ -215,7 +215,8 @@ pub(super) fn policy(options: &BlockOptions) -> Policy {
 
 fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings> {
     let of_ironic = &options.ironic;
-    if let Some(url) = &of_ironic.callback_url {
+    let callback_url = of_ironic.callback_url.as_deref();
+    if let Some(url) = callback_url {
         let parsed = Url::parse(url, &Zones::default()).context("callback-url")?;
         // Ironic knows no zone of this machine, and appends the paths of its commands.
         let is_plain = parsed.target() == "/" && !url.contains(['%', '#', '?']);
@@ -226,10 +227,7 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
     Ok(ironic::Settings {
         is_agent: of_ironic.backend == Backend::IronicAgent,
         token: token.context("reading --token-file")?.or_else(config::ramdisk_token),
-        callback_url: of_ironic
-            .callback_url
-            .as_ref()
-            .map(|url| url.trim_end_matches('/').to_owned()),
+        callback_url: callback_url.map(|url| url.trim_end_matches('/').to_owned()),
         port: of_ironic.agent_port,
         clean_disks: of_ironic.clean_disk.clone(),
         ..ironic::Settings::new(server_settings(&options.vim))
@@ -369,6 +367,7 @@ fn json(report: &Report) -> anyhow::Result<Vec<u8>> {
 
 fn collected(report: &Report) -> anyhow::Result<Collected> {
     let disks = report.inventory.block.iter().flat_map(|block| &block.disks);
+    let unread = report.problems.iter().map(|found| format!("{} {}", found.collector, found.path));
     Ok(Collected {
         report: json(report)?,
         node_id: report.node_id.clone(),
@@ -376,24 +375,26 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         findings: report.findings.clone(),
         faults: report.faults.clone(),
         machine: Some(machine_name(report.inventory.product.as_ref(), &report.node_id)),
-        unread: report
-            .problems
-            .iter()
-            .map(|problem| [problem.collector.as_str(), " ", problem.path.as_str()].concat())
-            .collect(),
+        unread: unread.collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn install(options: &[&str]) -> Box<InstallOptions> {
+        let words = ["x", "install"].iter().chain(options);
+        let Some(Command::Install(options)) = Cli::parse_from(words).command else { panic!() };
+        options
+    }
 
     #[test]
     fn proxy_of_the_options_is_used_whatever_the_environment_says() {
-        use crate::cli::{Cli, Command};
-        use clap::Parser as _;
-        let words = ["x", "install", "--proxy", "http://p.example:1", "--no-proxy", "a, b.example"];
-        let Some(Command::Install(options)) = Cli::parse_from(words).command else { panic!() };
+        let options = install(&["--proxy", "http://p.example:1", "--no-proxy", "a, b.example"]);
         let hosts = ["a".to_owned(), "b.example".to_owned()];
         let expected =
             ProxySettings::default().with_url("http://p.example:1").with_no_proxy(&hosts);
@@ -402,8 +403,6 @@ mod tests {
 
     #[test]
     fn callback_url_is_https_with_host_and_port_and_nothing_more() {
-        use crate::cli::{Cli, Command};
-        use clap::Parser as _;
         for (url, is_accepted) in [
             ("https://192.0.2.1:9999", true),
             ("HTTPS://[fd00::1]:9999/", true),
@@ -414,8 +413,7 @@ mod tests {
             ("https://192.0.2.1:9999/#a", false),
             ("https://[fe80::1%eth0]:9999", false),
         ] {
-            let words = ["x", "install", "--vim", "http://h", "--callback-url", url];
-            let Some(Command::Install(options)) = Cli::parse_from(words).command else { panic!() };
+            let options = install(&["--vim", "http://h", "--callback-url", url]);
             assert_eq!(ironic_settings(&options).is_ok(), is_accepted, "{url}");
         }
     }
@@ -439,7 +437,7 @@ mod tests {
             configure(&words, &sources, true).unwrap()
         };
         let of_unit = configuration(&["run-coreos-installer"]);
-        let Some(crate::cli::Command::Install(options)) = &of_unit.cli.command else { panic!() };
+        let Some(Command::Install(options)) = &of_unit.cli.command else { panic!() };
         assert!(options.dry_run && !is_typed(&of_unit.settings, "dry-run"));
         let of_person = configuration(&["run-coreos-installer", "install", "--dry-run"]);
         assert!(is_typed(&of_person.settings, "dry-run"));

@@ -245,16 +245,9 @@ fn is_typed(settings: &[Setting], name: &str) -> bool {
 fn settings_table(settings: &[Setting]) -> String {
     let width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     let line = |setting: &Setting| {
-        let value = if setting.values.is_empty() {
-            "(not set)".to_owned()
-        } else {
-            setting
-                .values
-                .iter()
-                .map(|value| shown(&setting.name, value))
-                .collect::<Vec<_>>()
-                .join(",")
-        };
+        let values = setting.values.iter().map(|value| shown(&setting.name, value));
+        let values: Vec<String> = values.collect();
+        let value = if values.is_empty() { "(not set)".to_owned() } else { values.join(",") };
         format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
     };
     settings.iter().map(line).collect()

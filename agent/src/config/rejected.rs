@@ -20,9 +20,8 @@ pub(super) fn with_tip(
         // It may be the private key.
         error.insert(ContextKind::InvalidValue, ContextValue::String("…".into()));
     }
-    let has_tip = [ContextKind::SuggestedArg, ContextKind::Suggested]
-        .into_iter()
-        .any(|kind| error.get(kind).is_some());
+    let tips = [ContextKind::SuggestedArg, ContextKind::Suggested];
+    let has_tip = tips.into_iter().any(|kind| error.get(kind).is_some());
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -61,13 +60,12 @@ pub(super) fn blame(failure: Failure, settings: &[Setting]) -> Failure {
     let named = text(ContextKind::InvalidArg).unwrap_or_default();
     let name = named.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
     let setting = settings.iter().find(|setting| setting.name == name && setting.is_elsewhere());
-    let Some(setting) = setting else { return Failure::Usage(error) };
+    let Some(Setting { origin, values, .. }) = setting else { return Failure::Usage(error) };
     let Some(value) = text(ContextKind::InvalidValue) else {
         return match error.kind() {
-            ErrorKind::ArgumentConflict if setting.values.len() > 1 => Failure::Source(anyhow!(
-                "{} holds {} values for {name}, expected one",
-                setting.origin,
-                setting.values.len()
+            ErrorKind::ArgumentConflict if values.len() > 1 => Failure::Source(anyhow!(
+                "{origin} holds {} values for {name}, expected one",
+                values.len()
             )),
             _ => Failure::Usage(error),
         };
@@ -76,9 +74,5 @@ pub(super) fn blame(failure: Failure, settings: &[Setting]) -> Failure {
         Some(values) => format!("expected one of {values}"),
         None => std::error::Error::source(&error).map_or_else(String::new, ToString::to_string),
     };
-    Failure::Source(anyhow!(
-        "{} holds \"{}\" for {name}, {expected}",
-        setting.origin,
-        value.escape_debug()
-    ))
+    Failure::Source(anyhow!("{origin} holds \"{}\" for {name}, {expected}", value.escape_debug()))
 }

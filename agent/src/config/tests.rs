@@ -199,23 +199,19 @@ fn default_command_needs_a_vim_and_no_terminal() {
 
 #[test]
 fn unknown_setting_is_refused_by_every_command_with_the_nearest_option() {
+    let of_variable =
+        "the environment variable RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?";
+    let of_kernel =
+        "rci.dryrun on the kernel command line is not an option, did you mean \"rci.dry-run\"?";
     let file = "vim: https://v\n# typo\nallow_plain_htpp: true";
+    let of_file = "line 3 of the configuration file test.yaml holds the key \"allow-plain-htpp\", did you mean \
+                   \"allow-plain-http\"?";
     for command in
         ["install", "report", "inspect", "check", "schema", "live-config", "--print-config"]
     {
-        assert_eq!(
-            refused(command, "", "", &[("RCI_DRYRUN", "1")]),
-            "the environment variable RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?"
-        );
-        assert_eq!(
-            refused(command, "", "rci.dryrun", &[]),
-            "rci.dryrun on the kernel command line is not an option, did you mean \"rci.dry-run\"?"
-        );
-        assert_eq!(
-            refused(command, file, "", &[]),
-            "line 3 of the configuration file test.yaml holds the key \"allow-plain-htpp\", did you mean \
-             \"allow-plain-http\"?"
-        );
+        assert_eq!(refused(command, "", "", &[("RCI_DRYRUN", "1")]), of_variable);
+        assert_eq!(refused(command, "", "rci.dryrun", &[]), of_kernel);
+        assert_eq!(refused(command, file, "", &[]), of_file);
     }
     configure(&words("inspect"), &sources("", "", &[("RCI_CONFIG", "x.yaml")]), true).unwrap();
 }

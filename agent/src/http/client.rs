@@ -143,12 +143,8 @@ impl Client {
             }
             // The last attempt is made when the limit passes, however long the server asks to wait.
             let wait = left.map_or(wait, |left| wait.min(left));
-            warn!(
-                "{what}: {}; failed tries: {}, next try in {} s",
-                failed.message,
-                backoff.n_failed(),
-                wait.as_secs_f32().ceil()
-            );
+            let (n_failed, wait_s) = (backoff.n_failed(), wait.as_secs_f32().ceil());
+            warn!("{what}: {}; failed tries: {n_failed}, next try in {wait_s} s", failed.message);
             self.clock.sleep(wait, &self.stop);
             if self.stop.is_stopped() {
                 return Err(GaveUp::Stopped);

@@ -12,11 +12,9 @@ const NOTABLE: Duration = Duration::from_mins(5);
 pub fn clock_skew(ours: SystemTime, theirs: SystemTime) -> Option<Finding> {
     let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
     let row = row("os.clock_skew").filter(|_| difference >= NOTABLE)?;
+    let (ours, theirs, seconds) = (rfc3339(ours), rfc3339(theirs), difference.as_secs());
     let evidence = format!(
-        "this machine's clock shows {}, the server's {}: they differ by {} s",
-        rfc3339(ours),
-        rfc3339(theirs),
-        difference.as_secs()
+        "this machine's clock shows {ours}, the server's {theirs}: they differ by {seconds} s"
     );
     Some(row.finding(None, evidence))
 }

@@ -20,15 +20,11 @@ pub(super) fn warning(
 ) -> Option<String> {
     let ended: Vec<SystemTime> =
         certificates.iter().filter_map(|certificate| end(certificate, now)).collect();
-    let last = ended.iter().max()?;
+    let last = rfc3339(*ended.iter().max()?);
+    let (n_ended, n, file, now) = (ended.len(), certificates.len(), file.display(), rfc3339(now));
     Some(format!(
-        "{} of {} certificates in {} (--ca-file) have expired, the last at {}, and this machine's clock shows {}; if the \
-         clock is right, replace them, otherwise set the clock",
-        ended.len(),
-        certificates.len(),
-        file.display(),
-        rfc3339(*last),
-        rfc3339(now)
+        "{n_ended} of {n} certificates in {file} (--ca-file) have expired, the last at {last}, and this machine's \
+         clock shows {now}; if the clock is right, replace them, otherwise set the clock"
     ))
 }
 

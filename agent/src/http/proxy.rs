@@ -163,12 +163,9 @@ mod tests {
             for scheme in ["", "http://", "socks5://"] {
                 let address = format!("{scheme}user:{password}@proxy.example:3128");
                 let proxy = ProxySettings::default().with_url(&address);
-                let error = proxy.proxy().unwrap_err();
-                let error = format!("{error:#}");
-                assert!(
-                    error.ends_with(&format!("expected it percent-encoded: {code}")),
-                    "{error}"
-                );
+                let error = format!("{:#}", proxy.proxy().unwrap_err());
+                let expected = format!("expected it percent-encoded: {code}");
+                assert!(error.ends_with(&expected), "{error}");
                 assert!(!error.contains("hun") && !error.contains("ter@"), "{error}");
             }
         }

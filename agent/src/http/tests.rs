@@ -53,13 +53,8 @@ fn slow_clock() -> Arc<VirtualClock> {
 
 /// The waits on a clock, in s.
 fn waits(clock: &VirtualClock) -> Vec<u64> {
-    clock
-        .slept
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|wait| (*wait + Duration::from_millis(500)).as_secs())
-        .collect()
+    let slept = clock.slept.lock().unwrap();
+    slept.iter().map(|wait| (*wait + Duration::from_millis(500)).as_secs()).collect()
 }
 
 fn refused() -> Result<Received, ureq::Error> {

@@ -294,22 +294,19 @@ fn client_cert(
 ) -> anyhow::Result<ClientCert> {
     let chain = certificates(cert).context("reading --client-cert-file")?;
     let (key_bytes, key_der) = private_key(key).context("reading --client-key-file")?;
+    let (cert_file, key_file) = (cert.display(), key.display());
     rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_safe_default_protocol_versions()
         .map_err(|_| anyhow!("this build supports neither TLS 1.2 nor 1.3"))?
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_client_auth_cert(chain.clone(), key_der)
         .map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => anyhow!(
-                "the key in {} does not belong to the certificate in {}",
-                key.display(),
-                cert.display()
-            ),
+            rustls::Error::InconsistentKeys(_) => {
+                anyhow!("the key in {key_file} does not belong to the certificate in {cert_file}")
+            }
             _ => anyhow!(
-                "the client certificate in {} or its key in {} is malformed or of an unsupported kind, \
-                 expected ECDSA, Ed25519 or RSA",
-                cert.display(),
-                key.display()
+                "the client certificate in {cert_file} or its key in {key_file} is malformed or of an unsupported \
+                 kind, expected ECDSA, Ed25519 or RSA"
             ),
         })?;
     let chain: Vec<Certificate<'static>> =
@@ -333,10 +330,8 @@ impl Resolver for ZoneResolver {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let literal = uri
-            .host()
-            .and_then(|host| host.strip_prefix('[')?.strip_suffix(']'))
-            .and_then(|host| host.parse::<Ipv6Addr>().ok());
+        let host = uri.host().and_then(|host| host.strip_prefix('[')?.strip_suffix(']'));
+        let literal = host.and_then(|host| host.parse::<Ipv6Addr>().ok());
         if let Some(address) = literal
             && let Some(zone) = self.zones.zone_of(&address)
         {

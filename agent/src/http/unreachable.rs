@@ -289,13 +289,11 @@ fn certificate(cause: &CertificateError, request: Request<'_>) -> String {
 
 /// `presented` are names as rustls spells them: `DnsName("vim.example")`, `IpAddress(192.0.2.1)`.
 fn wrong_name(presented: &[String], host: &str) -> String {
-    let names: Vec<String> = presented
-        .iter()
-        .filter_map(|name| name.split_once('(')?.1.strip_suffix(')'))
-        .map(|name| name.trim_matches('"'))
-        // rustls writes `0::1` for `::1`.
-        .map(|name| name.parse().map_or(name.to_owned(), |ip: IpAddr| ip.to_string()))
-        .collect();
+    let names = presented.iter().filter_map(|name| name.split_once('(')?.1.strip_suffix(')'));
+    let names = names.map(|name| name.trim_matches('"'));
+    // rustls writes `0::1` for `::1`.
+    let names = names.map(|name| name.parse().map_or(name.to_owned(), |ip: IpAddr| ip.to_string()));
+    let names: Vec<String> = names.collect();
     if names.is_empty() {
         return format!(
             "the server's certificate names no host (it has no subjectAltName); issue one for {host}"

@@ -205,9 +205,8 @@ fn without_zone(authority: &str, zones: &Zones) -> Result<String, String> {
         Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
         None => (literal, None),
     };
-    let address: Ipv6Addr = address
-        .parse()
-        .map_err(|_| format!("{address:?} in brackets, expected an IPv6 address"))?;
+    let other = |_| format!("{address:?} in brackets, expected an IPv6 address");
+    let address: Ipv6Addr = address.parse().map_err(other)?;
     if let Some(zone) = zone {
         let is_name = (1..=64).contains(&zone.len())
             && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:@".contains(&b));
@@ -231,11 +230,8 @@ mod tests {
             let zones = Zones::default();
             let url = Url::parse(text, &zones).unwrap();
             assert_eq!(url.to_string(), "http://[fd02:9a04::1]:8080/x");
-            assert_eq!(
-                zones.zone_of(&"fd02:9a04::1".parse().unwrap()).as_deref(),
-                Some("eth0"),
-                "{text}"
-            );
+            let zone = zones.zone_of(&"fd02:9a04::1".parse().unwrap());
+            assert_eq!(zone.as_deref(), Some("eth0"), "{text}");
         }
     }
 

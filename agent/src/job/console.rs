@@ -4,6 +4,7 @@
 //! For a wait one line when it has lasted some seconds, and one each minute. Whatever the job does, no more than half a
 //! minute passes without a line of any part of the program.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant, SystemTime};
@@ -199,13 +200,8 @@ fn write_lines(monitor: &Monitor<State>, clock: &dyn Clock, log: &RecentLog) {
 /// The addresses under which the node can be reached: not loopback, not link-local.
 fn addresses() -> Vec<String> {
     let Ok(all) = getifaddrs() else { return Vec::new() };
-    let mut addresses: Vec<IpAddr> = all
-        .filter_map(|interface| interface.address)
-        .filter_map(|address| ip_of(&address))
-        .filter(is_reachable)
-        .collect();
-    addresses.sort();
-    addresses.dedup();
+    let addresses = all.filter_map(|interface| ip_of(&interface.address?));
+    let addresses: BTreeSet<IpAddr> = addresses.filter(is_reachable).collect();
     addresses.iter().take(MAX_ADDRESSES).map(ToString::to_string).collect()
 }
 

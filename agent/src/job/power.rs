@@ -49,10 +49,8 @@ pub(crate) fn run(command: &[String], limit: Duration, system: &System) -> Resul
     let words = command.join(" ");
     let (clock, stop) = (system.clock(), system.stop());
     let started = clock.now();
-    let (mut process, _) = system
-        .programs()
-        .start(Path::new(program), args, Output::Inherited, None)
-        .map_err(|error| format!("running {words}: {error}"))?;
+    let process = system.programs().start(Path::new(program), args, Output::Inherited, None);
+    let (mut process, _) = process.map_err(|error| format!("running {words}: {error}"))?;
     loop {
         match process.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),

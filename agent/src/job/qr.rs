@@ -66,16 +66,8 @@ impl Node {
         let findings = self.findings();
         let others = findings.iter().filter(|found| is_fault(found) && !first.contains(found));
         let findings: Vec<&Finding> = first.iter().copied().chain(others).collect();
-        let faults = &self.collected.faults;
-        Some(
-            Summary::new(
-                self.collected.machine.as_deref().unwrap_or_default(),
-                Some(what),
-                &findings,
-                faults,
-                self.collected.unread.len(),
-            )
-            .because(reason),
-        )
+        let machine = self.collected.machine.as_deref().unwrap_or_default();
+        let (faults, n_unread) = (&self.collected.faults, self.collected.unread.len());
+        Some(Summary::new(machine, Some(what), &findings, faults, n_unread).because(reason))
     }
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail};
 use ignition::live::{ExtraFile, FileSource, Keyfile, LiveError, Spec, Unit, keyfiles};
 
-use crate::cli::LiveConfigOptions;
 use crate::engines::offline;
 use crate::{bounded, whole_file};
 
@@ -102,11 +101,8 @@ pub(super) fn network(files: &[PathBuf]) -> anyhow::Result<Vec<Keyfile>> {
 }
 
 /// Writes the profiles for `coreos-installer iso customize --network-keyfile`; they may contain passwords.
-pub(super) fn write_network(
-    options: &LiveConfigOptions,
-    profiles: &[Keyfile],
-) -> anyhow::Result<()> {
-    match &options.network_dir {
+pub(super) fn write_network(folder: Option<&Path>, profiles: &[Keyfile]) -> anyhow::Result<()> {
+    match folder {
         Some(folder) => write_profiles(folder, profiles)
             .with_context(|| format!("writing --network-dir {}", folder.display())),
         None => Ok(()),
@@ -158,10 +154,8 @@ mod tests {
             assert!(error.starts_with(&expected), "{error}");
         }
         let error = file("/usr/bin/x=https://h/x").unwrap_err().to_string();
-        assert!(
-            error.starts_with("--file is \"/usr/bin/x\": CoreOS mounts /usr read-only"),
-            "{error}"
-        );
+        let expected = "--file is \"/usr/bin/x\": CoreOS mounts /usr read-only";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]

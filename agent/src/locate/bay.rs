@@ -24,9 +24,8 @@ pub(super) fn set(
         anyhow!("{} is in no bay with a locate light that the kernel knows", disk.device)
     })?;
     let opened = OpenOptions::new().write(true).open(root.join(&path));
-    opened
-        .and_then(|mut file| file.write_all(if is_on { b"1" } else { b"0" }))
-        .with_context(|| format!("writing /{path}"))?;
+    let written = opened.and_then(|mut file| file.write_all(if is_on { b"1" } else { b"0" }));
+    written.with_context(|| format!("writing /{path}"))?;
     Ok(path)
 }
 

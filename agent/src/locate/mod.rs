@@ -47,23 +47,19 @@ pub fn locate(part: &str, seconds: u64, stop: &Stop) -> anyhow::Result<()> {
 }
 
 /// Blinks the chassis light. The controller turns it off by itself, even if this program is killed.
-fn chassis(
-    seconds: u64,
-    stop: &Stop,
-    identify: impl Fn(u8) -> io::Result<u8>,
-) -> anyhow::Result<()> {
+fn chassis(seconds: u64, stop: &Stop, blink: impl Fn(u8) -> io::Result<u8>) -> anyhow::Result<()> {
     let mut left = seconds;
     while left > 0 && !stop.is_stopped() {
         // The command has one byte for the interval, so a longer one is renewed.
         let interval = u8::try_from(left).unwrap_or(u8::MAX);
-        completed(identify(interval))?;
+        completed(blink(interval))?;
         if left == seconds {
             info!("the light of the chassis blinks for {seconds} s; Ctrl-C ends it");
         }
         left -= u64::from(interval);
         RealClock.sleep(Duration::from_secs(interval.into()), stop);
     }
-    if stop.is_stopped() { completed(identify(0)) } else { Ok(()) }
+    if stop.is_stopped() { completed(blink(0)) } else { Ok(()) }
 }
 
 fn completed(answer: io::Result<u8>) -> anyhow::Result<()> {
@@ -94,11 +90,8 @@ fn named<'a>(disks: &'a [Disk], part: &str) -> anyhow::Result<&'a Disk> {
     let target = std::fs::canonicalize(part).ok();
     let target = target.as_ref().and_then(|path| path.to_str()).unwrap_or(part);
     let is_meant = |disk: &&Disk| {
-        disk.device == target
-            || [Some(&disk.name), disk.serial.as_ref(), disk.wwn.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(|name| name == part)
+        let names = [Some(&disk.name), disk.serial.as_ref(), disk.wwn.as_ref()];
+        disk.device == target || names.into_iter().flatten().any(|name| name == part)
     };
     let found: Vec<&Disk> = disks.iter().filter(is_meant).collect();
     match found.as_slice() {

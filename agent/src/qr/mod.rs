@@ -30,14 +30,8 @@ pub fn draw(summary: &Summary, screen: &Screen) -> Option<String> {
     summary.texts().find_map(|text| {
         let bytes = [QrSegment::make_bytes(text.as_bytes())];
         // More error correction where it costs no larger version.
-        let code = QrCode::encode_segments_advanced(
-            &bytes,
-            QrCodeEcc::Low,
-            Version::MIN,
-            largest,
-            None,
-            true,
-        );
+        let (least, low) = (Version::MIN, QrCodeEcc::Low);
+        let code = QrCode::encode_segments_advanced(&bytes, low, least, largest, None, true);
         Some(characters(&code.ok()?, screen))
     })
 }

@@ -42,11 +42,9 @@ fn shows_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
         return false;
     }
     let chosen = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
-    let locale = chosen.map(|value| value.to_string_lossy().to_ascii_lowercase());
-    locale
-        .into_iter()
-        .find(|value| !value.is_empty())
-        .is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
+    let mut locales = chosen.map(|value| value.to_string_lossy().to_ascii_lowercase());
+    let locale = locales.find(|value| !value.is_empty());
+    locale.is_none_or(|value| value.contains("utf-8") || value.contains("utf8"))
 }
 
 #[cfg(test)]

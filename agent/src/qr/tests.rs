@@ -71,9 +71,8 @@ fn code_never_exceeds_the_terminal_and_shows_all_that_fits() {
                 continue;
             };
             let n_escaped = |line: &str| {
-                line.split('m')
-                    .map(|part| part.split('\u{1b}').next().unwrap().chars().count())
-                    .sum::<usize>()
+                let parts = line.split('m').map(|part| part.split('\u{1b}').next().unwrap());
+                parts.map(|part| part.chars().count()).sum::<usize>()
             };
             assert!(drawn.lines().count() <= rows, "{screen:?}");
             assert!(drawn.lines().all(|line| n_escaped(line) < columns), "{screen:?}\n{drawn}");
@@ -147,13 +146,11 @@ fn finding_of_a_fault_names_the_suspects_and_the_fault_is_named_once() {
     ];
     let text = read(&summary("m", &findings, &[fault]), &LARGE);
     let first: Vec<&str> = text.lines().filter(|line| line.contains(": ")).collect();
-    assert_eq!(
-        first,
-        [
-            "critical memory.ecc.uncorrectable: DIMM A1 in P1-A1, serial 1234, or 1 other",
-            "warning memory.ecc.correctable: memory B1",
-        ]
-    );
+    let expected = [
+        "critical memory.ecc.uncorrectable: DIMM A1 in P1-A1, serial 1234, or 1 other",
+        "warning memory.ecc.correctable: memory B1",
+    ];
+    assert_eq!(first, expected);
 }
 
 #[test]
@@ -221,10 +218,8 @@ fn small_screen_shows_the_worst_fault_rather_than_the_machine() {
         read(&Summary::new(machine, Some("install blocked"), &findings, &[], 0), &SCREEN)
     };
     let long = shown(0);
-    assert!(
-        long.starts_with("install blocked\ncritical disk.health.failing: disk long name "),
-        "{long}"
-    );
+    let start = "install blocked\ncritical disk.health.failing: disk long name ";
+    assert!(long.starts_with(start), "{long}");
     assert!(long.ends_with("\nand 2 more"), "{long}");
     let expected = "node uuid-4c4c4544-0058-4a10-8034-b7c04f4b5a33\ninstall blocked\n\
                     critical memory.ecc.uncorrectable: memory A1\nand 1 more";

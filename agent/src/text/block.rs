@@ -65,10 +65,8 @@ fn details(disk: &Disk) -> Vec<String> {
     });
     let vmd =
         disk.vmd_address.as_ref().map(|address| format!("attached through the VMD at {address}"));
-    let target = disk
-        .target
-        .as_ref()
-        .map(|target| format!("target {}{}", target.name, with(" at ", target.portal.as_ref())));
+    let target = disk.target.as_ref();
+    let target = target.map(|it| format!("target {}{}", it.name, with(" at ", it.portal.as_ref())));
     let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "4096-byte blocks".into());
     let system = (!disk.existing_os.is_empty())
         .then(|| format!("appears to contain {}", disk.existing_os.join(" and ")));

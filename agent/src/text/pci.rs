@@ -1,5 +1,6 @@
 //! `PCI (…)` and `gpu (…)`: devices with their drivers and names; cards.
 
+use compare::quantity::Unit;
 use probes::gpu::{Card, CardKind, Gpu};
 use probes::pci::{Aer, Link, Pci, PciDevice};
 
@@ -50,15 +51,8 @@ fn errors(aer: &Aer) -> Option<String> {
 
 /// Formats `link 8 GT/s x4 of 16 GT/s x4`; without the second part if the link runs at its best.
 fn link(link: &Link) -> Option<String> {
-    let speed = |tenths: u32| {
-        if tenths.is_multiple_of(10) {
-            format!("{} GT/s", tenths / 10)
-        } else {
-            format!("{}.{} GT/s", tenths / 10, tenths % 10)
-        }
-    };
     let side = |gt_s_x10: Option<u32>, width: Option<u32>| {
-        Some(format!("{} x{}", speed(gt_s_x10?), width?))
+        Some(format!("{} x{}", Unit::GigaTransfers.text(&gt_s_x10?.into()), width?))
     };
     let current = side(link.current_gt_s_x10, link.current_width)?;
     let possible = side(link.possible_gt_s_x10, link.possible_width)

@@ -29,10 +29,9 @@ pub(super) fn secrets(recorded: &Recorded, report: &Value) -> Secrets {
             secrets.named(key, text);
         }
     });
-    let listed = recorded
-        .directories
-        .iter()
-        .flat_map(|(path, names)| names.iter().map(|name| (path.starts_with(EFI), name)));
+    let folders = recorded.directories.iter();
+    let listed =
+        folders.flat_map(|(path, names)| names.iter().map(|name| (path.starts_with(EFI), name)));
     let paths = recorded.files.keys().map(|path| (path.starts_with(EFI), path));
     for (is_efi, name) in listed.chain(paths) {
         if is_efi { secrets.variable(name) } else { secrets.in_text(name) }

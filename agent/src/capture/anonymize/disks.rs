@@ -29,12 +29,8 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let of_header = |(at, header): (usize, Header)| {
         header.fields().into_iter().map(move |field| field.moved(at))
     };
-    boot_record
-        .into_iter()
-        .chain(label)
-        .chain(lvm::metadata_fields(content))
-        .chain(headers(content).flat_map(of_header))
-        .collect()
+    let of_lvm = label.into_iter().chain(lvm::metadata_fields(content));
+    boot_record.into_iter().chain(of_lvm).chain(headers(content).flat_map(of_header)).collect()
 }
 
 /// Finds the GPT headers in a read, damaged ones too.

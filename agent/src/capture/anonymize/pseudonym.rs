@@ -1,7 +1,7 @@
 //! One unique replacement for each secret: always the same, and with the same shape.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use formats::lvm::Volume;
 use sha2::{Digest as _, Sha256};
@@ -117,7 +117,7 @@ impl Pseudonyms {
     /// Replaces bytes with equally many others.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let name = format!("bytes {bytes:?}");
-        self.stream(&name, 0).take(bytes.len()).collect()
+        stream(&self.key, &name, 0).take(bytes.len()).collect()
     }
 
     /// Replaces the 32 digits of a UUID; version and variant stay.
@@ -132,16 +132,12 @@ impl Pseudonyms {
     pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         match address {
             address if is_universal(address) => address,
-            IpAddr::V4(address) => IpAddr::V4(self.ipv4(address)),
+            IpAddr::V4(address) => {
+                let random = |name: &str| stream(&self.key, &format!("ipv4 {name}"), 0).next();
+                IpAddr::V4(self.ipv4.replace(address, &|name| random(name).unwrap_or_default()))
+            }
             IpAddr::V6(address) => IpAddr::V6(self.ipv6(address)),
         }
-    }
-
-    fn ipv4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
-        let mut mapping = std::mem::take(&mut self.ipv4);
-        let put = mapping.replace(address, &|name| self.random("ipv4", name));
-        self.ipv4 = mapping;
-        put
     }
 
     /// Replaces a 64-bit prefix with one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
@@ -197,25 +193,21 @@ impl Pseudonyms {
         if let Some(known) = self.known.get(&name) {
             return Some(known.clone());
         }
-        let mut draws = (0..TRIES).map(|round| make(&mut self.stream(&name, round)));
+        let mut draws = (0..TRIES).map(|round| make(&mut stream(&self.key, &name, round)));
         let found = draws.find(|draw| !self.taken.contains(&[kind, draw].concat()))?;
         self.taken.insert([kind, &found].concat());
         self.known.insert(name, found.clone());
         Some(found)
     }
+}
 
-    fn random(&self, kind: &str, value: &str) -> u8 {
-        self.stream(&format!("{kind} {value}"), 0).next().unwrap_or_default()
-    }
-
-    /// Bytes that look random to anyone without the key.
-    fn stream(&self, value: &str, round: u32) -> impl Iterator<Item = u8> + use<> {
-        let start = Sha256::new()
-            .chain_update(self.key)
-            .chain_update(round.to_le_bytes())
-            .chain_update(value.as_bytes());
-        (0_u32..).flat_map(move |block| start.clone().chain_update(block.to_le_bytes()).finalize())
-    }
+/// Bytes that look random to anyone without the key.
+fn stream(key: &[u8; 32], value: &str, round: u32) -> impl Iterator<Item = u8> + use<> {
+    let start = Sha256::new()
+        .chain_update(key)
+        .chain_update(round.to_le_bytes())
+        .chain_update(value.as_bytes());
+    (0_u32..).flat_map(move |block| start.clone().chain_update(block.to_le_bytes()).finalize())
 }
 
 /// Returns true for an address that says nothing about the network: loopback, link-local IPv4, multicast, none.
