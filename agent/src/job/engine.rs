@@ -58,6 +58,20 @@ pub struct Task {
     pub are_disks_settled: bool,
 }
 
+impl Task {
+    /// An order as the site of a node allows it, on a node that has not waited for its disks.
+    pub(crate) fn new(order: Order, node: &Node, client: Arc<Client>) -> Self {
+        Self {
+            order,
+            prepare: None,
+            site: node.settings.site.clone(),
+            client,
+            stop: node.stop.clone(),
+            are_disks_settled: false,
+        }
+    }
+}
+
 /// An event of an install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {

@@ -9,16 +9,12 @@ use super::api::Api;
 use super::step::Step;
 use super::{installer_args, words};
 use crate::act::choose::is_stable_path;
-use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, ImageSource, Order, Outcome};
+use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, Order, Outcome};
 use crate::{clean, strict_json};
 
 /// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
 /// cluster in containers, which this program does not.
 const ROLES: [&str; 4] = ["master", "worker", "arbiter", "auto-assign"];
-/// The exit code of a step for which the live medium is unreadable (assisted-installer-agent, `MediaDisconnected`).
-const MEDIUM_LOST: i64 = 256;
-/// The exit code of an install that failed.
-const FAILED: i64 = 1;
 
 /// The service's request.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +38,8 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
     for (key, own) in [("host_id", &api.host_id), ("infra_env_id", &api.infra_env_id)] {
         if !text(key).eq_ignore_ascii_case(own) {
-            return Err(format!(
-                "{key} is {}, but that of this host is {own}",
-                clean::quoted(text(key), 64)
-            ));
+            let found = clean::quoted(text(key), 64);
+            return Err(format!("{key} is {found}, but that of this host is {own}"));
         }
     }
     let role = text("role");
@@ -61,16 +55,12 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     if formats::guid::parse(cluster_id).is_none() {
         return Err(clean::unexpected("cluster_id", cluster_id, 64, "a UUID"));
     }
-    let mut order = Order {
-        disk: Some(DiskChoice {
-            device: Some(text("boot_device").into()),
-            ..DiskChoice::default()
-        }),
-        ..Order::default()
-    };
+    let device = Some(text("boot_device").into());
+    let disk = Some(DiskChoice { device, ..DiskChoice::default() });
+    let mut order = Order { disk, ..Order::default() };
     let network_dir = installer_args::apply(text("installer_args"), &mut order)?;
     if let Some(image) = &mut order.image {
-        *image = ImageSource { insecure: is_insecure_allowed, ..std::mem::take(image) };
+        image.insecure = is_insecure_allowed;
     }
     Ok(Request {
         cluster_id: cluster_id.to_owned(),
@@ -136,11 +126,6 @@ pub(super) fn describe(outcome: &Outcome, failure: &Failure) -> String {
     Failure { message, ..failure.clone() }.in_words(words)
 }
 
-/// The exit code of the step.
-pub(super) fn exit_code(failure: &Failure) -> i64 {
-    if failure.code == Code::MediumLost { MEDIUM_LOST } else { FAILED }
-}
-
 /// The host's Ignition config, with the host's name and overrides.
 ///
 /// # Errors
@@ -166,14 +151,13 @@ pub(super) fn ignition(api: &Api) -> Result<String, Failure> {
 
 /// Checks that an answer is about this host: the overrides of another one are not merged.
 fn is_own(host: &Value, host_id: &str) -> Result<(), String> {
-    let other =
-        host.get("id").and_then(Value::as_str).filter(|id| !id.eq_ignore_ascii_case(host_id));
-    other.map_or(Ok(()), |other| {
-        Err(format!(
-            "the service was asked for host {host_id} and responded with {}",
-            clean::quoted(other, 64)
-        ))
-    })
+    match host.get("id").and_then(Value::as_str) {
+        Some(other) if !other.eq_ignore_ascii_case(host_id) => {
+            let other = clean::quoted(other, 64);
+            Err(format!("the service was asked for host {host_id} and responded with {other}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Parses a part of the config. It is written again after the merge, which would lose a key that occurs twice.

@@ -10,7 +10,7 @@ use super::install::{self, Request};
 use super::progress::{self, Progress, Report};
 use super::step::Step;
 use super::{Assisted, logs, words};
-use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
+use crate::act::{Code, Failure, IgnitionSource, Order, Outcome};
 use crate::engines::vim::ResultFile;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::is_transient;
@@ -21,6 +21,11 @@ use crate::signals::Stop;
 
 /// Time to wait before a report of progress is sent again.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(5);
+
+/// The exit code of a step for which the live medium is unreadable (assisted-installer-agent, `MediaDisconnected`).
+const MEDIUM_LOST: i64 = 256;
+/// The exit code of an install that failed.
+const FAILED: i64 = 1;
 
 /// A running install.
 #[derive(Debug)]
@@ -71,21 +76,17 @@ impl Assisted<'_> {
         // From here on a crash is reported, until the service knows how the install ended.
         self.node.begin(Some(&request.id), None);
         self.node.make_known();
-        let site = self.node.settings.site.clone();
-        let network_dir = request.network_dir.map_or(site.network_dir, Into::into);
+        let mut task = Task::new(request.order, &self.node, Arc::new(client));
+        task.stop = interrupt.clone();
+        if let Some(network_dir) = request.network_dir {
+            task.site.network_dir = network_dir.into();
+        }
         let api = self.session.api.clone();
-        let task = Task {
-            order: request.order,
-            prepare: Some(Prepare(Box::new(move |order: &mut Order| {
-                let inline = Some(install::ignition(&api)?);
-                order.ignition = IgnitionSource { inline, ..IgnitionSource::default() };
-                Ok(())
-            }))),
-            site: Site { network_dir, ..site },
-            client: Arc::new(client),
-            stop: interrupt.clone(),
-            are_disks_settled: false,
-        };
+        task.prepare = Some(Prepare(Box::new(move |order: &mut Order| {
+            let inline = Some(install::ignition(&api)?);
+            order.ignition = IgnitionSource { inline, ..IgnitionSource::default() };
+            Ok(())
+        })));
         self.session.install = Some(Installing {
             step: step.clone(),
             cluster_id: request.cluster_id,
@@ -174,7 +175,7 @@ impl Assisted<'_> {
         if let Err(gave_up) = self.session.api.insist(&report, limit) {
             error!("the failure could not be reported: {gave_up}");
         }
-        let exit_code = install::exit_code(failure);
+        let exit_code = if failure.code == Code::MediumLost { MEDIUM_LOST } else { FAILED };
         self.reply(step, &Reply { exit_code, ..Reply::failed(text) });
         self.node.memory.update(|checkpoint| checkpoint.is_over = true);
     }

@@ -11,12 +11,12 @@ use tracing::{error, info};
 
 use super::commands::Work;
 use super::steps::{ERASE, INSTALL, Kind, StepOrder, USE_CUSTOM_AGENT};
-use super::{Agent, Ironic, Surveyed, commands, erase, instance, steps};
-use crate::act::{Code, Failure, Site};
+use super::{Agent, Ironic, Surveyed, commands, erase, instance, words};
+use crate::act::{Code, Failure};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
 use crate::job::power::{self, POWEROFF_LIMIT, wait_for_signal};
-use crate::job::{Next, Node, Task};
+use crate::job::{Next, Task};
 
 /// Interval at which the main thread checks for a signal.
 const POLL: Duration = Duration::from_millis(100);
@@ -58,14 +58,18 @@ impl Ironic<'_> {
                 }
                 Work::Reboot => {
                     info!("rebooting as Ironic asks");
-                    agent.commands.end(&id, Ok(Value::Null));
+                    agent.commands.journal().end(&id, Ok(Value::Null));
                     self.node.clock.sleep(ANSWER_TIME, &self.node.stop);
                     // systemd reboots after this status.
                     return Next::End(ExitStatus::Done);
                 }
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
-                    if self.is_locked(agent, &id) {
+                    let advice = "power the machine off by hand";
+                    // If they are still on, Ironic must see that the agent responds.
+                    if self.is_run(agent, &id, &self.settings.lockdown, advice) {
+                        // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
+                        agent.commands.close();
                         wait_for_signal(self.node.clock.as_ref(), &self.node.stop);
                         return Next::End(agent.exit_status);
                     }
@@ -94,7 +98,7 @@ impl Ironic<'_> {
             Ok(()) => self.erase(agent, &order),
             Err(failure) => Err(failure),
         };
-        agent.end_step(&id, &order, ended.map_err(|failure| steps::details(&failure)));
+        agent.end_step(&id, &order, ended.map_err(|failure| failure.in_words(words)));
         None
     }
 
@@ -122,21 +126,12 @@ impl Ironic<'_> {
             deadline: None,
             ..self.settings.ironic.clone()
         };
-        let Node { settings, clock, stop, .. } = &self.node;
-        let client = Client::new(&server, Arc::clone(clock), stop.clone())
+        let client = Client::new(&server, Arc::clone(&self.node.clock), self.node.stop.clone())
             .map_err(|error| Failure::new(Code::Config, format!("{error:#}")))?;
-        Ok(Task {
-            order,
-            prepare: None,
-            site: Site {
-                // An image needs no signature if its digest is known.
-                is_insecure_image_allowed: is_allowed || is_digest_known,
-                ..settings.site.clone()
-            },
-            client: Arc::new(client),
-            stop: stop.clone(),
-            are_disks_settled: false,
-        })
+        let mut task = Task::new(order, &self.node, Arc::new(client));
+        // An image needs no signature if its digest is known.
+        task.site.is_insecure_image_allowed |= is_digest_known;
+        Ok(task)
     }
 
     fn erase(&mut self, agent: &Agent, order: &StepOrder) -> Result<Value, Failure> {
@@ -167,7 +162,7 @@ impl Ironic<'_> {
         }
         let failed = |why| commands::failure(&format!("{why}; what to do: {advice}"));
         let is_run = ran.is_ok();
-        agent.commands.end(id, ran.map(|()| Value::Null).map_err(failed));
+        agent.commands.journal().end(id, ran.map(|()| Value::Null).map_err(failed));
         is_run
     }
 
@@ -184,17 +179,6 @@ impl Ironic<'_> {
             error!("what to do: {ADVICE}");
         }
         self.node.stop.is_stopped()
-    }
-
-    /// True if the networks were switched off. If they were not, Ironic must see that the agent still responds.
-    fn is_locked(&self, agent: &Agent, id: &str) -> bool {
-        let is_run =
-            self.is_run(agent, id, &self.settings.lockdown, "power the machine off by hand");
-        if is_run {
-            // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
-            agent.commands.close();
-        }
-        is_run
     }
 }
 

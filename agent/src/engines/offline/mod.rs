@@ -100,14 +100,8 @@ impl Engine for Offline<'_> {
         self.node.begin(Some(REQUEST_ID), None);
         self.node.make_known();
         info!("order {REQUEST_ID} asks for {}: as configured, without a VIM", Action::Install);
-        Next::Act(Box::new(Task {
-            order: self.settings.order.clone(),
-            prepare: None,
-            site: self.node.settings.site.clone(),
-            client: Arc::clone(&self.client),
-            stop: self.node.stop.clone(),
-            are_disks_settled: false,
-        }))
+        let order = self.settings.order.clone();
+        Next::Act(Box::new(Task::new(order, &self.node, Arc::clone(&self.client))))
     }
 
     fn finish(&mut self, outcome: Outcome) -> Option<ExitStatus> {

@@ -86,14 +86,8 @@ impl Engine for Vim<'_> {
                 Step::Inspect => self.inspect().map_or_else(Step::End, Step::Ask),
                 Step::Ask(answer) => self.follow(answer),
                 Step::Act(order) => {
-                    return Next::Act(Box::new(Task {
-                        order: *order,
-                        prepare: None,
-                        site: self.node.settings.site.clone(),
-                        client: Arc::clone(&self.client),
-                        stop: self.node.stop.clone(),
-                        are_disks_settled: true,
-                    }));
+                    let task = Task::new(*order, &self.node, Arc::clone(&self.client));
+                    return Next::Act(Box::new(Task { are_disks_settled: true, ..task }));
                 }
                 Step::End(exit_status) => {
                     self.close();
