@@ -121,12 +121,10 @@ pub(super) fn refused(
     let fault = fault(&response.body).unwrap_or_default();
     let mut message = format!("{what}: Ironic responded {status}");
     if !fault.is_empty() {
-        message.push_str(": ");
-        message.push_str(&fault);
+        message.extend([": ", &fault]);
     }
     if let Some(advice) = advice(status, &fault).or_else(|| general_advice(status)) {
-        message.push_str("; ");
-        message.push_str(&advice);
+        message.extend(["; ", &advice]);
     }
     // 409: another request holds the lock of the node for a moment.
     let why = if status == 409 || is_transient(status) { Why::Unavailable } else { Why::Refused };

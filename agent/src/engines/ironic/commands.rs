@@ -92,11 +92,6 @@ impl Commands {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how a command ended.
-    pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>) {
-        self.journal().end(id, outcome);
-    }
-
     /// Makes the next heartbeat due.
     pub(super) fn wake(&self) {
         self.is_due.store(true, Ordering::Relaxed);
@@ -134,7 +129,7 @@ impl Commands {
         let outcome = match task {
             Task::Long(work) => {
                 if self.work.send((id.clone(), work)).is_err() {
-                    self.end(&id, Err(error(Kind::Deploy, "the agent is ending")));
+                    self.journal().end(&id, Err(error(Kind::Deploy, "the agent is ending")));
                 }
                 return Ok(self.shown(&id, limit));
             }
@@ -148,7 +143,7 @@ impl Commands {
                 Value::Null
             }),
         };
-        self.end(&id, outcome.map_err(|why| failure(&why)));
+        self.journal().end(&id, outcome.map_err(|why| failure(&why)));
         let mut shown = self.shown(&id, Duration::ZERO);
         if let Some(logs) = logs {
             shown.body["command_result"] = json!({"system_logs": logs});
@@ -287,8 +282,10 @@ fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
             return Err(Answer::fault(400, text));
         }
         _ => {
-            let text = format!("Extension with id {extension:.64} not found.");
-            return Err(Answer::fault(404, text));
+            return Err(Answer::fault(
+                404,
+                format!("Extension with id {extension:.64} not found."),
+            ));
         }
     })
 }

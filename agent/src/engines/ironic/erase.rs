@@ -298,6 +298,9 @@ fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
 fn is_blank(disk: &Disk, around: &Surroundings<'_>) -> Result<(), Failure> {
     let (system, clock) = (&around.node.settings.site.system, &around.node.clock);
     let started = clock.now();
+    let shows_nothing = |found: &Disk| {
+        found.partitions.is_empty() && found.filesystem.is_none() && found.partition_table.is_none()
+    };
     loop {
         let failure = match system.disks() {
             // A system that never collects facts again has none that differ from what was read back.
@@ -308,13 +311,7 @@ fn is_blank(disk: &Disk, around: &Surroundings<'_>) -> Result<(), Failure> {
                     return Err(Failure::new(Code::DiskChanged, what)
                         .advise("see the kernel log; clean the node again"));
                 }
-                Some(found)
-                    if found.partitions.is_empty()
-                        && found.filesystem.is_none()
-                        && found.partition_table.is_none() =>
-                {
-                    return Ok(());
-                }
+                Some(found) if shows_nothing(found) => return Ok(()),
                 Some(_) => {
                     let what = "was erased, but the kernel still shows its partitions";
                     Failure::new(Code::DiskBusy, format!("{} {what}", describe(disk))).advise(

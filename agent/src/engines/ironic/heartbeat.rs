@@ -176,7 +176,13 @@ impl Contact {
     /// The wait after a heartbeat that failed: 5 to 10 seconds, as in ironic-python-agent.
     fn pause(&self) -> Duration {
         let least = self.settings.least_interval;
-        between(least, 2 * least, self.commands.clock.random())
+        self.between(least, 2 * least)
+    }
+
+    /// A random time between two.
+    fn between(&self, least: Duration, most: Duration) -> Duration {
+        let random = f64::from(self.commands.clock.random()) / f64::from(u32::MAX);
+        least + most.saturating_sub(least).mul_f64(random)
     }
 
     fn wait(&self, limit: Duration, least: Duration) {
@@ -205,16 +211,10 @@ impl Contact {
             let wait = match answered {
                 Ok(()) => {
                     if !std::mem::replace(&mut was_accepted, true) {
-                        info!(
-                            "Ironic accepts heartbeats; commands are expected at {}",
-                            session.callback_url
-                        );
+                        let url = &session.callback_url;
+                        info!("Ironic accepts heartbeats; commands are expected at {url}");
                     }
-                    between(
-                        timeout.mul_f64(PARTS.0),
-                        timeout.mul_f64(PARTS.1),
-                        self.commands.clock.random(),
-                    )
+                    self.between(timeout.mul_f64(PARTS.0), timeout.mul_f64(PARTS.1))
                 }
                 Err(failed) if is_token_rejected(&failed) => {
                     debug!("{}", failed.message);
@@ -287,11 +287,6 @@ fn callback_url(server: &Url, port: u16) -> Result<String, String> {
         }
     }
     Err(last)
-}
-
-/// A random time between two.
-fn between(least: Duration, most: Duration, random: u32) -> Duration {
-    least + (most.saturating_sub(least)).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

@@ -38,13 +38,8 @@ pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
     let mut is_answer_lost = false;
     let limit = api.client().time_left();
     api.client().until_success("posting the inspection to Ironic", limit, || {
-        let response = match api.call("/v1/continue_inspection", None, Some(&body)) {
-            Ok(response) => response,
-            Err(failed) => {
-                is_answer_lost |= failed.may_have_arrived;
-                return Err(failed);
-            }
-        };
+        let called = api.call("/v1/continue_inspection", None, Some(&body));
+        let response = called.inspect_err(|failed| is_answer_lost |= failed.may_have_arrived)?;
         if response.status == 202 {
             let answer: Value = serde_json::from_slice(&response.body).unwrap_or_default();
             let uuid = answer.get("uuid").or_else(|| answer.pointer("/node/uuid"));

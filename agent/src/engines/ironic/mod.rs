@@ -141,7 +141,8 @@ impl Agent {
             error!("the step {} failed: {details}", order.name());
         }
         let result = outcome.map(|result| order.result(result));
-        self.commands.end(id, result.map_err(|details| steps::error(order.kind, &details)));
+        let result = result.map_err(|details| steps::error(order.kind, &details));
+        self.commands.journal().end(id, result);
         self.commands.wake();
     }
 }
@@ -168,7 +169,10 @@ impl Engine for Ironic<'_> {
             }
             Some(failure) => {
                 agent.exit_status = outcome.exit_status();
-                Err(steps::details_of(failure, &outcome.log_tail))
+                // With the last line of the program that wrote.
+                let last =
+                    outcome.log_tail.last().map(|line| format!("; coreos-installer: {line}"));
+                Err(failure.in_words(words) + &last.unwrap_or_default())
             }
         };
         agent.end_step(&id, &order, ended);
@@ -234,14 +238,12 @@ impl<'a> Ironic<'a> {
         let (sender, work) = channel();
         let logs = Logs { journalctl: self.settings.journalctl.clone(), own: process.log.clone() };
         let commands = Arc::new(Commands::new(journal, sender, logs, site.system.clone()));
+        let node_uuid = if let Some(Inspected::Accepted(uuid)) = inspected { uuid } else { None };
         let contact = Contact {
             api: Arc::clone(&self.api),
             commands: Arc::clone(&commands),
             macs: addresses(&surveyed.document),
-            node_uuid: match inspected {
-                Some(Inspected::Accepted(uuid)) => uuid,
-                _ => None,
-            },
+            node_uuid,
             node_id: surveyed.collected.node_id,
             settings: self.settings.clone(),
             console: Arc::clone(&self.node.console),

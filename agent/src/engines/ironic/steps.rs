@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::act::Failure;
 use crate::clean;
 
 /// The name and version under which the steps are offered.
@@ -184,17 +183,6 @@ pub(super) fn lost(command: &str) -> Value {
         "AGENT_BUG: the agent ended in the middle of the step, and a disk may be half written; what to do: do not boot it; \
          deploy or clean the node again, and report the bug with the log of this boot",
     )
-}
-
-/// A failure in one line: code, message, advice.
-pub(super) fn details(failure: &Failure) -> String {
-    failure.in_words(super::words)
-}
-
-/// The same with the last line of the program that wrote.
-pub(super) fn details_of(failure: &Failure, log_tail: &[String]) -> String {
-    let last = log_tail.last().map(|line| format!("; coreos-installer: {line}"));
-    details(failure) + &last.unwrap_or_default()
 }
 
 #[cfg(test)]
