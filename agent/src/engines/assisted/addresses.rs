@@ -21,8 +21,14 @@ pub(super) struct Address {
 impl Address {
     /// True if `ip` is in the same network.
     pub(super) fn has_neighbour(&self, ip: IpAddr) -> bool {
-        network(self.ip, self.prefix).is_some_and(|own| network(ip, self.prefix) == Some(own))
-            && self.ip.is_ipv4() == ip.is_ipv4()
+        let (differing, n_bits) = match (self.ip, ip) {
+            (IpAddr::V4(own), IpAddr::V4(ip)) => (u128::from(own.to_bits() ^ ip.to_bits()), 32),
+            (IpAddr::V6(own), IpAddr::V6(ip)) => (own.to_bits() ^ ip.to_bits(), 128),
+            _ => return false,
+        };
+        // No network has a prefix that is longer than its addresses.
+        let n_host_bits = u32::checked_sub(n_bits, self.prefix);
+        n_host_bits.is_some_and(|n| differing.checked_shr(n).unwrap_or_default() == 0)
     }
 }
 
@@ -49,16 +55,6 @@ fn prefix_of(mask: IpAddr) -> u32 {
         IpAddr::V4(mask) => mask.to_bits().leading_ones(),
         IpAddr::V6(mask) => mask.to_bits().leading_ones(),
     }
-}
-
-/// The network bits of an address; `None` if the prefix is too long.
-fn network(ip: IpAddr, prefix: u32) -> Option<u128> {
-    let (bits, n_bits) = match ip {
-        IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32),
-        IpAddr::V6(ip) => (ip.to_bits(), 128),
-    };
-    let n_host_bits = u32::checked_sub(n_bits, prefix)?;
-    Some(bits.checked_shr(n_host_bits).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -163,11 +163,9 @@ impl Api {
         if response.body.is_empty() {
             return Ok(Value::Null);
         }
-        match serde_json::from_slice(&response.body) {
-            Ok(value) => Ok(value),
-            // A proxy or a captive portal answers with a page of its own.
-            Err(_) => Err(Failed::unavailable(format!("{address} gave no valid answer in JSON"))),
-        }
+        // A proxy or a captive portal answers with a page of its own.
+        serde_json::from_slice(&response.body)
+            .map_err(|_| Failed::unavailable(format!("{address} gave no valid answer in JSON")))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds the IPv4 neighbours that respond to ARP. A datagram to each makes the kernel ask for its MAC, and
 //! `/proc/net/arp` (`net/ipv4/arp.c`) has the results; no socket for raw frames is needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -33,13 +33,10 @@ pub(super) fn ask(
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Result<Answers, String> {
-    let mut sockets: BTreeMap<&str, UdpSocket> = BTreeMap::new();
+    let nics: BTreeSet<&str> = neighbours.iter().map(|(nic, _)| nic.as_str()).collect();
+    let sockets = nics.into_iter().filter_map(|nic| Some((nic, socket(nic)?)));
+    let sockets: BTreeMap<&str, UdpSocket> = sockets.collect();
     for (nic, ip) in neighbours {
-        if !sockets.contains_key(nic.as_str())
-            && let Some(socket) = socket(nic)
-        {
-            sockets.insert(nic, socket);
-        }
         // A full queue costs this neighbour, which then is absent from the result.
         if let Some(socket) = sockets.get(nic.as_str()) {
             socket.send_to(&[0], (*ip, DISCARD)).ok();

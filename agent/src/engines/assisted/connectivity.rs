@@ -45,11 +45,11 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
         .collect();
     let own = addresses();
     let ips = || hosts.iter().flat_map(|host| &host.ips);
-    let mut neighbours: Vec<(&Address, IpAddr)> = ips()
+    let neighbours: Vec<(&Address, IpAddr)> = ips()
         .flat_map(|ip| own.iter().filter(|own| own.has_neighbour(*ip)).map(|own| (own, *ip)))
         .filter(|(_, ip)| ip.is_ipv4())
+        .take(MAX_PAIRS)
         .collect();
-    neighbours.truncate(MAX_PAIRS);
     let targets: BTreeSet<Target> = ips()
         .flat_map(|ip| {
             let of_family = own.iter().filter(|own| own.ip.is_ipv4() == ip.is_ipv4());

@@ -30,10 +30,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let path = request.get("path").and_then(Value::as_str).ok_or("it names no path")?;
-    let disk = find(&around.disks, path);
-    let disk = disk.ok_or_else(|| {
-        format!("{path} is no disk of the inventory", path = clean::quoted(path, 200))
-    })?;
+    let none = || format!("{} is no disk of the inventory", clean::quoted(path, 200));
+    let disk = find(&around.disks, path).ok_or_else(none)?;
     let size_bytes = disk.size_bytes.filter(|size| *size >= READ_BYTES as u64);
     let size_bytes = size_bytes.ok_or_else(|| format!("the size of {} is unknown", disk.device))?;
     let file = File::options()

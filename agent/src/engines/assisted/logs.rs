@@ -31,13 +31,8 @@ pub(super) struct Sources {
 pub(super) fn gather(step: &Step, around: &Around) -> Result<Value, String> {
     // Older services give options of a command instead of JSON.
     let of_json = step.json(0).ok().and_then(|args| args.get("cluster_id").cloned());
-    let after_option = || {
-        let at = step
-            .args
-            .iter()
-            .position(|arg| ["-cluster-id", "--cluster-id"].contains(&arg.as_str()))?;
-        step.args.get(at + 1).cloned().map(Value::from)
-    };
+    let is_other = |arg: &&String| !["-cluster-id", "--cluster-id"].contains(&arg.as_str());
+    let after_option = || step.args.iter().skip_while(is_other).nth(1).cloned().map(Value::from);
     let cluster_id = of_json.or_else(after_option).unwrap_or_default();
     let cluster_id = cluster_id.as_str().unwrap_or_default();
     upload(&around.api, cluster_id, &around.logs)?;

@@ -83,11 +83,8 @@ fn in_words(answer: Option<Answer>, is_synchronized: bool) -> &'static str {
 /// Asks the addresses of a source until one responds.
 fn query(name: &str, clock: &dyn Clock) -> Option<Answer> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    let addresses: Vec<SocketAddr> = (bare, PORT).to_socket_addrs().ok()?.collect();
-    addresses
-        .into_iter()
-        .take(MAX_ADDRESSES)
-        .find_map(|address| (0..TRIES).find_map(|_| ask(address, clock)))
+    let mut addresses = (bare, PORT).to_socket_addrs().ok()?.take(MAX_ADDRESSES);
+    addresses.find_map(|address| (0..TRIES).find_map(|_| ask(address, clock)))
 }
 
 fn ask(server: SocketAddr, clock: &dyn Clock) -> Option<Answer> {

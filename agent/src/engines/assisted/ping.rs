@@ -1,10 +1,10 @@
 //! Echo requests of ICMP (RFC 792) and `ICMPv6` (RFC 4443) through chosen ports. The kernel's ping sockets
 //! (`net.ipv4.ping_group_range`) are used, or raw sockets where these are not allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -49,38 +49,25 @@ impl Echo {
     }
 }
 
-/// The socket of a port for one address family.
-struct Pinger {
-    socket: UdpSocket,
-    nic: String,
-    is_v4: bool,
-}
+/// The sockets, each of a port and for IPv4 or not.
+type Pingers<'t> = BTreeMap<(&'t str, bool), UdpSocket>;
 
 /// Pings every target several times. Targets of a port for which no socket is allowed are absent from the result.
 pub(super) fn ping(targets: &[Target], clock: &dyn Clock, stop: &Stop) -> BTreeMap<Target, Echo> {
-    let mut pingers: Vec<Pinger> = Vec::new();
-    for (nic, ip) in targets {
-        let is_known = |pinger: &Pinger| pinger.nic == *nic && pinger.is_v4 == ip.is_ipv4();
-        if !pingers.iter().any(is_known)
-            && let Ok(socket) = open(nic, ip.is_ipv4())
-        {
-            pingers.push(Pinger { socket, nic: nic.clone(), is_v4: ip.is_ipv4() });
-        }
-    }
+    let keys: BTreeSet<(&str, bool)> =
+        targets.iter().map(|(nic, ip)| (nic.as_str(), ip.is_ipv4())).collect();
+    let open = |(nic, is_v4)| Some(((nic, is_v4), open(nic, is_v4).ok()?));
+    let pingers: Pingers<'_> = keys.into_iter().filter_map(open).collect();
     let mut echoes = BTreeMap::new();
     let cookie: [u8; COOKIE_BYTES] = crate::random::random_bytes().unwrap_or([0x5a; COOKIE_BYTES]);
     for round in 0..ROUNDS {
         let mut sent = BTreeMap::new();
         for target in targets {
             let (nic, ip) = target;
-            let mut of_target = pingers.iter().filter(|p| p.nic == *nic && p.is_v4 == ip.is_ipv4());
-            let Some(pinger) = of_target.next() else { continue };
+            let Some(socket) = pingers.get(&(nic.as_str(), ip.is_ipv4())) else { continue };
             echoes.entry(target.clone()).or_insert_with(Echo::default);
             sent.insert(target.clone(), clock.now());
-            pinger
-                .socket
-                .send_to(&request(round, cookie, pinger.is_v4), SocketAddr::new(*ip, 0))
-                .ok();
+            socket.send_to(&request(round, cookie, ip.is_ipv4()), (*ip, 0)).ok();
         }
         let pause = if round + 1 == ROUNDS { LAST_PAUSE } else { PAUSE };
         let until = clock.now() + pause;
@@ -136,7 +123,7 @@ fn checksum(packet: &[u8]) -> u16 {
 
 /// The next response to a request of this round.
 fn next(
-    pingers: &[Pinger],
+    pingers: &Pingers<'_>,
     round: u16,
     cookie: [u8; COOKIE_BYTES],
     until: Instant,
@@ -149,15 +136,15 @@ fn next(
         if left.is_zero() || stop.is_stopped() {
             return None;
         }
-        for pinger in pingers {
-            while let Ok((n, from)) = pinger.socket.recv_from(&mut buffer) {
+        for ((nic, _), socket) in pingers {
+            while let Ok((n, from)) = socket.recv_from(&mut buffer) {
                 let packet = buffer.get(..n).unwrap_or_default();
                 if is_response(packet, round, cookie) {
-                    return Some(((pinger.nic.clone(), from.ip()), clock.now()));
+                    return Some((((*nic).to_owned(), from.ip()), clock.now()));
                 }
             }
         }
-        let fds = pingers.iter().map(|p| PollFd::new(p.socket.as_fd(), PollFlags::POLLIN));
+        let fds = pingers.values().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
         let mut fds: Vec<PollFd<'_>> = fds.collect();
         poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)).ok()?;
     }

@@ -172,10 +172,8 @@ impl Assisted<'_> {
                 self.session.cache.clear();
                 // The service forgot the host: it was deleted, or belongs to another infra-env now.
                 if failed.status == Some(404) && self.session.install.is_none() {
-                    warn!(
-                        "the service does not know this host: {}; registering again",
-                        failed.message
-                    );
+                    let why = failed.message;
+                    warn!("the service does not know this host: {why}; registering again");
                     return Round::Register;
                 }
                 let wait = self.session.failures.wait(&failed, self.node.clock.as_ref());
@@ -249,11 +247,8 @@ impl Assisted<'_> {
         if self.session.install.is_none() && age >= SURVEY_LIMIT {
             self.session.surveyed_at = self.node.clock.now();
             match (self.survey.0)() {
-                // The id stays: a port that appears late must not make another host of this one.
-                Ok(surveyed) => {
-                    fresh =
-                        Some(Surveyed { host_id: self.session.api.host_id.clone(), ..surveyed });
-                }
+                // The session keeps its id: a port that appears late must not make another host of this one.
+                Ok(surveyed) => fresh = Some(surveyed),
                 Err(error) => {
                     let error = format!("reading the hardware: {error:#}");
                     return (Reply::failed(error), None);

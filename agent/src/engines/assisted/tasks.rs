@@ -104,10 +104,7 @@ impl Tasks {
                 self.running.insert(kind, Task { step, answer, started, is_given_up: false });
                 None
             }
-            Err(error) => {
-                let error = format!("no thread could be started: {error}");
-                Some((step, Reply::failed(error)))
-            }
+            Err(why) => Some((step, Reply::failed(format!("no thread could be started: {why}")))),
         }
     }
 
@@ -128,8 +125,7 @@ impl Tasks {
                 }
                 Err(TryRecvError::Empty) => {
                     task.is_given_up = true;
-                    let limit_s = LIMIT.as_secs();
-                    let error = format!("the step did not end within {limit_s} s");
+                    let error = format!("the step did not end within {} s", LIMIT.as_secs());
                     finished.push((task.step.clone(), Reply::failed(error)));
                     return true;
                 }
