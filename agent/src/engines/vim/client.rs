@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{
-    API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, JobResult,
-    NODE_ID_PATTERN, NeighbourReport, Neighbours, is_node_id,
+    API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, NODE_ID_PATTERN,
+    NeighbourReport, Neighbours, is_node_id,
 };
 use crate::clean;
 use crate::http::client::{GaveUp, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
@@ -79,12 +79,9 @@ impl Client {
     /// # Errors
     /// [`GaveUp`].
     pub fn instruction(&self, node_id: &str, location: Option<&Url>) -> Result<Answer, GaveUp> {
-        let url = match location {
-            Some(location) => location.clone(),
-            None => {
-                self.url_of(&format!("/v1/nodes/{node_id}/instruction")).map_err(GaveUp::Refused)?
-            }
-        };
+        let path = format!("/v1/nodes/{node_id}/instruction");
+        let url = location.cloned().map_or_else(|| self.url_of(&path), Ok);
+        let url = url.map_err(GaveUp::Refused)?;
         self.until_success("asking for the instruction", self.time_left(), || {
             let reply = self.ask(&url, &Request::get(), node_id, MAX_IGNITION_BYTES)?;
             match reply.status {
@@ -162,13 +159,11 @@ impl Client {
                 };
                 let asked = accepted.as_ref().and_then(|accepted| accepted.retry_after_s);
                 let asked = reply.retry_after.or(asked.map(RetryAfter::seconds));
+                let location = reply.location.and_then(|to| self.base.as_ref()?.at_location(&to));
                 Ok(Answer::NotYet {
                     node_id: accepted.map(|accepted| accepted.node_id),
                     wait: RetryAfter::poll(asked, self.clock.as_ref()),
-                    location: reply
-                        .location
-                        .zip(self.base.as_ref())
-                        .and_then(|(location, base)| base.at_location(&location)),
+                    location,
                 })
             }
             _ => Err(refusal(&reply, url, NO_VIM)),
@@ -214,14 +209,6 @@ pub(super) fn report_request(report: &[u8]) -> Request {
         Err(_) => Request::post(report.to_vec()),
     };
     request.with(IDEMPOTENCY_KEY, random::uuid())
-}
-
-/// A result as it is posted.
-///
-/// # Errors
-/// A message with the fault.
-pub fn result_as_json(result: &JobResult) -> Result<Vec<u8>, String> {
-    json(result, "the result").map_err(|failed| failed.message)
 }
 
 /// `value` as JSON, cleaned: it may repeat text from servers, disks and programs. A value that cannot be serialised is

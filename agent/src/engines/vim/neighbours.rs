@@ -74,20 +74,14 @@ fn post(client: &Client, node_id: &str, found: &Neighbours, clock: &dyn Clock, s
     let n_neighbours: usize = found.values().map(Vec::len).sum();
     let mut backoff = Backoff::default();
     while backoff.n_failed() < MAX_TRIES && !stop.is_stopped() {
-        match client.put_neighbours(node_id, found) {
-            Ok(()) => {
-                info!("LLDP neighbours posted: {n_neighbours} on {} ports", found.len());
-                return;
-            }
-            // A VIM without this path finds them in the result.
-            Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
-                debug!("posting the LLDP neighbours: {}", failed.message);
-                return;
-            }
-            Err(failed) => {
-                debug!("posting the LLDP neighbours: {}", failed.message);
-                clock.sleep(backoff.wait(&failed, clock), stop);
-            }
+        let Err(failed) = client.put_neighbours(node_id, found) else {
+            return info!("LLDP neighbours posted: {n_neighbours} on {} ports", found.len());
+        };
+        debug!("posting the LLDP neighbours: {}", failed.message);
+        // A VIM without this path finds them in the result.
+        if failed.why == Why::Refused && failed.status.is_some() {
+            return;
         }
+        clock.sleep(backoff.wait(&failed, clock), stop);
     }
 }

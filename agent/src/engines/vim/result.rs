@@ -1,12 +1,9 @@
 //! The outcome of an install as a result of VIM API v1.
 
 use formats::time::rfc3339;
-use probes::block::Disk;
 
 use crate::act::say::Words;
-use crate::act::{
-    DiskState, Outcome, Proof, Stage, certainty, describe, existing_data, identity_of,
-};
+use crate::act::{DiskState, Outcome, Stage, certainty, describe, existing_data, identity_of};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
 use crate::checkpoint::Checkpoint;
 use crate::clock::Clock;
@@ -16,16 +13,6 @@ use crate::job::{Crash, Node};
 const MAX_MESSAGE_CHARS: usize = 4000;
 /// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;
-
-/// Describes the success.
-fn installed(disk: Option<&Disk>, proof: Option<&Proof>) -> String {
-    format!("{} is {}", disk.map(describe).unwrap_or_default(), certainty(proof))
-}
-
-/// Describes a disk that carries the system of the same request.
-fn already(disk: &Disk) -> String {
-    format!("{} was installed by this request before: it is the next to boot", describe(disk))
-}
 
 /// The word of the API for how an install ended.
 pub fn kind(outcome: &Outcome) -> api::Outcome {
@@ -75,11 +62,14 @@ pub fn of_crash(crash: &Crash, words: Words, clock: &dyn Clock) -> JobResult {
 fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let disk = outcome.disk.as_deref();
     let failure = outcome.failure.as_ref();
-    let message = match (failure, disk) {
-        (Some(failure), _) => failure.message.in_words(words),
-        (None, Some(disk)) if outcome.is_installed_already => already(disk),
-        (None, disk) => installed(disk, outcome.proof.as_ref()),
+    let named = disk.map(describe).unwrap_or_default();
+    let done = if outcome.is_installed_already {
+        "installed by this request before, and the next to boot"
+    } else {
+        certainty(outcome.proof.as_ref())
     };
+    let message =
+        failure.map_or_else(|| format!("{named} is {done}"), |failure| failure.message.in_words(words));
     JobResult {
         api_version: API_VERSION.into(),
         request_id: None,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tracing::{error, info, warn};
 
-use super::client::result_as_json;
+use super::client::json;
 use super::result::result;
 use crate::act::say::Words;
 use crate::act::{Check, Outcome, Site};
@@ -50,8 +50,10 @@ impl ResultFile {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         }
         self.check_file()?;
-        remove(&self.0)?;
-        whole_file::begin(&self.0, MODE).map(drop)
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => whole_file::begin(&self.0, MODE).map(drop),
+        }
     }
 
     /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
@@ -85,23 +87,16 @@ impl ResultFile {
 
     /// Writes the whole result or, if that fails, nothing.
     fn write(&self, result: &JobResult) -> Result<(), String> {
-        let mut json = result_as_json(result)?;
-        json.push(b'\n');
+        let mut text = json(result, "the result").map_err(|failed| failed.message)?;
+        text.push(b'\n');
         let write = || {
             let mut draft = whole_file::begin(&self.0, MODE)?;
-            draft.write_all(&json)?;
+            draft.write_all(&text)?;
             self.check_file()?;
             whole_file::keep(draft, &self.0)?;
             Ok(())
         };
         write().map_err(|error: io::Error| format!("writing {}: {error}", self.0.display()))
-    }
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

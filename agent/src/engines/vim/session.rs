@@ -58,10 +58,8 @@ impl Vim<'_> {
                 Ok(answer)
             }
             Err(gave_up) => {
-                error!(
-                    "{}: the report could not be posted: {gave_up}; nothing was installed",
-                    Code::NoReport
-                );
+                let code = Code::NoReport;
+                error!("{code}: the report could not be posted: {gave_up}; nothing was installed");
                 error!("what to do: {}", advice(&gave_up));
                 Err(ExitStatus::NotReported)
             }

@@ -7,9 +7,8 @@ use tracing::{error, info, warn};
 use super::client::Answer;
 use super::engine::{Step, Vim};
 use super::words;
-use crate::act::Failure;
 use crate::act::seen::Seen;
-use crate::act::{Code, DiskState, Outcome, Stage, State};
+use crate::act::{Code, DiskState, Failure, Outcome, Stage, State};
 use crate::api::OnRefusal;
 use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
@@ -86,13 +85,6 @@ pub(super) struct Refused {
     seen: Option<Seen>,
 }
 
-impl Refused {
-    /// True if findings prevented the install.
-    fn is_blocked(&self) -> bool {
-        self.seen.as_ref().is_some_and(|seen| !seen.blocking.is_empty())
-    }
-}
-
 /// The instructions that were refused. None of them is tried again, unless the obstacle may have passed.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
@@ -101,14 +93,6 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    fn find(&self, digest: &str) -> Option<&Refused> {
-        self.refused.iter().find(|refused| refused.digest == digest)
-    }
-
-    fn forget(&mut self, digest: &str) {
-        self.refused.retain(|refused| refused.digest != digest);
-    }
-
     fn add(&mut self, refused: Refused) {
         if is_passing(refused.code) {
             return;
@@ -148,7 +132,7 @@ impl Vim<'_> {
     /// The earlier refusal of an instruction with this digest. `None` if there was none, or if the node has changed since:
     /// then the instruction is tried again.
     pub(super) fn refused_before(&mut self, digest: &str) -> Option<Refused> {
-        let refused = self.refusals.find(digest)?.clone();
+        let refused = self.refusals.refused.iter().find(|known| known.digest == digest)?.clone();
         if !refused.seen.as_ref().is_some_and(|seen| self.node.has_changed_since(seen)) {
             return Some(refused);
         }
@@ -156,7 +140,7 @@ impl Vim<'_> {
             "the hardware or network profiles of this node have changed since the instruction was refused with {}; trying it again",
             refused.code
         );
-        self.refusals.forget(digest);
+        self.refusals.refused.retain(|refused| refused.digest != digest);
         None
     }
 
@@ -168,7 +152,7 @@ impl Vim<'_> {
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let mut wait = self.refusals.backoff.wait(&refused, self.node.clock.as_ref());
         let code = last.code;
-        let is_blocked = last.is_blocked();
+        let is_blocked = last.seen.as_ref().is_some_and(|seen| !seen.blocking.is_empty());
         if is_blocked {
             // Somebody may be at the machine, with the part in hand.
             wait = wait.min(BLOCKED_WAIT);
@@ -186,8 +170,10 @@ impl Vim<'_> {
         self.node.console.waits_for(&what, &self.node.id);
         let wait_s = self.granted(wait).as_secs();
         info!("refused with {code}, no disk was touched; asking the VIM again in {wait_s} s");
-        if is_blocked && self.is_banner_due() {
-            self.node.show_banner(self.node.blocked.summary.clone());
+        let (summary, n_waits) = (self.node.blocked.summary.clone(), self.node.blocked.n_waits);
+        // A QR code needs the whole screen, so it is shown in every wait.
+        if is_blocked && (summary.is_some() || n_waits.is_multiple_of(WAITS_PER_BANNER)) {
+            self.node.show_banner(summary);
         }
         let then = format!("refused with {code}; asking again");
         if !is_blocked {
@@ -214,14 +200,16 @@ impl Vim<'_> {
         if self.withdraw_load() {
             return Step::Inspect;
         }
-        let wait = self.wait_before_inspecting(asked);
+        // The first re-inspection starts at once; each further one in a row waits longer.
+        let is_first = self.again.n_failed() == 0;
+        let failed = Failed { retry_after: asked, ..Failed::unavailable(String::new()) };
+        let wait = self.again.wait(&failed, self.node.clock.as_ref());
+        let wait = match asked {
+            _ if !is_first => wait,
+            Some(asked) => asked.spread(self.node.clock.as_ref()),
+            None => MIN_WAIT,
+        };
         self.wait_and_inspect(wait, "inspecting again")
-    }
-
-    /// A QR code needs the whole screen, so it is shown in every wait.
-    fn is_banner_due(&self) -> bool {
-        self.node.blocked.summary.is_some()
-            || self.node.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
     /// Waits and asks for the instruction.
@@ -309,19 +297,6 @@ impl Vim<'_> {
                 .advise("set an instruction for this node, then start the service again"),
         };
         self.refuse(failure).1
-    }
-
-    /// The first re-inspection starts at once; each further one in a row waits longer.
-    pub(super) fn wait_before_inspecting(&mut self, asked: Option<RetryAfter>) -> Duration {
-        let is_first = self.again.n_failed() == 0;
-        let failed = Failed::unavailable("the VIM asks for another inspection".into());
-        let wait =
-            self.again.wait(&Failed { retry_after: asked, ..failed }, self.node.clock.as_ref());
-        match asked {
-            _ if !is_first => wait,
-            Some(asked) => asked.spread(self.node.clock.as_ref()),
-            None => MIN_WAIT,
-        }
     }
 
     /// The VIM just accepted the report but no longer knows the node. If it forgets every node, backing off keeps them
