@@ -171,10 +171,8 @@ fn cpu(items: &mut Items, inventory: &Inventory) {
 }
 
 fn numa(items: &mut Items, inventory: &Inventory) {
-    let Some(nodes) = inventory.topology.as_ref().and_then(|topology| topology.nodes.as_ref())
-    else {
-        return;
-    };
+    let topology = inventory.topology.as_ref();
+    let Some(nodes) = topology.and_then(|topology| topology.nodes.as_ref()) else { return };
     items.add("numa", "nodes", [("count", nodes.len().into())]);
     for node in nodes {
         let cpus = node.cpus.as_deref().and_then(|cpus| CpuSet::parse(cpus).ok());

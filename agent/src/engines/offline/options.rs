@@ -64,36 +64,28 @@ pub(crate) fn check_patterns(options: &BlockOptions) -> anyhow::Result<()> {
 
 /// Checks the options that depend on the kind of server.
 fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
+    let [vim_key, backend, infra_env_id, dry_run] =
+        ["vim-key", "backend", "infra-env-id", "dry-run"].map(|name| written(settings, name));
     ensure!(
         options.vim.vim_key.is_none() || options.ironic.backend == Backend::Vim,
-        "{} is for a VIM, as no other back end signs its answers: drop it or {}",
-        written(settings, "vim-key"),
-        written(settings, "backend")
+        "{vim_key} is for a VIM, as no other back end signs its answers: drop it or {backend}"
     );
     let id = options.assisted.infra_env_id.as_deref();
     if options.ironic.backend != Backend::Assisted {
-        ensure!(
-            id.is_none(),
-            "{} needs {} assisted",
-            written(settings, "infra-env-id"),
-            written(settings, "backend")
-        );
+        ensure!(id.is_none(), "{infra_env_id} needs {backend} assisted");
         return Ok(());
     }
     ensure!(
         options.vim.vim.is_some(),
-        "{} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM=",
-        written(settings, "backend")
+        "{backend} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM="
     );
     ensure!(
         !options.dry_run,
-        "{} is not possible with assisted-service, which would wait for an install that never comes",
-        written(settings, "dry-run")
+        "{dry_run} is not possible with assisted-service, which would wait for an install that never comes"
     );
     ensure!(
         id.is_some_and(|id| formats::guid::parse(id).is_some()),
-        "{} is {}, expected the UUID of the infra-env",
-        written(settings, "infra-env-id"),
+        "{infra_env_id} is {}, expected the UUID of the infra-env",
         clean::quoted(id.unwrap_or_default(), 64)
     );
     Ok(())
