@@ -211,8 +211,7 @@ fn agent_process() {
     }
     let image = image::coreos(IGNITION, "ignition.platform.id=metal a=b");
     if task.is_dirty {
-        let file = File::options().write(true).open(machine.disk("sda")).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &image, 0).unwrap();
+        machine.put(&image, 0);
     }
     fs::write(machine.root.join("image"), image).unwrap();
     machine.script(&task.installer);

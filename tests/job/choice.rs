@@ -1,7 +1,5 @@
 //! Which disk a whole job writes, and which it refuses before anything is written.
 
-use std::os::unix::fs::FileExt as _;
-
 use probes::block::{Filesystem, Membership, ObstacleKind, Partition};
 use run_coreos_installer::act::ProtectMissing;
 use run_coreos_installer::exit_status::ExitStatus;
@@ -85,8 +83,7 @@ fn data_in_the_middle_of_a_disk_that_seems_blank_are_found_before_the_write() {
         (json!({"hints": {"serial": "SERIAL-sda"}}), "INSTALLER_FAILED"),
     ] {
         let mut job = Job::new(json!({"disk": disk})).script("exit 1");
-        let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
-        file.write_all_at(&vec![7; 8 << 20], 30 << 20).unwrap();
+        job.machine.put(&vec![7; 8 << 20], 30 << 20);
         let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
         if code == "EXISTING_DATA" {
             let words = ["data without a known signature", "; there are data at byte "];
@@ -99,8 +96,7 @@ fn data_in_the_middle_of_a_disk_that_seems_blank_are_found_before_the_write() {
 
 /// Puts an image with three partitions, which seem to be those of a CoreOS, on the only disk.
 fn with_labels(machine: &mut Machine, image: &[u8], kinds: [Option<&str>; 3]) {
-    let file = std::fs::File::options().write(true).open(machine.disk("sda")).unwrap();
-    file.write_all_at(image, 0).unwrap();
+    machine.put(image, 0);
     let disk = &mut machine.collected.disks[0];
     let parts = (1_u32..).zip(["EFI-SYSTEM", "boot", "root"]).zip(image::PARTS).zip(kinds);
     let parts = parts.map(|(((number, label), (start, size)), kind)| Partition {
@@ -205,8 +201,7 @@ fn undescribed_disk_is_wiped_only_if_what_it_contains_has_no_known_owner() {
     ] {
         let mut job = Job::new(json!({"existing_data": "wipe"})).script("exit 1");
         job.machine.collected.disks[0].has_unknown_content = at < 4096;
-        let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
-        file.write_all_at(bytes, at).unwrap();
+        job.machine.put(bytes, at);
         let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
         if code == "EXISTING_DATA" {
             assert_says(&result["message"], &["; ext2 at byte 1048576, in no partition"]);
@@ -236,7 +231,7 @@ fn data_outside_of_the_partitions_of_an_earlier_coreos_are_found_before_the_writ
         file.set_len(64 << 30).unwrap();
         if let Some(at) = data_at {
             // As large as two of the parts that a place is read in.
-            file.write_all_at(&vec![7; 44 << 20], at).unwrap();
+            job.machine.put(&vec![7; 44 << 20], at);
         }
         let result = job.ends(ExitStatus::Untouched, &json!({"code": code}));
         if code == "EXISTING_DATA" {
@@ -272,8 +267,7 @@ fn label_elsewhere_is_renamed_before_the_write_or_nothing_is_written() {
 fn partition_to_keep_that_only_the_kernel_has_is_refused_before_the_write() {
     let disk = json!({"hints": {"serial": "SERIAL-sda"}});
     let mut job = Job::new(json!({"disk": disk, "save_partlabel": ["data"]})).script("exit 1");
-    let file = std::fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
-    file.write_all_at(&image::with_empty_table(vec![0; 137 * 512]), 0).unwrap();
+    job.machine.put(&image::with_empty_table(vec![0; 137 * 512]), 0);
     let disk = &mut job.machine.collected.disks[0];
     disk.partition_table = Some("gpt".into());
     disk.partitions = vec![Partition {

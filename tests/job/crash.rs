@@ -277,8 +277,7 @@ fn disk_that_a_power_cut_left_half_written_is_written_again_only_if_it_is_identi
         let mut job = Job::new(json!({"disk": disk})).writes(&image);
         // coreos-installer writes the first MiB, and with it the table, at the very end.
         let half = [&vec![0; 1 << 20], &image[1 << 20..16 << 20]].concat();
-        let mut target = fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
-        std::io::Write::write_all(&mut target, &half).unwrap();
+        job.machine.put(&half, 0);
         job.machine.collected.disks[0].has_unknown_content = true;
         job.ends(exit_status, &expected);
         if exit_status == ExitStatus::Untouched {

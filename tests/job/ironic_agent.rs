@@ -175,9 +175,7 @@ fn heartbeat_refused_once_changes_neither_token_nor_commands() {
 
 #[test]
 fn deployment_of_the_interface_direct_is_refused_with_the_line_that_sets_custom_agent() {
-    let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
-    let agent = Agent::start(&ironic, |_, _| {});
-    until_heartbeats(&ironic, 1);
+    let (_ironic, agent) = accepted(|_, _| {});
     let (status, fault) = agent.order("standby.prepare_image", &json!({"image_info": {}}));
     assert_eq!(status, 400, "{fault}");
     let step = json!({"interface": "deploy", "step": "write_image", "args": {}});

@@ -58,10 +58,6 @@ fn reply(response: &Value) -> Reply {
     Reply::json(if response["action"].is_null() { 202 } else { 200 }, response)
 }
 
-fn n_loads(messages: &[String]) -> usize {
-    messages.iter().filter(|text| text.starts_with("computed on ")).count()
-}
-
 /// A VIM with these responses to each report and to each request for the instruction.
 fn vim(
     report: impl Fn(usize) -> Value + Send + Sync + 'static,
@@ -70,14 +66,21 @@ fn vim(
     Mock::of(move |n| reply(&report(n)), move |n| reply(&instruction(n)), |_| Reply::status(204))
 }
 
-/// Runs the program to its end; returns its exit status, what it logged, and the messages of its events.
-fn run(mock: &Mock) -> (Option<i32>, String, Vec<String>) {
+/// Runs the program to its end, which must come with no disk touched, after this number of loads and of reports. Returns what
+/// it logged, and the message of each load.
+#[track_caller]
+fn ends_after(mock: &Mock, n_loads: usize, n_reports: usize, name: &str) -> (String, Vec<String>) {
     let begin = Instant::now();
     // Processes of a load that goes on would keep standard error open.
     let output = start(mock).wait_with_output().unwrap();
     assert!(begin.elapsed() < LIMIT, "it ran for {} s", begin.elapsed().as_secs());
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), log, mock.messages())
+    assert_eq!(output.status.code(), Some(4), "{name}: {log}");
+    let mut messages = mock.messages();
+    messages.retain(|text| text.starts_with("computed on "));
+    assert_eq!(messages.len(), n_loads, "{name}: {messages:#?}\n{log}");
+    assert_eq!(mock.requests("/v1/reports").len(), n_reports, "{name}: {log}");
+    (log, messages)
 }
 
 #[test]
@@ -87,12 +90,7 @@ fn load_that_the_vim_allows_is_followed_by_a_report_and_runs_once() {
         |n| wait(2, if n == 0 { 60 } else { 1 }),
         |n| if n == 0 { wait(2, 60) } else { stop() },
     );
-    let (status, log, messages) = run(&mock);
-    assert_eq!(status, Some(4), "{log}");
-    assert_eq!(mock.requests("/v1/reports").len(), 2, "{log}");
-    let computed: Vec<_> =
-        messages.iter().filter(|text| text.starts_with("computed on ")).collect();
-    assert_eq!(computed.len(), 1, "{messages:#?}\n{log}");
+    let (_, computed) = ends_after(&mock, 1, 2, "a load");
     let n_mib = computed[0].split(" MiB").next().unwrap().rsplit(' ').next().unwrap();
     assert!(n_mib.parse::<u64>().unwrap() > 0, "{computed:?}");
 }
@@ -205,10 +203,7 @@ fn install_or_response_without_an_instruction_ends_a_load_and_what_was_tested_is
                 _ => stop(),
             },
         );
-        let (status, log, messages) = run(&mock);
-        assert_eq!(status, Some(4), "{name}: {log}");
-        assert_eq!(n_loads(&messages), 1, "{name}: {messages:#?}\n{log}");
-        assert_eq!(mock.requests("/v1/reports").len(), 1, "{name}: {log}");
+        ends_after(&mock, 1, 1, &name);
     }
 }
 
@@ -224,10 +219,7 @@ fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
                 _ => stop(),
             },
         );
-        let (status, log, messages) = run(&mock);
-        assert_eq!(status, Some(4), "{name}: {log}");
-        assert_eq!(n_loads(&messages), 2, "{name}: {messages:#?}\n{log}");
-        assert_eq!(mock.requests("/v1/reports").len(), 3, "{name}: {log}");
+        ends_after(&mock, 2, 3, &name);
     }
 }
 
@@ -236,10 +228,7 @@ fn acceptance_of_a_report_does_not_repeat_a_load() {
     for acceptance in [not_yet(), for_a_second("wait")] {
         let name = acceptance.to_string();
         let mock = vim(move |_| acceptance.clone(), |n| if n < 4 { wait(1, 2) } else { stop() });
-        let (status, log, messages) = run(&mock);
-        assert_eq!(status, Some(4), "{name}: {log}");
-        assert_eq!(n_loads(&messages), 1, "{name}: {messages:#?}\n{log}");
-        assert_eq!(mock.requests("/v1/reports").len(), 2, "{name}: {log}");
+        ends_after(&mock, 1, 2, &name);
     }
 }
 
@@ -251,9 +240,7 @@ fn reinspection_ends_a_load_and_its_report_permits_another() {
         _ => wait(1, 60),
     };
     let mock = vim(|n| if n < 2 { not_yet() } else { stop() }, instruction);
-    let (status, log, messages) = run(&mock);
-    assert_eq!(status, Some(4), "{log}");
-    assert_eq!(n_loads(&messages), 2, "{messages:#?}\n{log}");
+    let (log, _) = ends_after(&mock, 2, 3, "reinspect");
     let at = |text: &str, n: usize| log.match_indices(text).nth(n).map(|(at, _)| at);
     assert!(at("computed on ", 0) < at("reading the machine's hardware", 1), "{log}");
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -202,6 +203,12 @@ impl Machine {
 
     pub(crate) fn disk(&self, name: &str) -> PathBuf {
         self.root.join("dev").join(name)
+    }
+
+    /// Writes these bytes to the first disk.
+    pub(crate) fn put(&self, bytes: &[u8], at: u64) {
+        let disk = fs::File::options().write(true).open(self.disk("sda")).unwrap();
+        disk.write_all_at(bytes, at).unwrap();
     }
 
     /// Replaces coreos-installer by a script; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try, and

@@ -55,11 +55,8 @@ pub(crate) enum Reply {
 
 impl Reply {
     pub(crate) fn json(status: u16, value: &Value) -> Self {
-        Self::With(
-            status,
-            vec![("Content-Type".into(), "application/json".into())],
-            value.to_string().into_bytes(),
-        )
+        let reply = Self::With(status, vec![], value.to_string().into_bytes());
+        reply.and("Content-Type", "application/json")
     }
 
     /// An instruction that has no more than this action.

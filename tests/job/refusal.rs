@@ -89,8 +89,12 @@ fn misspelt_key_or_code_is_refused() {
 fn an_ambiguous_or_unexpected_disk_is_refused() {
     let plain = || json!({});
     let write = |machine: &mut Machine, path: &str, text: &str| {
-        fs::write(machine.root.join(path), text).unwrap();
+        let path = machine.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     };
+    let protect = |machine: &mut Machine| machine.settings.site.protect = vec!["serial-sda".into()];
+    let mount = "22 1 8:0 / /mnt rw - ext4 /dev/sda rw\n";
     each_is_refused(vec![
         (plain(), &|machine| machine.add_disk("sdb", 64 << 20), "DISK_AMBIGUOUS"),
         (json!({"disk": {"device": "/dev/nope"}}), &|_| {}, "DISK_NONE"),
@@ -99,28 +103,12 @@ fn an_ambiguous_or_unexpected_disk_is_refused() {
         (json!({"disk": {"hints": {"size": ">= 0"}}}), &|_| {}, "INSTRUCTION_INVALID"),
         (json!({"expect": {"serial": "X"}}), &|_| {}, "DISK_CHANGED"),
         (plain(), &|machine| machine.collected.disks[0].eligible = false, "DISK_NOT_ELIGIBLE"),
-        (
-            plain(),
-            &|machine| machine.settings.site.protect = vec!["serial-sda".into()],
-            "PROTECTED",
-        ),
+        (plain(), &protect, "PROTECTED"),
         (json!({"save_partlabel": ["data*"]}), &|_| {}, "SAVED_PARTITION"),
         (plain(), &|machine| write(machine, "sys/devices/sda/size", "8\n"), "DISK_CHANGED"),
         (plain(), &|machine| write(machine, "sys/devices/sda/serial", "OTHER\n"), "DISK_CHANGED"),
-        (
-            plain(),
-            &|machine| {
-                fs::create_dir_all(machine.root.join("sys/devices/sda/holders/dm-0")).unwrap();
-            },
-            "DISK_BUSY",
-        ),
-        (
-            plain(),
-            &|machine| {
-                write(machine, "proc/self/mountinfo", "22 1 8:0 / /mnt rw - ext4 /dev/sda rw\n");
-            },
-            "DISK_BUSY",
-        ),
+        (plain(), &|machine| write(machine, "sys/devices/sda/holders/dm-0/x", ""), "DISK_BUSY"),
+        (plain(), &|machine| write(machine, "proc/self/mountinfo", mount), "DISK_BUSY"),
     ]);
 }
 
@@ -131,6 +119,12 @@ fn a_machine_without_the_prerequisites_refuses() {
         let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
         machine.collected.findings = vec![row.finding(Some("DIMM A1".into()), "3 errors")];
     };
+    let remove = |machine: &mut Machine| fs::remove_file(&machine.settings.site.installer).unwrap();
+    let osmet_dir = |machine: &mut Machine| machine.settings.site.osmet_dir.clone();
+    let larger = osmet((64 << 20) + 1);
+    let grow = |machine: &mut Machine| {
+        fs::write(osmet_dir(machine).join("x86_64.osmet"), &larger).unwrap();
+    };
     each_is_refused(vec![
         (plain(), &finding, "FINDINGS"),
         (
@@ -140,25 +134,10 @@ fn a_machine_without_the_prerequisites_refuses() {
         ),
         (json!({"append_kargs": ["a b"]}), &|_| {}, "KARGS"),
         (json!({"copy_network": true}), &|_| {}, "NETWORK"),
-        (
-            plain(),
-            &|machine| fs::remove_file(&machine.settings.site.installer).unwrap(),
-            "INSTALLER_MISSING",
-        ),
+        (plain(), &remove, "INSTALLER_MISSING"),
         (plain(), &|machine| machine.installer("0.10.0", ""), "INSTALLER_TOO_OLD"),
-        (
-            plain(),
-            &|machine| fs::remove_dir_all(&machine.settings.site.osmet_dir).unwrap(),
-            "MEDIUM_LOST",
-        ),
-        (
-            plain(),
-            &|machine| {
-                let larger = osmet((64 << 20) + 1);
-                fs::write(machine.settings.site.osmet_dir.join("x86_64.osmet"), larger).unwrap();
-            },
-            "DISK_TOO_SMALL",
-        ),
+        (plain(), &|machine| fs::remove_dir_all(osmet_dir(machine)).unwrap(), "MEDIUM_LOST"),
+        (plain(), &grow, "DISK_TOO_SMALL"),
     ]);
 }
 
@@ -171,27 +150,18 @@ fn an_unusable_source_is_refused() {
         image.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         json!({ "image": image })
     };
+    let huge = image("/image.raw", json!({"uncompressed_bytes": 1_u64 << 40}));
+    let forbid = |machine: &mut Machine| machine.settings.site.is_insecure_image_allowed = false;
+    let other = json!({"url": format!("{url}/config.ign"), "hash": digest::sha512(b"x")});
     each_is_refused(vec![
         (image("/missing.raw", json!({})), &|_| {}, "IMAGE_FETCH"),
         (image("/image.raw", json!({"insecure": false})), &|_| {}, "SIGNATURE"),
-        (
-            image("/image.raw", json!({})),
-            &|machine| machine.settings.site.is_insecure_image_allowed = false,
-            "IMAGE_INSECURE",
-        ),
-        (
-            image("/image.raw", json!({"uncompressed_bytes": 1_u64 << 40})),
-            &|_| {},
-            "DISK_TOO_SMALL",
-        ),
+        (image("/image.raw", json!({})), &forbid, "IMAGE_INSECURE"),
+        (huge, &|_| {}, "DISK_TOO_SMALL"),
         (image("/image.raw", json!({"sector_bytes": 4096})), &|_| {}, "SECTOR_SIZE"),
         (image("/image.raw", json!({"hash": "md5-00"})), &|_| {}, "INSTRUCTION_INVALID"),
         (json!({"ignition": {"url": format!("{url}/missing")}}), &|_| {}, "IGNITION_FETCH"),
         (json!({"ignition": {"url": "ftp://x/y"}}), &|_| {}, "INSTRUCTION_INVALID"),
-        (
-            json!({"ignition": {"url": format!("{url}/config.ign"), "hash": digest::sha512(b"x")}}),
-            &|_| {},
-            "IGNITION_HASH",
-        ),
+        (json!({ "ignition": other }), &|_| {}, "IGNITION_HASH"),
     ]);
 }

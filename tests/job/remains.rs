@@ -1,7 +1,6 @@
 //! Metadata of arrays and pools at the end of a disk, which the image does not overwrite.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
 
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
@@ -20,10 +19,7 @@ const PROMISE: (u64, &[u8]) = (SIZE - 3087 * 512, b"Promise Technology, Inc.");
 fn job(keys: Value, remains: &[(u64, &[u8])]) -> Job {
     let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal");
     let job = Job::new(keys).writes(&image);
-    let disk = fs::File::options().write(true).open(job.machine.disk("sda")).unwrap();
-    for (at, bytes) in remains {
-        disk.write_all_at(bytes, *at).unwrap();
-    }
+    remains.iter().for_each(|(at, bytes)| job.machine.put(bytes, *at));
     job
 }
 
