@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -27,10 +27,12 @@ fn fixtures() -> Vec<PathBuf> {
     fixtures
 }
 
-fn report(ironic: &Ironic, root: &Path, more: &[&str]) -> Output {
+/// Reports a machine: exit status and log.
+fn report(ironic: &Ironic, root: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut command = program();
     command.args(["report", "--to", "ironic", &ironic.url, "--allow-plain-http"]);
-    command.arg("--root").arg(root).args(more).output().unwrap()
+    let output = command.arg("--root").arg(root).args(more).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn document(root: &Path) -> Value {
@@ -45,14 +47,13 @@ fn machines_are_discovered_with_every_hook_and_the_inventory_arrives_unchanged()
     let mut n = 0;
     for root in fixtures() {
         let known: Vec<Value> = ironic.nodes().iter().map(|node| node["uuid"].clone()).collect();
-        let output = report(&ironic, &root, &[]);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let (status, said) = report(&ironic, &root, &[]);
         let posted = document(&root);
         if posted["inventory"]["interfaces"].as_array().is_none_or(Vec::is_empty) {
-            assert_eq!(output.status.code(), Some(3), "{}: {said}", root.display());
+            assert_eq!(status, Some(3), "{}: {said}", root.display());
             continue;
         }
-        assert_eq!(output.status.code(), Some(0), "{}: {said}", root.display());
+        assert_eq!(status, Some(0), "{}: {said}", root.display());
         let nodes = ironic.nodes();
         let node = nodes.iter().find(|node| !known.contains(&node["uuid"])).unwrap();
         let uuid = node["uuid"].as_str().unwrap();
@@ -76,9 +77,8 @@ fn machines_are_discovered_with_every_hook_and_the_inventory_arrives_unchanged()
 fn node_that_is_not_waiting_is_refused_with_its_macs_and_advice() {
     let ironic = Ironic::start(Options::default());
     let root = &fixtures()[0];
-    let output = report(&ironic, root, &[]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let (status, said) = report(&ironic, root, &[]);
+    assert_eq!(status, Some(3), "{said}");
     let mac = document(root)["inventory"]["interfaces"][0]["mac_address"].clone();
     assert!(said.contains(mac.as_str().unwrap()) && said.contains("add a port"), "{said}");
     // Enrolled, and waiting.
@@ -87,8 +87,8 @@ fn node_that_is_not_waiting_is_refused_with_its_macs_and_advice() {
     ironic.api("POST", "ports", Some(&port));
     node.order("inspect");
     node.until("inspect wait");
-    let output = report(&ironic, root, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let (status, said) = report(&ironic, root, &[]);
+    assert_eq!(status, Some(0), "{said}");
     node.until("manageable");
     assert_eq!(
         node.get()["properties"]["cpu_arch"],
@@ -107,12 +107,10 @@ fn https_needs_a_certificate_that_is_trusted() {
     let tls = Some((leak(path("cert")), leak(path("key"))));
     let ironic = Ironic::start(Options { tls, ..Options::default() });
     let root = &fixtures()[0];
-    let output = report(&ironic, root, &["--ca-file", &path("cert"), "--give-up-after", "30"]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (_, said) = report(&ironic, root, &["--ca-file", &path("cert"), "--give-up-after", "30"]);
     assert!(said.contains("Ironic responded 404"), "{said}");
-    let output = report(&ironic, root, &["--give-up-after", "0"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(3) && said.contains("certificate"), "{said}");
+    let (status, said) = report(&ironic, root, &["--give-up-after", "0"]);
+    assert!(status == Some(3) && said.contains("certificate"), "{said}");
 }
 
 #[test]

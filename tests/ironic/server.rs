@@ -39,8 +39,7 @@ pub(crate) fn port() -> u16 {
 pub(crate) struct Options {
     /// Unknown machines become nodes.
     pub(crate) discovers: bool,
-    /// Agents stay on between inspection, cleaning and deployment.
-    pub(crate) is_fast: bool,
+
     /// The API speaks TLS: certificate and key.
     pub(crate) tls: Option<(&'static str, &'static str)>,
     /// How long Ironic waits for an agent, in seconds.
@@ -296,7 +295,7 @@ fn tls((certificate, key): (&str, &str)) -> String {
 
 fn config(folder: &Path, port: u16, url: &str, options: Options) -> String {
     let folder = folder.display();
-    let is_fast = options.is_fast;
+
     format!(
         "[DEFAULT]
 auth_strategy = noauth
@@ -338,10 +337,10 @@ check_provision_state_interval = 5
 [database]
 connection = sqlite:///{folder}/ironic.sqlite
 [deploy]
-fast_track = {is_fast}
+fast_track = false
 [inspector]
 require_managed_boot = false
-power_off = {}
+power_off = true
 hooks = {HOOKS}
 [oslo_concurrency]
 lock_path = {folder}/state
@@ -351,6 +350,5 @@ endpoint_override = {url}
         options.tls.map(tls).unwrap_or_default(),
         options.discovers,
         options.callback_timeout_s.unwrap_or(20),
-        !is_fast,
     )
 }
