@@ -2,11 +2,16 @@
 
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 #[path = "../qr_reader.rs"]
 mod qr_reader;
+#[path = "../until.rs"]
+mod until;
 
+use self::until::until;
 use crate::skipped::skipped;
 use crate::util::{
     agent, assert_is_refused, assert_refused, cache, captured, json, machines, read, repository,
@@ -188,41 +193,31 @@ fn signal_ends_a_load_at_once_with_all_its_processes() {
     let log = scratch("check-load").join("log");
     let mut check = agent()
         .args(["check", "--only", "os", "--load", "600"])
-        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
     let pid = check.id();
-    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    let children = || -> Vec<String> {
-        let of = |task: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read_to_string(task.ok()?.path().join("children")).ok()
-        };
-        let all: String = threads().filter_map(of).collect();
-        all.split_whitespace().map(str::to_owned).collect()
-    };
     let n_cpus = std::thread::available_parallelism().unwrap().get();
-    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
-    while children().len() < n_cpus && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let started = children();
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let log = std::fs::read_to_string(log).unwrap();
-    assert!(started.len() >= n_cpus, "{started:?} of {state}: {log}");
-    let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
-    assert!(status.success());
+    let started = until("a process for each CPU", || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let of =
+            |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).ok();
+        let children: String = tasks.filter_map(of).collect();
+        let children: Vec<String> = children.split_whitespace().map(str::to_owned).collect();
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert!(check.try_wait().unwrap().is_none(), "{children:?}: {log}");
+        (children.len() >= n_cpus).then_some(children)
+    });
+    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM).unwrap();
     let killed = std::time::Instant::now();
     assert!(!check.wait().unwrap().success());
     let is_running = |child: &String| {
         let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         !state.is_empty() && !state.contains(") Z ")
     };
-    while started.iter().any(is_running) {
-        assert!(killed.elapsed() < std::time::Duration::from_secs(5), "{started:?} still run");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("the end of every process", || (!started.iter().any(is_running)).then_some(()));
+    assert!(killed.elapsed() < std::time::Duration::from_secs(5), "{started:?} ran on");
 }
 
 #[test]

@@ -128,11 +128,15 @@ fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expecte
     std::fs::create_dir(dir.join("folder")).unwrap();
     assert_eq!(refused_root(&dir.join("folder")), "the directory is empty");
     std::fs::write(dir.join("folder/notes.txt"), "").unwrap();
-    let found = refused_root(&dir.join("folder"));
-    assert_eq!(
-        found,
-        "the directory contains no machine: neither sys/ nor proc/, but \"notes.txt\""
-    );
+    let archive = archive("other-archive", &["a.txt", "b.txt"]);
+    for (root, what, names) in [
+        (dir.join("folder"), "directory", "\"notes.txt\""),
+        (archive, "archive", "\"a.txt\" and 1 more"),
+    ] {
+        let expected =
+            format!("the {what} contains no machine: neither sys/ nor proc/, but {names}");
+        assert_eq!(refused_root(&root), expected);
+    }
     std::fs::create_dir(dir.join("folder/proc")).unwrap();
     let found = refused_root(&dir.join("folder"));
     assert!(found.starts_with("proc in the directory is empty and there is no sys"), "{found}");
@@ -197,15 +201,6 @@ fn a_damaged_capture_is_refused_wherever_it_is_cut_and_a_whole_one_is_replayed()
 fn tar_size(archive: &[u8]) -> u64 {
     let mut archive = tar::Archive::new(archive);
     archive.entries().unwrap().next().unwrap().unwrap().size()
-}
-
-#[test]
-fn an_archive_of_something_else_is_refused() {
-    let path = archive("other-archive", &["a.txt", "b.txt"]);
-    let found = refused_root(&path);
-    let expected =
-        "the archive contains no machine: neither sys/ nor proc/, but \"a.txt\" and 1 more";
-    assert_eq!(found, expected);
 }
 
 #[test]
