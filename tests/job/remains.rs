@@ -19,7 +19,9 @@ const PROMISE: (u64, &[u8]) = (SIZE - 3087 * 512, b"Promise Technology, Inc.");
 fn job(keys: Value, remains: &[(u64, &[u8])]) -> Job {
     let image = image::coreos(IGNITION, "quiet ignition.platform.id=metal");
     let job = Job::new(keys).writes(&image);
-    remains.iter().for_each(|(at, bytes)| job.machine.put(bytes, *at));
+    for (at, bytes) in remains {
+        job.machine.put(bytes, *at);
+    }
     job
 }
 
