@@ -128,11 +128,8 @@ fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
             known.iter().map(|member| by_slot(&member.machine, kind)).collect();
         let slots: BTreeSet<&String> = by_slot.iter().flat_map(BTreeMap::keys).collect();
         for slot in slots {
-            let column: Vec<(&'a Member, Option<&Part>)> = known
-                .iter()
-                .copied()
-                .zip(by_slot.iter().map(|parts| parts.get(slot).copied()))
-                .collect();
+            let parts = by_slot.iter().map(|parts| parts.get(slot).copied());
+            let column: Vec<_> = known.iter().copied().zip(parts).collect();
             model.compare(kind, &column);
         }
     }

@@ -61,6 +61,19 @@ pub struct Difference<'a> {
     pub attributes: Vec<(&'static Attribute, &'a Value, &'a Value)>,
 }
 
+/// Compares two machines.
+pub fn differences<'a>(a: &'a Machine, b: &'a Machine, scope: Scope) -> Differences<'a> {
+    let mut found = Differences { a, b, parts: Vec::new(), not_compared: Vec::new() };
+    for kind in kinds() {
+        match (a.knows(kind), b.knows(kind)) {
+            (true, true) => found.compare(kind, scope),
+            (false, false) => {}
+            _ => found.not_compared.push(kind),
+        }
+    }
+    found
+}
+
 /// The differences between two machines.
 #[derive(Debug)]
 pub struct Differences<'a> {
@@ -71,58 +84,6 @@ pub struct Differences<'a> {
     /// Kinds that only one of the reports covers, so they cannot be compared.
     pub not_compared: Vec<&'static Kind>,
 }
-
-/// Compares two machines.
-pub fn differences<'a>(a: &'a Machine, b: &'a Machine, scope: Scope) -> Differences<'a> {
-    let mut found = Differences { a, b, parts: Vec::new(), not_compared: Vec::new() };
-    for kind in kinds() {
-        match (a.knows(kind), b.knows(kind)) {
-            (true, true) => compare(a, b, kind, scope, &mut found.parts),
-            (false, false) => {}
-            _ => found.not_compared.push(kind),
-        }
-    }
-    found
-}
-
-fn compare<'a>(
-    a: &'a Machine,
-    b: &'a Machine,
-    kind: &'static Kind,
-    scope: Scope,
-    all: &mut Vec<Difference<'a>>,
-) {
-    let mut found: Vec<Difference<'a>> = Vec::new();
-    // What another kind lists in one report alone, such as a network port without a driver, is compared here.
-    let is_twice = |part: &Part| a.is_listed_twice(part) && b.is_listed_twice(part);
-    let mut left_a: Vec<&Part> = a.of_kind(kind).filter(|part| !is_twice(part)).collect();
-    let mut left_b: Vec<&Part> = b.of_kind(kind).filter(|part| !is_twice(part)).collect();
-    if !scope.without_serials {
-        for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.identities) {
-            found.extend(pair(a, b, is_elsewhere(a, b).then_some(Change::Moved), scope));
-        }
-    }
-    for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.slots) {
-        let is_other = !scope.without_serials && differ(&a.identities, &b.identities);
-        found.extend(pair(a, b, is_other.then_some(Change::Replaced), scope));
-    }
-    // Parts that nothing distinguishes, such as two CPUs in sockets of one name: like ones first, then in order.
-    for (a, b) in
-        in_order(&mut left_a, &mut left_b, |a, b| a.slots == b.slots && a.values == b.values)
-            .into_iter()
-            .chain(in_order(&mut left_a, &mut left_b, |a, b| a.slots == b.slots))
-    {
-        found.extend(pair(a, b, None, scope));
-    }
-    let one = |change, a, b| Difference { change, a, b, attributes: Vec::new() };
-    found.extend(left_a.into_iter().map(|part| one(Change::Gone, Some(part), None)));
-    found.extend(left_b.into_iter().map(|part| one(Change::Added, None, Some(part))));
-    // Both reports list like parts in the same order, except for those that moved.
-    let position = |difference: &Difference| difference.b.or(difference.a).map(|part| part.index);
-    found.sort_by_key(position);
-    all.extend(found);
-}
-
 /// Removes from both lists the parts that match by one of `keys`, the best first.
 fn pairs<'a>(
     left_a: &mut Vec<&'a Part>,
@@ -250,7 +211,39 @@ impl Difference<'_> {
     }
 }
 
-impl Differences<'_> {
+impl<'a> Differences<'a> {
+    fn compare(&mut self, kind: &Kind, scope: Scope) {
+        let (a, b) = (self.a, self.b);
+        let mut found: Vec<Difference<'a>> = Vec::new();
+        // What another kind lists in one report alone, such as a network port without a driver, is compared here.
+        let is_twice = |part: &Part| a.is_listed_twice(part) && b.is_listed_twice(part);
+        let mut left_a: Vec<&Part> = a.of_kind(kind).filter(|part| !is_twice(part)).collect();
+        let mut left_b: Vec<&Part> = b.of_kind(kind).filter(|part| !is_twice(part)).collect();
+        if !scope.without_serials {
+            for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.identities) {
+                found.extend(pair(a, b, is_elsewhere(a, b).then_some(Change::Moved), scope));
+            }
+        }
+        for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.slots) {
+            let is_other = !scope.without_serials && differ(&a.identities, &b.identities);
+            found.extend(pair(a, b, is_other.then_some(Change::Replaced), scope));
+        }
+        // Parts that nothing distinguishes, such as two CPUs in sockets of one name: like ones first, then in order.
+        let alike: [fn(&Part, &Part) -> bool; 2] =
+            [|a, b| a.slots == b.slots && a.values == b.values, |a, b| a.slots == b.slots];
+        for (a, b) in alike.iter().flat_map(|alike| in_order(&mut left_a, &mut left_b, *alike)) {
+            found.extend(pair(a, b, None, scope));
+        }
+        let one = |change, a, b| Difference { change, a, b, attributes: Vec::new() };
+        found.extend(left_a.into_iter().map(|part| one(Change::Gone, Some(part), None)));
+        found.extend(left_b.into_iter().map(|part| one(Change::Added, None, Some(part))));
+        // Both reports list like parts in the same order, except for those that moved.
+        let position =
+            |difference: &Difference| difference.b.or(difference.a).map(|part| part.index);
+        found.sort_by_key(position);
+        self.parts.extend(found);
+    }
+
     /// Returns true if nothing that could be compared differs.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

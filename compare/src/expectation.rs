@@ -163,10 +163,8 @@ impl Expectations {
             return;
         }
         let parts: Vec<&Part> = machine.of_kind(kind).collect();
-        let fits: Vec<Vec<bool>> = parts
-            .iter()
-            .map(|part| expected.iter().map(|one| one.is_met_by(part)).collect())
-            .collect();
+        let fits_of = |part: &&Part| expected.iter().map(|one| one.is_met_by(part)).collect();
+        let fits: Vec<Vec<bool>> = parts.iter().map(fits_of).collect();
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let least: Vec<usize> = expected.iter().map(|one| number(one.count.least)).collect();
         let most: Vec<usize> = expected.iter().map(|one| number(one.count.most)).collect();

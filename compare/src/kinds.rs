@@ -130,20 +130,15 @@ fn add(kinds: &mut Vec<Kind>, line: &'static str) -> Option<()> {
         ["slot", ref paths @ ..] => kind.slots.push(paths.to_vec()),
         ["place", path] => kind.place.push(("", path)),
         ["place", word, path] => kind.place.push((word, path)),
-        [nature, name] => kind.attributes.push(attribute(nature, name, "text", name)?),
-        [nature, name, unit] => kind.attributes.push(attribute(nature, name, unit, name)?),
-        [nature, name, unit, path] => kind.attributes.push(attribute(nature, name, unit, path)?),
+        [nature, name] => kind.attributes.push(attribute([nature, name, "text", name])?),
+        [nature, name, unit] => kind.attributes.push(attribute([nature, name, unit, name])?),
+        [nature, name, unit, path] => kind.attributes.push(attribute([nature, name, unit, path])?),
         _ => return None,
     }
     Some(())
 }
 
-fn attribute(
-    nature: &str,
-    name: &'static str,
-    unit: &str,
-    path: &'static str,
-) -> Option<Attribute> {
+fn attribute([nature, name, unit, path]: [&'static str; 4]) -> Option<Attribute> {
     let nature = serde_json::from_value(nature.into()).ok()?;
     let unit = serde_json::from_value(unit.into()).ok()?;
     Some(Attribute { name, path, unit, nature })

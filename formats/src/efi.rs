@@ -80,11 +80,9 @@ impl<'a> LoadOption<'a> {
         let path = device_path::fields(self.path.unwrap_or_default()).into_iter();
         let arguments = whole(self.optional, Kind::Arguments);
         let arguments = arguments.filter(|_| is_printable(self.optional));
-        text.map(|field| field.moved(description_at))
-            .into_iter()
-            .chain(path.map(|field| field.moved(path_at)))
-            .chain(arguments.map(|field| field.moved(optional_at)))
-            .collect()
+        let text = text.into_iter().map(|field| field.moved(description_at));
+        let path = path.map(|field| field.moved(path_at));
+        text.chain(path).chain(arguments.map(|field| field.moved(optional_at))).collect()
     }
 }
 

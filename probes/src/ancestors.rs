@@ -7,9 +7,8 @@ use crate::pci_address::is_pci_address;
 /// the first device at or above it that has one. `None` if the kernel reports -1 or nothing
 /// (`Documentation/ABI/testing/sysfs-bus-pci`).
 pub fn numa_node(machine: &Machine, device_path: &str) -> Option<u32> {
-    above(device_path)
-        .find_map(|path| machine.number::<i64>(&format!("{path}/numa_node")))
-        .and_then(|node| u32::try_from(node).ok())
+    let mut nodes = above(device_path).map(|path| format!("{path}/numa_node"));
+    u32::try_from(nodes.find_map(|path| machine.number::<i64>(&path))?).ok()
 }
 
 /// The PCI address nearest above the device at `device_path`, e.g. `0000:3b:00.0`; `None` for a

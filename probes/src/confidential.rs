@@ -59,15 +59,13 @@ pub fn confidential_computing(machine: &Machine) -> Option<ConfidentialComputing
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn a_host_says_what_its_modules_allow() {
-        let machine = tree(&[
-            ("sys/module/kvm_amd/parameters/sev", "Y\n"),
-            ("sys/module/kvm_amd/parameters/sev_es", "1\n"),
-            ("sys/module/kvm_amd/parameters/sev_snp", "N\n"),
-            ("sys/class/misc/kvm/dev", "10:232\n"),
+        let machine = tree_in(&[
+            ("sys/module/kvm_amd/parameters", &[("sev", "Y"), ("sev_es", "1"), ("sev_snp", "N")]),
+            ("sys/class/misc/kvm", &[("dev", "10:232")]),
         ]);
         let found = confidential_computing(&machine).unwrap();
         assert_eq!((found.is_sev_host, found.is_sev_es_host), (Some(true), Some(true)));

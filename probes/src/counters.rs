@@ -13,6 +13,7 @@ use crate::collect::Inventory;
 use crate::cpuset::CpuSet;
 use crate::findings::{Finding, physical_ports, row};
 use crate::machine::{Machine, Source};
+use crate::memory::parse_size;
 use crate::parts::{self, Detail, PartId, PartKind};
 
 /// Frames that arrived damaged, and links that went down. Drops and overruns are not counted: a busy host has them.
@@ -120,11 +121,7 @@ fn heat(machine: &Machine, inventory: &Inventory) -> Vec<Counters> {
 /// total of a list of counters is its last word.
 fn count(text: &str) -> Option<u64> {
     let text = text.split_whitespace().last()?;
-    let value = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => text.parse().ok()?,
-    };
-    (value != u64::MAX).then_some(value)
+    parse_size(text).ok().filter(|value| *value != u64::MAX)
 }
 
 /// A finding for each part with a counter that is higher in `after` than in `before`, which was read `seconds` earlier.

@@ -86,16 +86,14 @@ fn arguments(command_line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{tree, tree_in, tree_of_bytes};
 
     #[test]
     fn iommu_in_use_has_units_and_groups() {
-        let machine = tree(&[
-            ("sys/class/iommu/dmar1/uevent", ""),
-            ("sys/class/iommu/dmar0/uevent", ""),
-            ("sys/kernel/iommu_groups/0/type", "DMA-FQ\n"),
-            ("sys/kernel/iommu_groups/10/type", "DMA-FQ\n"),
-            ("sys/firmware/acpi/tables/DMAR", "x"),
+        let machine = tree_in(&[
+            ("sys/class/iommu", &[("dmar1/uevent", ""), ("dmar0/uevent", "")]),
+            ("sys/kernel/iommu_groups", &[("0/type", "DMA-FQ"), ("10/type", "DMA-FQ")]),
+            ("sys/firmware/acpi/tables", &[("DMAR", "x")]),
         ]);
         let found = iommu(&machine, "ro intel_iommu=on quiet iommu=pt").unwrap();
         assert_eq!((found.is_enabled, found.n_groups), (Some(true), Some(2)));

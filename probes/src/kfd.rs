@@ -103,7 +103,7 @@ fn memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn only_nodes_with_simd_units_are_gpus_and_the_class_link_is_not_needed() {
@@ -111,12 +111,10 @@ mod tests {
         let gpu = "simd_count 416\nvendor_id 4098\ndevice_id 29711\nlocation_id 25344\ndomain 1\n\
                    drm_render_minor 128\nunique_id 1801979520617338022\nbroken\n";
         let bank = "heap_type 1\nsize_in_bytes 68702699520\nflags 0\n";
-        let machine = tree(&[
-            (&format!("{nodes}/0/properties"), "cpu_cores_count 64\nsimd_count 0\n"),
-            (&format!("{nodes}/10/properties"), gpu),
-            (&format!("{nodes}/10/mem_banks/0/properties"), bank),
-            (&format!("{nodes}/2/properties"), "simd_count 8\n"),
-            (&format!("{nodes}/3/properties"), "simd_count\n"),
+        let machine = tree_in(&[
+            (nodes, &[("0/properties", "cpu_cores_count 64\nsimd_count 0\n")]),
+            (nodes, &[("10/properties", gpu), ("10/mem_banks/0/properties", bank)]),
+            (nodes, &[("2/properties", "simd_count 8"), ("3/properties", "simd_count")]),
         ]);
         let nodes = compute_nodes(&machine);
         assert_eq!(nodes.iter().map(|n| n.id).collect::<Vec<_>>(), [2, 10]);

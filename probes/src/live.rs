@@ -41,6 +41,8 @@ pub struct Load {
 
 /// Reads the running machine.
 pub fn live() -> Live {
+    // `ru_maxrss` would be the peak of whatever ran before `execve(2)` in this process.
+    let status = Process::myself().and_then(|process| process.status()).ok();
     let load = System::load_average().ok().map(|load| Load {
         one_minute: load.one,
         five_minutes: load.five,
@@ -50,7 +52,7 @@ pub fn live() -> Live {
         uptime_s: System::uptime().ok(),
         load,
         available_memory_bytes: available_memory_bytes(),
-        agent_peak_memory_bytes: peak_memory_bytes(),
+        agent_peak_memory_bytes: status.and_then(|status| status.vmhwm?.checked_mul(1024)),
         agent_cpu_time_ms: cpu_time_ms(),
     }
 }
@@ -61,11 +63,6 @@ pub fn available_memory_bytes() -> Option<u64> {
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
     // sysinfo leaves 0 where it could not read the file.
     (system.total_memory() > 0).then(|| system.available_memory())
-}
-
-/// `ru_maxrss` would be the peak of whatever ran before `execve(2)` in this process.
-fn peak_memory_bytes() -> Option<u64> {
-    Process::myself().ok()?.status().ok()?.vmhwm?.checked_mul(1024)
 }
 
 fn cpu_time_ms() -> Option<u64> {

@@ -95,10 +95,8 @@ pub struct LiveImage {
 
 /// Reads the running system.
 pub fn os(machine: &Machine) -> Os {
-    let release = ["etc/os-release", "usr/lib/os-release", "etc/initrd-release"]
-        .iter()
-        .find_map(|path| machine.text(path))
-        .unwrap_or_default();
+    let releases = ["etc/os-release", "usr/lib/os-release", "etc/initrd-release"];
+    let release = releases.iter().find_map(|path| machine.text(path)).unwrap_or_default();
     let field = |name: &str| os_release_field(&release, name);
     let command_line = machine.text("proc/cmdline");
     let shown = command_line.as_deref().map(without_secrets);
@@ -160,12 +158,11 @@ fn os_release_field(text: &str, name: &str) -> Option<String> {
 
 fn unescape(text: &str) -> String {
     let mut is_escaped = false;
-    text.chars()
-        .filter(|c| {
-            is_escaped = *c == '\\' && !is_escaped;
-            !is_escaped
-        })
-        .collect()
+    let is_kept = |c: &char| {
+        is_escaped = *c == '\\' && !is_escaped;
+        !is_escaped
+    };
+    text.chars().filter(is_kept).collect()
 }
 
 /// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system

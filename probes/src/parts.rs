@@ -20,13 +20,11 @@ pub fn disk(disk: &Disk) -> PartId {
 
 /// A drive of a RAID controller, by slot and enclosure as they are printed.
 pub fn drive(controller: &RaidController, drive: &RaidDrive) -> PartId {
-    let place = match (drive.enclosure, drive.slot) {
-        (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
-        (None, Some(slot)) => format!("slot {slot}"),
-        _ => match (drive.device_id, &drive.hctl) {
-            (Some(id), _) => format!("drive {id}"),
-            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
-        },
+    let place = match (drive.enclosure, drive.slot, drive.device_id) {
+        (Some(enclosure), Some(slot), _) => format!("slot {slot} of enclosure {enclosure}"),
+        (None, Some(slot), _) => format!("slot {slot}"),
+        (_, None, Some(id)) => format!("drive {id}"),
+        _ => format!("drive {}", drive.hctl.as_deref().unwrap_or_default()),
     };
     let serial = drive.serial.clone().map(Detail::Serial);
     let address = controller.pci_address.clone();
@@ -85,10 +83,9 @@ pub fn port(nic: &Interface) -> PartId {
 /// A PCI device by its slot, if that is known.
 pub fn device(device: &PciDevice) -> PartId {
     let part = PartId::new(PartKind::Pci, &device.address);
+    let address = [Detail::Address(device.address.clone())];
     match &device.slot {
-        Some(slot) => {
-            part.named(format!("slot {slot}")).with([Detail::Address(device.address.clone())])
-        }
+        Some(slot) => part.named(format!("slot {slot}")).with(address),
         None => part,
     }
 }

@@ -66,18 +66,14 @@ fn power_supply(machine: &Machine, name: String) -> KernelPowerSupply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn adapter_and_battery_have_their_facts_and_unknown_is_absent() {
-        let at = |name: &str| format!("{CLASS}/{name}");
-        let machine = tree(&[
-            (&at("BAT0/type"), "Battery\n"),
-            (&at("BAT0/status"), "Unknown\n"),
-            (&at("BAT0/capacity"), "97\n"),
-            (&at("BAT0/serial_number"), " 1234\n"),
-            (&at("AC/type"), "Mains\n"),
-            (&at("AC/online"), "1\n"),
+        let machine = tree_in(&[
+            (CLASS, &[("BAT0/type", "Battery")]),
+            (CLASS, &[("BAT0/status", "Unknown"), ("BAT0/capacity", "97")]),
+            (CLASS, &[("BAT0/serial_number", " 1234"), ("AC/type", "Mains"), ("AC/online", "1")]),
         ]);
         let found = power_supplies(&machine);
         assert_eq!((found[0].name.as_str(), found[0].is_online), ("AC", Some(true)));

@@ -89,6 +89,7 @@ fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     // Before Linux 4.x some drivers kept the attributes at the device.
     let inner = format!("{path}/device");
     let chip_at = |path| Some((path, machine.text(&format!("{path}/name"))?));
+    let is_slow = |chip: &str| data::rows(SLOW).any(|name| matches(name, chip));
     let found = chip_at(path).or_else(|| chip_at(&inner)).filter(|(_, name)| !is_slow(name));
     let Some((path, name)) = found else { return Vec::new() };
     let resolved = machine.device_path(path);
@@ -107,12 +108,10 @@ fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
     inputs.into_iter().filter_map(|name| sensor(machine, name, &common, &has)).collect()
 }
 
-fn sensor(
-    machine: &Machine,
-    name: &str,
-    common: &Sensor,
-    has: &dyn Fn(String) -> Option<String>,
-) -> Option<Sensor> {
+/// The path of a file of the chip, if it has that file.
+type Has<'a> = dyn Fn(String) -> Option<String> + 'a;
+
+fn sensor(machine: &Machine, name: &str, common: &Sensor, has: &Has<'_>) -> Option<Sensor> {
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if !matches!(kind, "temp" | "fan" | "in" | "curr" | "power" | "humidity") {
         return None;
@@ -155,36 +154,26 @@ fn sensor(
 /// The alarms of a sensor, as its files name them before `alarm`.
 const ALARMS: [&str; 7] = ["", "cap_", "crit_", "emergency_", "lcrit_", "max_", "min_"];
 
-fn is_slow(chip: &str) -> bool {
-    data::rows(SLOW).any(|name| matches(name, chip))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{has, tree, tree_from_bytes};
+    use crate::testing::{has, tree_from_bytes, tree_in};
     use serde_json::json;
 
     #[test]
     fn values_have_the_unit_of_their_key_and_slow_chips_are_left_out() {
         assert!(data::rows(SLOW).all(|name| !name.contains(['#', ' '])));
-        let machine = tree(&[
-            ("sys/class/hwmon/hwmon3/name", "coretemp\n"),
-            ("sys/class/hwmon/hwmon3/temp10_input", "45000\n"),
-            ("sys/class/hwmon/hwmon3/temp2_input", "-5000\n"),
-            ("sys/class/hwmon/hwmon3/temp2_label", "Package id 0\n"),
-            ("sys/class/hwmon/hwmon3/temp2_crit", "100000\n"),
-            ("sys/class/hwmon/hwmon3/temp3_input", "hot\n"),
-            ("sys/class/hwmon/hwmon3/bogus1_input", "1\n"),
-            ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
-            ("sys/class/hwmon/hwmon0/fan1_input", "1200\n"),
-            ("sys/class/hwmon/hwmon0/fan1_fault", "0\n"),
-            ("sys/class/hwmon/hwmon0/fan2_input", "0\n"),
-            ("sys/class/hwmon/hwmon0/fan2_fault", "1\n"),
-            ("sys/class/hwmon/hwmon0/power1_average", "12345678\n"),
-            ("sys/class/hwmon/hwmon1/name", "drivetemp\n"),
-            ("sys/class/hwmon/hwmon1/temp1_input", "30000\n"),
-            ("sys/class/hwmon/hwmon2/uevent", "x\n"),
+        let machine = tree_in(&[
+            ("sys/class/hwmon/hwmon3", &[("name", "coretemp")]),
+            ("sys/class/hwmon/hwmon3", &[("temp10_input", "45000"), ("temp2_input", "-5000")]),
+            ("sys/class/hwmon/hwmon3", &[("temp2_label", "Package id 0")]),
+            ("sys/class/hwmon/hwmon3", &[("temp2_crit", "100000")]),
+            ("sys/class/hwmon/hwmon3", &[("temp3_input", "hot"), ("bogus1_input", "1")]),
+            ("sys/class/hwmon/hwmon0", &[("name", "nct6775"), ("fan1_input", "1200")]),
+            ("sys/class/hwmon/hwmon0", &[("fan1_fault", "0"), ("fan2_input", "0")]),
+            ("sys/class/hwmon/hwmon0", &[("fan2_fault", "1"), ("power1_average", "12345678")]),
+            ("sys/class/hwmon/hwmon1", &[("name", "drivetemp")]),
+            ("sys/class/hwmon", &[("hwmon1/temp1_input", "30000"), ("hwmon2/uevent", "x")]),
         ]);
         let sensors = sensors(&machine);
         let names: Vec<&str> = sensors.iter().map(|s| s.name.as_str()).collect();
@@ -211,15 +200,11 @@ mod tests {
 
     #[test]
     fn faulty_sensor_has_no_value_no_alarm_and_no_threshold() {
-        let machine = tree(&[
-            ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
-            ("sys/class/hwmon/hwmon0/temp1_input", "-62000\n"),
-            ("sys/class/hwmon/hwmon0/temp1_fault", "1\n"),
-            ("sys/class/hwmon/hwmon0/temp1_max", "80000\n"),
-            ("sys/class/hwmon/hwmon0/temp1_alarm", "1\n"),
-            ("sys/class/hwmon/hwmon0/temp1_label", "AUXTIN0\n"),
-            ("sys/class/hwmon/hwmon0/fan3_fault", "1\n"),
-            ("sys/class/hwmon/hwmon0/fan4_fault", "0\n"),
+        let machine = tree_in(&[
+            ("sys/class/hwmon/hwmon0", &[("name", "nct6775"), ("temp1_input", "-62000")]),
+            ("sys/class/hwmon/hwmon0", &[("temp1_fault", "1"), ("temp1_max", "80000")]),
+            ("sys/class/hwmon/hwmon0", &[("temp1_alarm", "1"), ("temp1_label", "AUXTIN0")]),
+            ("sys/class/hwmon/hwmon0", &[("fan3_fault", "1"), ("fan4_fault", "0")]),
         ]);
         let common = Sensor { chip: "nct6775".to_owned(), is_faulty: true, ..Sensor::default() };
         let temperature = Sensor {
@@ -233,21 +218,14 @@ mod tests {
 
     #[test]
     fn sensor_has_thresholds_and_alarms_and_unset_ones_are_absent() {
-        let at = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
-        let machine = tree(&[
-            (&at("name"), "nct6775\n"),
-            (&at("fan1_input"), "300\n"),
-            (&at("fan1_min"), "500\n"),
-            (&at("fan1_alarm"), "1\n"),
-            (&at("humidity1_input"), "41500\n"),
-            (&at("in0_input"), "1210\n"),
-            (&at("in0_min"), "0\n"),
-            (&at("in0_max"), "1320\n"),
-            (&at("in0_max_alarm"), "0\n"),
-            (&at("temp1_input"), "90000\n"),
-            (&at("temp1_max"), "85000\n"),
-            (&at("temp1_max_alarm"), "1\n"),
-            (&at("temp1_crit_alarm"), "1\n"),
+        let machine = tree_in(&[
+            ("sys/class/hwmon/hwmon0", &[("name", "nct6775")]),
+            ("sys/class/hwmon/hwmon0", &[("fan1_input", "300"), ("fan1_min", "500")]),
+            ("sys/class/hwmon/hwmon0", &[("fan1_alarm", "1"), ("humidity1_input", "41500")]),
+            ("sys/class/hwmon/hwmon0", &[("in0_input", "1210"), ("in0_min", "0")]),
+            ("sys/class/hwmon/hwmon0", &[("in0_max", "1320"), ("in0_max_alarm", "0")]),
+            ("sys/class/hwmon/hwmon0", &[("temp1_input", "90000"), ("temp1_max", "85000")]),
+            ("sys/class/hwmon/hwmon0", &[("temp1_max_alarm", "1"), ("temp1_crit_alarm", "1")]),
         ]);
         let [fan, humidity, voltage, temperature] = &sensors(&machine)[..] else { panic!() };
         has(fan, &json!({"min_rpm": 500, "alarms": ["alarm"]}));

@@ -78,7 +78,7 @@ fn driver(machine: &Machine, resolved: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn driver_is_that_of_the_device_and_not_of_the_serial_core() {
@@ -95,16 +95,11 @@ mod tests {
 
     #[test]
     fn only_ports_with_a_uart_are_listed() {
-        let machine = tree(&[
-            ("sys/class/tty/tty0/dev", "4:0\n"),
-            ("sys/class/tty/ttyS0/type", "4\n"),
-            ("sys/class/tty/ttyS0/port", "0x3F8\n"),
-            ("sys/class/tty/ttyS0/iomem_base", "0x0\n"),
-            ("sys/class/tty/ttyS0/irq", "4\n"),
-            ("sys/class/tty/ttyS0/console", "Y\n"),
-            ("sys/class/tty/ttyS1/type", "0\n"),
-            ("sys/class/tty/ttyS2/type", "x\n"),
-            ("sys/class/tty/ttyUSB0/dev", "188:0\n"),
+        let machine = tree_in(&[
+            ("sys/class/tty/tty0", &[("dev", "4:0")]),
+            ("sys/class/tty/ttyS0", &[("type", "4"), ("port", "0x3F8"), ("iomem_base", "0x0")]),
+            ("sys/class/tty", &[("ttyS0/irq", "4"), ("ttyS0/console", "Y"), ("ttyS1/type", "0")]),
+            ("sys/class/tty", &[("ttyS2/type", "x"), ("ttyUSB0/dev", "188:0")]),
         ]);
         let ports = serial_ports(&machine);
         assert_eq!(ports.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["ttyS0", "ttyUSB0"]);

@@ -19,6 +19,19 @@ pub(crate) fn tree_from<P: AsRef<str>, C: AsRef<str>>(files: &[(P, C)]) -> Machi
     tree_from_bytes(&ended(files))
 }
 
+/// As [`tree`], by directory and by name within it.
+pub(crate) fn tree_in(directories: &[(&str, &[(&str, &str)])]) -> Machine {
+    tree_from(&files_in(directories))
+}
+
+/// The files of a [`tree_in`], by path.
+pub(crate) fn files_in<'a>(directories: &[(&str, &[(&str, &'a str)])]) -> Vec<(String, &'a str)> {
+    let below = directories.iter().flat_map(|(directory, files)| {
+        files.iter().map(move |(name, text)| (format!("{directory}/{name}"), *text))
+    });
+    below.collect()
+}
+
 /// The source of a [`tree`].
 pub(crate) fn source(files: &[(&str, &str)]) -> Arc<Source> {
     Arc::new(Source::unpacked(archive(&ended(files))))

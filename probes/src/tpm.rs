@@ -145,16 +145,14 @@ fn letters(number: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn a_tpm_2_has_its_banks() {
-        let machine = tree(&[
-            ("sys/class/tpm/tpm0/tpm_version_major", "2\n"),
-            ("sys/class/tpm/tpm0/pcr-sha256/0", "00\n"),
-            ("sys/class/tpm/tpm0/pcr-sha1/0", "00\n"),
-            ("sys/class/tpm/tpm0/device/hid", "MSFT0101\n"),
-            ("sys/firmware/acpi/tables/TPM2", "x"),
+        let machine = tree_in(&[
+            ("sys/class/tpm/tpm0", &[("tpm_version_major", "2"), ("pcr-sha256/0", "00")]),
+            ("sys/class/tpm/tpm0", &[("pcr-sha1/0", "00"), ("device/hid", "MSFT0101")]),
+            ("sys/firmware/acpi/tables", &[("TPM2", "x")]),
         ]);
         let tpm = tpm(&machine).unwrap();
         assert_eq!(tpm.version.as_deref(), Some("2.0"));

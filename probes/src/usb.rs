@@ -56,11 +56,8 @@ pub fn usb(machine: &Machine) -> Vec<UsbDevice> {
     let names = machine.list(BUS);
     let (interfaces, devices): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.contains(':'));
-    let mut devices: Vec<UsbDevice> = devices
-        .into_iter()
-        .filter(|name| is_device_name(name))
-        .map(|name| device(machine, name))
-        .collect();
+    let devices = devices.into_iter().filter(|name| is_device_name(name));
+    let mut devices: Vec<UsbDevice> = devices.map(|name| device(machine, name)).collect();
     for name in interfaces {
         let owner = name.split_once(':').map_or("", |(owner, _)| owner);
         // The interface of a root hub is called `1-0:1.0`.

@@ -8,6 +8,8 @@
 //! Clouds write the same strings into their bare metal instances. For those the CPU's flag decides
 //! (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
+use std::collections::BTreeMap;
+
 use formats::data;
 
 use crate::machine::Machine;
@@ -24,11 +26,12 @@ const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/availabl
 pub fn hypervisor(machine: &Machine) -> Option<String> {
     let cpuinfo = machine.text("proc/cpuinfo").unwrap_or_default();
     let dmi = of_dmi(machine);
+    let is_cloud = matches!(dmi, Some("amazon" | "google" | "alibaba"));
     let name = of_sysinfo(machine)
         .or_else(|| of_xen(machine))
         .or_else(|| of_device_tree(machine))
         .or_else(|| of_power(machine, &cpuinfo))
-        .or_else(|| (dmi.is_some_and(is_cloud) && is_bare(machine, &cpuinfo)).then_some("none"))
+        .or_else(|| (is_cloud && is_bare(machine, &cpuinfo)).then_some("none"))
         .or_else(|| dmi.filter(|name| *name != "qemu"))
         .or_else(|| of_clocksource(machine))
         .or(dmi)
@@ -41,10 +44,8 @@ pub fn hypervisor(machine: &Machine) -> Option<String> {
 /// z/VM and KVM are named as control program; a bare LPAR is a partition of PR/SM.
 fn of_sysinfo(machine: &Machine) -> Option<&'static str> {
     let text = machine.text("proc/sysinfo")?;
-    let program = text
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.starts_with("VM") && key.ends_with("Control Program"));
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let program = pairs.find(|(key, _)| key.starts_with("VM") && key.ends_with("Control Program"));
     match program.map(|(_, name)| name.trim()) {
         Some(name) if name.contains("KVM") => Some("kvm"),
         Some(name) if name.contains("z/VM") => Some("zvm"),
@@ -66,11 +67,9 @@ fn of_device_tree(machine: &Machine) -> Option<&'static str> {
     let compatible = text("hypervisor/compatible").unwrap_or_default();
     let known = [("kvm", "kvm"), ("xen", "xen"), ("vmware", "vmware"), ("bhyve", "bhyve")];
     let known = known.into_iter().find(|(word, _)| compatible.contains(word));
-    if let Some((_, name)) = known {
+    let other = (!compatible.is_empty()).then_some("vm-other");
+    if let Some(name) = known.map(|(_, name)| name).or(other) {
         return Some(name);
-    }
-    if !compatible.is_empty() {
-        return Some("vm-other");
     }
     let board = text("compatible").unwrap_or_default();
     let is_qemu = board.contains("qemu,pseries") || board.contains("linux,dummy-virt");
@@ -99,11 +98,9 @@ fn of_power(machine: &Machine, cpuinfo: &str) -> Option<&'static str> {
 fn of_dmi(machine: &Machine) -> Option<&'static str> {
     let folder = DMI_FOLDERS.iter().find(|folder| machine.is_dir(folder))?;
     let fields = ["product_name", "sys_vendor", "bios_vendor", "board_name", "chassis_asset_tag"];
-    let values: Vec<(&str, String)> = fields
-        .into_iter()
-        .filter_map(|field| Some((field, machine.text(&format!("{folder}/{field}"))?)))
-        .collect();
-    let value = |field: &str| values.iter().find(|(f, _)| *f == field).map(|(_, v)| v.as_str());
+    let read = |field| Some((field, machine.text(&format!("{folder}/{field}"))?));
+    let values: BTreeMap<&str, String> = fields.into_iter().filter_map(read).collect();
+    let value = |field: &str| values.get(field).map(String::as_str);
     rule(&value)
 }
 
@@ -119,10 +116,6 @@ fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
         };
         fits.then_some(name)
     })
-}
-
-fn is_cloud(name: &str) -> bool {
-    matches!(name, "amazon" | "google" | "alibaba")
 }
 
 /// True if a flag or bit shows that a cloud's machine is not a guest; `false` without either.

@@ -59,17 +59,14 @@ fn watchdog(machine: &Machine, name: String) -> Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     #[test]
     fn watchdog_has_its_facts_and_whether_it_reset_the_machine() {
-        let at = |name: &str| format!("sys/class/watchdog/watchdog0/{name}");
-        let machine = tree(&[
-            (&at("identity"), "i6300ESB timer\n"),
-            (&at("timeout"), "30\n"),
-            (&at("state"), "inactive\n"),
-            (&at("bootstatus"), "32\n"),
-            ("sys/class/watchdog/watchdog1/uevent", "x\n"),
+        let machine = tree_in(&[
+            ("sys/class/watchdog/watchdog0", &[("identity", "i6300ESB timer")]),
+            ("sys/class/watchdog/watchdog0", &[("timeout", "30"), ("state", "inactive")]),
+            ("sys/class/watchdog", &[("watchdog0/bootstatus", "32"), ("watchdog1/uevent", "x")]),
         ]);
         let watchdogs = watchdogs(&machine);
         assert_eq!(watchdogs[0].identity.as_deref(), Some("i6300ESB timer"));

@@ -12,11 +12,15 @@ pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
     if bytes.iter().all(|byte| *byte == 0xff) || bytes.iter().all(|byte| *byte == 0) {
         return None;
     }
+    // Areas in other languages than English have characters of 16 bits; many makers name another language and write
+    // ASCII all the same.
+    let has_zero_high = || bytes.iter().skip(1).step_by(2).any(|high| *high == 0);
+    let is_utf_16 = || bytes.len().is_multiple_of(2) && has_zero_high();
     let text = match kind >> 6 {
         0 => hex(bytes),
         1 => nibbles(bytes).filter_map(|n| BCD_PLUS.get(n)).map(|c| char::from(*c)).collect(),
         2 => six_bits(bytes),
-        _ if !is_english && is_utf_16(bytes) => utf16::decode_lossy(bytes),
+        _ if !is_english && is_utf_16() => utf16::decode_lossy(bytes),
         _ if is_latin_1(bytes) => bytes.iter().map(|byte| char::from(*byte)).collect(),
         _ => escape_non_utf8(bytes),
     };
@@ -75,12 +79,6 @@ pub fn six_bits(bytes: &[u8]) -> String {
         (0..n_characters).filter_map(move |n| char::from_u32((bits >> (6 * n) & 0x3f) + 0x20))
     };
     bytes.chunks(3).flat_map(of_chunk).collect()
-}
-
-/// True if these are characters of 16 bits, as areas in other languages than English have them; many makers name
-/// another language and write ASCII all the same.
-fn is_utf_16(bytes: &[u8]) -> bool {
-    bytes.len().is_multiple_of(2) && bytes.iter().skip(1).step_by(2).any(|high| *high == 0)
 }
 
 #[cfg(test)]

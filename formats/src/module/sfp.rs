@@ -20,7 +20,8 @@ pub(super) fn parse(memory: &dyn Memory, lower: &[u8]) -> Module {
     check(memory, lower.get(64..95).unwrap_or_default(), byte(lower, 95));
     let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
     let is_base_t = is_base_t(lower);
-    let is_measured = has_diagnostics(lower);
+    // Byte 92: the module has calibrated diagnostics at the second address and needs no address change.
+    let is_measured = byte(lower, 92).is_some_and(|kind| kind & 0x64 == 0x60);
     // Thresholds first, values from byte 96.
     let diagnostics =
         is_measured.then(|| memory.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)).flatten();
@@ -44,9 +45,7 @@ pub(super) fn parse(memory: &dyn Memory, lower: &[u8]) -> Module {
             None if is_measured => alone().and_then(|bytes| temperature(&bytes, 0)),
             None => None,
         },
-        alarms: diagnostics
-            .map(|diagnostics| alarms::alarms(&alarms::SFP, &diagnostics, &diagnostics))
-            .unwrap_or_default(),
+        alarms: diagnostics.map_or_else(Vec::new, |all| alarms::alarms(&alarms::SFP, &all, &all)),
         reach_m: reach(lower, rows),
         ..common(lower, 4, 66)
     }
@@ -56,9 +55,4 @@ fn is_base_t(lower: &[u8]) -> bool {
     byte(lower, 2) == Some(RJ45)
         || byte(lower, 6).is_some_and(|codes| codes & IS_1000BASE_T != 0)
         || byte(lower, 36).is_some_and(|code| BASE_T.contains(&code))
-}
-
-/// Byte 92: the module has calibrated diagnostics at the second address and needs no address change.
-fn has_diagnostics(lower: &[u8]) -> bool {
-    byte(lower, 92).is_some_and(|kind| kind & 0x64 == 0x60)
 }

@@ -45,13 +45,11 @@ pub fn remains(part: &[u8], is_end: bool) -> Vec<(usize, &'static str)> {
     if is_end {
         let last = part.len().saturating_sub(SECTOR_BYTES);
         let kinds = [firmware_raid(part), part.last_chunk::<4096>().and_then(|end| drbd(end))];
-        let kinds = kinds.into_iter().flatten();
-        found.extend(
-            kinds
-                .filter(|kind| found.iter().all(|(_, known)| known != kind))
-                .map(|kind| (last, kind))
-                .collect::<Vec<_>>(),
-        );
+        for kind in kinds.into_iter().flatten() {
+            if found.iter().all(|(_, known)| *known != kind) {
+                found.push((last, kind));
+            }
+        }
     }
     found
 }

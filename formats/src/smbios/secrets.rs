@@ -63,10 +63,8 @@ pub fn fields(table: &[u8]) -> Vec<Field> {
 fn in_strings(structure: &Structure, fields: &mut Vec<Field>) {
     let offsets = SERIALS.iter().find(|(kind, _)| *kind == structure.kind());
     for offset in offsets.iter().flat_map(|(_, offsets)| *offsets) {
-        let number = structure
-            .inner
-            .get_field_byte(*offset)
-            .and_then(|number| usize::from(number).checked_sub(1));
+        let number = structure.inner.get_field_byte(*offset);
+        let number = number.and_then(|number| usize::from(number).checked_sub(1));
         let string = number.and_then(|number| structure.string_spans().nth(number));
         fields.extend(string.map(|(span, _)| Field::text(span, Kind::Serial)));
     }

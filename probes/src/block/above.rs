@@ -10,6 +10,7 @@ use super::graph::DeviceGraph;
 use super::listing::Listing;
 use super::virtual_devices::VirtualDevice;
 use formats::data;
+use formats::signature::Filesystem;
 
 /// Properties of udev that are names of a device or of its content.
 const NAMES: &str = include_str!("../../data/names-above.txt");
@@ -25,31 +26,26 @@ pub(super) fn attach(
     for disk in disks.iter_mut() {
         let reached = graph.above(&disk.name);
         let devices = virtuals.iter().filter(|device| reached.contains(device.name.as_str()));
-        let mut above: Vec<ContentAbove> = devices
-            .filter_map(|device| {
-                let filesystem = device.filesystem.clone()?;
-                Some(ContentAbove { name: device.name.clone(), filesystem })
-            })
-            .collect();
+        let of_device = |device: &VirtualDevice| content(&device.name, device.filesystem.clone());
+        let mut above: Vec<ContentAbove> = devices.filter_map(of_device).collect();
         let known = listing.virtuals.iter().filter(|device| reached.contains(device.name.as_str()));
         let mut names: Vec<String> =
             known.flat_map(|device| names(graph, &device.name, &device.udev)).collect();
-        for node in listing.virtuals.iter().flat_map(|device| &device.partitions) {
-            if !reached.contains(node.name.as_str()) {
-                continue;
-            }
+        let nodes = listing.virtuals.iter().flat_map(|device| &device.partitions);
+        for node in nodes.filter(|node| reached.contains(node.name.as_str())) {
             let number = node.device_number.as_ref();
             let entry = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
             let entry = entry.unwrap_or_default();
             names.extend(self::names(graph, &node.name, &entry));
-            let filesystem = filesystem::of_udev(&entry);
-            above.extend(
-                filesystem.map(|filesystem| ContentAbove { name: node.name.clone(), filesystem }),
-            );
+            above.extend(content(&node.name, filesystem::of_udev(&entry)));
         }
         disk.content_above = above;
         disk.names_above = names;
     }
+}
+
+fn content(name: &str, filesystem: Option<Filesystem>) -> Option<ContentAbove> {
+    Some(ContentAbove { name: name.to_owned(), filesystem: filesystem? })
 }
 
 /// Every name of a device: those of the kernel, and those that udev has for it and its content.
@@ -71,30 +67,22 @@ fn names(graph: &DeviceGraph, name: &str, udev: &UdevEntry) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::Disk;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     const UDEV: &str =
         "S:vg/root\nE:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=root\nE:DM_VG_NAME=vg\nE:ID_FS_UUID=1-2\n";
 
     #[test]
     fn content_of_mappings_and_arrays_is_known_of_every_disk_below_them() {
-        let machine = tree(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sdb/size", "2048\n"),
-            ("sys/block/sdc/size", "2048\n"),
-            ("sys/block/md0/md/level", "raid1\n"),
-            ("sys/block/md0/dev", "9:0\n"),
-            ("sys/block/md0/slaves/sda1/x", ""),
-            ("sys/block/md0/slaves/sdb/x", ""),
-            ("sys/block/md0/md0p1/partition", "1\n"),
-            ("sys/block/md0/md0p1/dev", "259:0\n"),
-            ("sys/block/dm-0/dev", "253:0\n"),
-            ("sys/block/dm-0/dm/uuid", "LVM-x\n"),
-            ("sys/block/dm-0/dm/name", "vg-root\n"),
-            ("sys/block/dm-0/slaves/md0/x", ""),
-            ("run/udev/data/b253:0", UDEV),
-            ("run/udev/data/b259:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_LABEL=boot\n"),
+        let machine = tree_in(&[
+            ("sys/block/sda", &[("size", "2048"), ("sda1/partition", "1")]),
+            ("sys/block", &[("sdb/size", "2048"), ("sdc/size", "2048"), ("md0/md/level", "raid1")]),
+            ("sys/block/md0", &[("dev", "9:0"), ("slaves/sda1/x", ""), ("slaves/sdb/x", "")]),
+            ("sys/block/md0/md0p1", &[("partition", "1"), ("dev", "259:0")]),
+            ("sys/block/dm-0", &[("dev", "253:0"), ("dm/uuid", "LVM-x")]),
+            ("sys/block/dm-0", &[("dm/name", "vg-root"), ("slaves/md0/x", "")]),
+            ("run/udev/data", &[("b253:0", UDEV)]),
+            ("run/udev/data", &[("b259:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_LABEL=boot\n")]),
         ]);
         let disks = super::super::block(&machine).disks;
         let of = |n: usize| -> Vec<(String, String)> {

@@ -61,17 +61,15 @@ fn parse_stat(text: &str) -> Result<CurrentIo, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     #[test]
     fn counters_are_those_of_the_device_number() {
         let stat = "  120 0 960 4 3 0 2048 10 2 14 14 1 0 8 0 5 1";
-        let machine = tree(&[
-            ("sys/dev/block/8:0", "-> ../../devices/x/block/sda"),
-            ("sys/devices/x/block/sda/stat", stat),
-            ("sys/devices/x/block/sda/queue/iostats", "1"),
-            ("sys/devices/x/block/sda/device/state", "running"),
-            ("sys/devices/x/block/sda/device/ioerr_cnt", "0x1f"),
+        let machine = tree_in(&[
+            ("sys/dev/block", &[("8:0", "-> ../../devices/x/block/sda")]),
+            ("sys/devices/x/block/sda", &[("stat", stat), ("queue/iostats", "1")]),
+            ("sys/devices/x/block/sda/device", &[("state", "running"), ("ioerr_cnt", "0x1f")]),
         ]);
         let found = current_io(&machine, "8:0").unwrap();
         let expected = CurrentIo {

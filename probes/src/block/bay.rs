@@ -44,8 +44,11 @@ impl DiskBay {
     }
 }
 
+/// The bays by the HCTL of the disk in each.
+pub(super) type Bays = BTreeMap<String, DiskBay>;
+
 /// All occupied slots, by the SCSI address of the device in them.
-pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
+pub(super) fn bays(machine: &Machine) -> Bays {
     let mut bays = BTreeMap::new();
     for enclosure in machine.list("sys/class/enclosure") {
         let path = machine.device_path(&format!("sys/class/enclosure/{enclosure}"));
@@ -53,9 +56,8 @@ pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
         let slots = children.iter().filter(|name| !NO_SLOTS.contains(&name.as_str()));
         for label in slots.take(MAX_SLOTS) {
             let device = machine.device_path(&format!("{path}/{label}/device"));
-            if let Some(address) =
-                hctl(&device).filter(|_| device.ends_with(|c: char| c.is_ascii_digit()))
-            {
+            let is_device = device.ends_with(|c: char| c.is_ascii_digit());
+            if let Some(address) = hctl(&device).filter(|_| is_device) {
                 let bay = DiskBay {
                     slot: machine.number(&format!("{path}/{label}/slot")),
                     label: Some(label.clone()),
@@ -70,11 +72,7 @@ pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
 }
 
 /// The bay of the disk at `path`.
-pub(super) fn bay_of(
-    machine: &Machine,
-    path: &str,
-    bays: &BTreeMap<String, DiskBay>,
-) -> Option<DiskBay> {
+pub(super) fn bay_of(machine: &Machine, path: &str, bays: &Bays) -> Option<DiskBay> {
     let known = hctl(path).and_then(|address| bays.get(address));
     known.cloned().or_else(|| {
         let slot = target::sas_bay(machine, path)?;
@@ -89,10 +87,9 @@ pub(super) fn ask(machine: &Machine, bay: &DiskBay) -> Option<DiskBay> {
     let at = |attribute: &str| format!("sys/class/enclosure/{enclosure}/{label}/{attribute}");
     // 0 is off; several numbers mean on (`ses_get_fault`, `drivers/scsi/ses.c`).
     let light = |attribute: &str| machine.number::<u8>(&at(attribute)).map(|number| number != 0);
+    let status = machine.text(&at("status"));
     Some(DiskBay {
-        status: machine
-            .text(&at("status"))
-            .filter(|status| !matches!(status.as_str(), "unknown" | "unsupported")),
+        status: status.filter(|status| !["unknown", "unsupported"].contains(&status.as_str())),
         is_locate_on: light("locate"),
         is_fault_on: light("fault"),
         ..bay.clone()

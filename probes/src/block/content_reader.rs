@@ -197,11 +197,8 @@ impl<'a> Volume<'a> {
             Ok(bytes) => {
                 let end = at.checked_add(n_bytes as u64)?;
                 let is_there = device.size_bytes.is_none_or(|end_bytes| end <= end_bytes);
-                is_there.then(|| Unanswered {
-                    why: format!("only {} of {n_bytes} bytes", bytes.len()),
-                    is_denied: false,
-                    errno: None,
-                })
+                let why = format!("only {} of {n_bytes} bytes", bytes.len());
+                is_there.then_some(Unanswered { why, ..Unanswered::default() })
             }
             Err(why) => why,
         };

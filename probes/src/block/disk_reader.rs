@@ -9,23 +9,18 @@ use super::content::Content;
 use super::controller::controller;
 use super::disk::{Disk, UnlistedPartition};
 use super::filesystem;
-use super::graph::DeviceGraph;
 use super::health;
 use super::identity::identity;
 use super::listing::BlockDevice;
-use super::partition;
+use super::partition::{self, View};
 use super::queue;
 use super::sysfs_path::hctl;
 use super::target;
 use super::transport::transport;
 
 /// Reads the disk; eligibility is judged after all disks have been read.
-pub(super) fn read(
-    machine: &Machine,
-    device: &BlockDevice,
-    content: Option<&Content>,
-    graph: &DeviceGraph,
-) -> Disk {
+pub(super) fn read(view: &View) -> Disk {
+    let View { machine, device, content, .. } = *view;
     let transport = transport(machine, device);
     let answers = content.map(|content| content.answers.clone()).unwrap_or_default();
     let identity = identity(machine, device, transport.as_deref());
@@ -42,8 +37,7 @@ pub(super) fn read(
         health: health::of_files(machine, device, answers.health),
         ..identity
     };
-    let known = with_contents(machine, device, content, graph, known);
-    with_attributes(machine, device, with_place(machine, device, known))
+    with_attributes(machine, device, with_place(machine, device, with_contents(view, known)))
 }
 
 /// A volume does not have the transport of the drives in it.
@@ -55,13 +49,8 @@ fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<
 }
 
 /// Adds the content of the disk, its uses, and its own reports about itself.
-fn with_contents(
-    machine: &Machine,
-    device: &BlockDevice,
-    content: Option<&Content>,
-    graph: &DeviceGraph,
-    disk: Disk,
-) -> Disk {
+fn with_contents(view: &View, disk: Disk) -> Disk {
+    let View { machine, device, content, graph } = *view;
     let filesystem = content.and_then(|content| content.filesystem.clone());
     let table = content.and_then(|content| content.table.as_ref());
     let has_bytes = content.is_some_and(|content| content.has_bytes);
@@ -77,7 +66,7 @@ fn with_contents(
         mounted_at: graph.usage.mounts_of(&device.name),
         is_swap: graph.usage.is_swap(&device.name),
         holders: graph.holders_of(&device.name),
-        partitions: partition::partitions(machine, device, content, graph),
+        partitions: partition::partitions(view),
         ..disk
     }
 }

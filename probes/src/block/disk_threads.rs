@@ -49,6 +49,12 @@ pub(super) struct Request {
     pub bay: Option<DiskBay>,
 }
 
+/// What each disk is asked for, by name.
+pub(super) type Requests = BTreeMap<String, Request>;
+
+/// What was read of each disk, by name.
+pub(super) type Contents = BTreeMap<String, Content>;
+
 /// A part that one disk's thread sends: first its content, then its health, so that a disk that hangs on the second
 /// question loses only its health.
 enum Part {
@@ -62,11 +68,7 @@ enum Part {
 type Send<'a> = &'a dyn Fn(Part);
 
 /// Reads the disks that can have content, by name. `requests` has what else each is asked for.
-pub(super) fn read_all(
-    machine: &Machine,
-    listing: &Listing,
-    requests: &BTreeMap<String, Request>,
-) -> BTreeMap<String, Content> {
+pub(super) fn read_all(machine: &Machine, listing: &Listing, requests: &Requests) -> Contents {
     read_with(machine, listing, requests, PATIENCE, read_both)
 }
 
@@ -89,10 +91,10 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
 fn read_with(
     machine: &Machine,
     listing: &Listing,
-    requests: &BTreeMap<String, Request>,
+    requests: &Requests,
     patience: Patience,
     read: fn(&Machine, &BlockDevice, &Request, Send<'_>),
-) -> BTreeMap<String, Content> {
+) -> Contents {
     let (sender, answers) = mpsc::channel();
     let mut waiting: Vec<&BlockDevice> = Vec::new();
     let mut contents = BTreeMap::new();
@@ -109,12 +111,14 @@ fn read_with(
         let on_panic = move |panic| drop(failed.send((name, Part::Broken(panic))));
         match guard::spawn("disk", STACK_BYTES, work, on_panic) {
             Ok(()) => waiting.push(device),
-            Err(error) => fail(machine, device, error.to_string(), false, &mut contents),
+            Err(error) => {
+                let content = unanswered(machine, device, error.to_string(), false);
+                contents.insert(device.name.clone(), content);
+            }
         }
     }
     drop(sender);
     let mut waits = Waits::new(&waiting, patience);
-    let (mut answered, mut broken) = (BTreeSet::new(), BTreeMap::new());
     while let Some(rest) = waits.rest() {
         let (name, part) = match answers.recv_timeout(rest) {
             Ok(answer) => answer,
@@ -125,7 +129,7 @@ fn read_with(
             Part::Ended => drop(waits.until.remove(&name)),
             Part::Broken(panic) => {
                 waits.until.remove(&name);
-                broken.insert(name, format!("a bug in the reader: {panic}"));
+                waits.broken.insert(name, format!("a bug in the reader: {panic}"));
             }
             Part::Content(content) => {
                 waits.renew(&name);
@@ -134,34 +138,27 @@ fn read_with(
             Part::Answers(answer) => {
                 contents.entry(name.clone()).or_default().answers = *answer;
                 waits.renew(&name);
-                answered.insert(name);
+                waits.answered.insert(name);
             }
             Part::Sample(failure) => {
                 contents.entry(name).or_default().sample_failure = failure;
             }
         }
     }
-    give_up(machine, &waiting, &waits, &answered, broken, &mut contents);
+    give_up(machine, &waiting, &waits, &mut contents);
     with_bays(requests, &mut contents);
     contents
 }
 
 /// Reports the missing data for each disk whose thread did not finish.
-fn give_up(
-    machine: &Machine,
-    devices: &[&BlockDevice],
-    waits: &Waits,
-    answered: &BTreeSet<String>,
-    mut broken: BTreeMap<String, String>,
-    contents: &mut BTreeMap<String, Content>,
-) {
+fn give_up(machine: &Machine, devices: &[&BlockDevice], waits: &Waits, contents: &mut Contents) {
     for device in devices {
-        let is_broken = broken.contains_key(&device.name);
-        let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
+        let failure = waits.why(&device.name);
         if !contents.contains_key(&device.name) {
+            let is_broken = waits.broken.contains_key(&device.name);
             let is_late = !is_broken && !waits.cut_off.contains(&device.name);
-            fail(machine, device, failure, is_late, contents);
-        } else if !answered.contains(&device.name) {
+            contents.insert(device.name.clone(), unanswered(machine, device, failure, is_late));
+        } else if !waits.answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its health");
         } else if waits.late.contains(&device.name) {
             let failure = format!("its start, middle or end cannot be read: {failure}");
@@ -171,20 +168,24 @@ fn give_up(
 }
 
 /// The name of the bay is known even if the enclosure does not answer.
-fn with_bays(requests: &BTreeMap<String, Request>, contents: &mut BTreeMap<String, Content>) {
+fn with_bays(requests: &Requests, contents: &mut Contents) {
     for (name, request) in requests.iter().filter(|(_, request)| request.bay.is_some()) {
         let bay = &mut contents.entry(name.clone()).or_default().answers.bay;
         *bay = bay.take().or_else(|| request.bay.clone());
     }
 }
 
-/// Time limits of the disks that have not finished.
+/// Time limits of the disks that have not finished, and what became of the others.
 struct Waits {
     until: BTreeMap<String, Instant>,
     /// Disks that were given up at the end of the time for all, not at their own limit.
     cut_off: BTreeSet<String>,
     /// Disks that were given up at their own limit.
     late: BTreeSet<String>,
+    /// Disks that have answered the questions about their health.
+    answered: BTreeSet<String>,
+    /// The panic of each disk's thread that had one.
+    broken: BTreeMap<String, String>,
     patience: Patience,
     end: Instant,
 }
@@ -195,7 +196,8 @@ impl Waits {
         let end = now + patience.all;
         let first = end.min(now + patience.answer);
         let until = disks.iter().map(|device| (device.name.clone(), first)).collect();
-        Waits { until, cut_off: BTreeSet::new(), late: BTreeSet::new(), patience, end }
+        let (cut_off, late, answered, broken) = Default::default();
+        Waits { until, cut_off, late, answered, broken, patience, end }
     }
 
     /// Time to wait for the next answer; gives up late disks. `None` if no disk is left.
@@ -211,7 +213,9 @@ impl Waits {
     /// Reason that the disk was given up.
     fn why(&self, name: &str) -> String {
         let Patience { answer, all } = self.patience;
-        if self.cut_off.contains(name) {
+        if let Some(panic) = self.broken.get(name) {
+            panic.clone()
+        } else if self.cut_off.contains(name) {
             format!("no answer within the {} ms for all disks", all.as_millis())
         } else {
             format!("no answer within {} ms", answer.as_millis())
@@ -226,19 +230,12 @@ impl Waits {
     }
 }
 
-fn fail(
-    machine: &Machine,
-    device: &BlockDevice,
-    failure: String,
-    is_fault: bool,
-    contents: &mut BTreeMap<String, Content>,
-) {
-    machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
+fn unanswered(machine: &Machine, device: &BlockDevice, why: String, is_fault: bool) -> Content {
+    machine.problem(&format!("dev/{}", device.node()), why.clone(), "its first 4096 bytes");
     // No kernel error: `is_fault` goes by the number, and a silent disk counts as ETIMEDOUT.
     let errno = is_fault.then_some(Errno::ETIMEDOUT as i32);
-    let failure = Some(Unanswered { why: failure, is_denied: false, errno });
-    let content = Content { failure, ..Content::default() };
-    contents.insert(device.name.clone(), content);
+    let failure = Some(Unanswered { why, is_denied: false, errno });
+    Content { failure, ..Content::default() }
 }
 
 /// Drives for removable media, boot areas of an eMMC and empty disks are not read. Neither are the paths
@@ -255,15 +252,13 @@ fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
 mod tests {
     use super::*;
     use crate::block::content_reader::is_fault;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn hanging_disk_costs_no_other_disk_and_a_hang_on_health_costs_only_health() {
-        let machine = tree(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sdb/size", "2048\n"),
-            ("sys/block/sdc/size", "2048\n"),
-            ("sys/block/sdd/size", "2048\n"),
+        let machine = tree_in(&[
+            ("sys/block/sda", &[("size", "2048")]),
+            ("sys/block", &[("sdb/size", "2048"), ("sdc/size", "2048"), ("sdd/size", "2048")]),
         ]);
         let listing = super::super::listing::list(&machine);
         let started = Instant::now();

@@ -209,7 +209,7 @@ fn is_live_medium(disk: &Disk, uses: &[Use<'_>], usage: &Usage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     const SIZE: (&str, &str) = ("sys/block/sda/size", "2048\n");
     const EMPTY: (&str, &str) = ("sys/block/sda/size", "0");
@@ -380,10 +380,9 @@ mod tests {
 
     #[test]
     fn areas_of_an_emmc_belong_to_it_and_do_not_count() {
-        let block = super::super::block(&tree(&[
-            ("sys/block/mmcblk0/size", "2048\n"),
-            ("sys/block/mmcblk0boot0/size", "8\n"),
-            ("sys/block/mmcblk0rpmb/size", "8\n"),
+        let block = super::super::block(&tree_in(&[
+            ("sys/block/mmcblk0", &[("size", "2048")]),
+            ("sys/block", &[("mmcblk0boot0/size", "8"), ("mmcblk0rpmb/size", "8")]),
         ]));
         assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2048 * 512)));
         assert_eq!(block.disks[0].areas, ["mmcblk0boot0", "mmcblk0rpmb"]);

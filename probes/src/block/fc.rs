@@ -38,47 +38,41 @@ pub struct FcHost {
 /// Lists the ports.
 pub(super) fn hosts(machine: &Machine) -> Vec<FcHost> {
     let class = "sys/class/fc_host";
-    machine
-        .list(class)
-        .into_iter()
-        .map(|name| {
-            let text = |attribute: &str| {
-                let text = machine.text(&format!("{class}/{name}/{attribute}"))?;
-                let is_known = !text.trim_start().to_ascii_lowercase().starts_with("unknown");
-                padded(text.as_bytes()).filter(|_| is_known)
-            };
-            let wwn = |attribute: &str| text(attribute).filter(|wwn| !is_blank(wwn));
-            FcHost {
-                port_name: wwn("port_name"),
-                node_name: wwn("node_name"),
-                fabric_name: wwn("fabric_name"),
-                speed: text("speed"),
-                supported_speeds: text("supported_speeds"),
-                port_state: text("port_state"),
-                port_type: text("port_type"),
-                symbolic_name: text("symbolic_name"),
-                pci_address: ancestors::pci_address(
-                    &machine.device_path(&format!("{class}/{name}")),
-                ),
-                name,
-            }
-        })
-        .collect()
+    let host = |name: String| {
+        let text = |attribute: &str| {
+            let text = machine.text(&format!("{class}/{name}/{attribute}"))?;
+            let is_known = !text.trim_start().to_ascii_lowercase().starts_with("unknown");
+            padded(text.as_bytes()).filter(|_| is_known)
+        };
+        let wwn = |attribute: &str| text(attribute).filter(|wwn| !is_blank(wwn));
+        FcHost {
+            port_name: wwn("port_name"),
+            node_name: wwn("node_name"),
+            fabric_name: wwn("fabric_name"),
+            speed: text("speed"),
+            supported_speeds: text("supported_speeds"),
+            port_state: text("port_state"),
+            port_type: text("port_type"),
+            symbolic_name: text("symbolic_name"),
+            pci_address: ancestors::pci_address(&machine.device_path(&format!("{class}/{name}"))),
+            name,
+        }
+    };
+    machine.list(class).into_iter().map(host).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     #[test]
     fn unknown_attributes_of_a_port_are_absent() {
-        let machine = tree(&[
-            ("sys/class/fc_host/host1/port_name", "0x1000e0071bce95f2\n"),
-            ("sys/class/fc_host/host1/fabric_name", "0xffffffffffffffff\n"),
-            ("sys/class/fc_host/host1/node_name", "0x0\n"),
-            ("sys/class/fc_host/host1/speed", "unknown\n"),
-            ("sys/class/fc_host/host1/port_state", "Linkdown\n"),
+        let machine = tree_in(&[
+            ("sys/class/fc_host/host1", &[("port_name", "0x1000e0071bce95f2")]),
+            ("sys/class/fc_host/host1", &[("fabric_name", "0xffffffffffffffff")]),
+            ("sys/class/fc_host/host1", &[("node_name", "0x0")]),
+            ("sys/class/fc_host/host1", &[("speed", "unknown"), ("port_state", "Linkdown")]),
         ]);
         let hosts = hosts(&machine);
         assert_eq!(hosts[0].port_name.as_deref(), Some("0x1000e0071bce95f2"));

@@ -31,23 +31,18 @@ pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Optio
     serials.retain(|serial| distinct.insert(squash(serial)));
     let mut serials = serials.into_iter();
     let attribute = |attributes: &[&str]| if at.is_pci { None } else { at.attribute(attributes) };
+    let vendor = attribute(&["device/vendor"]).filter(|vendor| !is_number(vendor));
+    let of_udev = || at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"]);
     let model = attribute(&["device/model", "device/name"]);
+    let model = fuller(model, ata.and_then(Identify::model));
     let firmware = attribute(&["device/rev", "device/firmware_rev", "device/fwrev"]);
+    let firmware = fuller(firmware, ata.and_then(Identify::firmware));
     Disk {
-        vendor: attribute(&["device/vendor"])
-            .filter(|vendor| !is_number(vendor))
-            .or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"]))
-            .filter(|vendor| !is_number(vendor)),
-        model: fuller(
-            fuller(model, ata.and_then(Identify::model)),
-            at.udev(&["ID_MODEL_ENC", "ID_MODEL", "ID_NAME"]),
-        ),
+        vendor: vendor.or_else(of_udev).filter(|vendor| !is_number(vendor)),
+        model: fuller(model, at.udev(&["ID_MODEL_ENC", "ID_MODEL", "ID_NAME"])),
         serial: serials.next(),
         other_serials: serials.collect(),
-        firmware: fuller(
-            fuller(firmware, ata.and_then(Identify::firmware)),
-            at.udev(&["ID_REVISION"]),
-        ),
+        firmware: fuller(firmware, at.udev(&["ID_REVISION"])),
         wwn: wwns.into_iter().next(),
         eui64: at.attribute(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
         nguid: at.attribute(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
@@ -216,7 +211,7 @@ fn id_of_bytes(text: &str, n_bytes: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{has, tree, tree_of_bytes};
+    use crate::testing::{has, tree, tree_in, tree_of_bytes};
     use crate::udev::UdevEntry;
     use serde_json::json;
 
@@ -248,10 +243,8 @@ mod tests {
 
     #[test]
     fn full_model_and_firmware_of_an_ata_disk_come_from_udev() {
-        let machine = tree(&[
-            ("sys/block/sda/device/model", "Samsung SSD 860 \n"),
-            ("sys/block/sda/device/rev", "2B6Q\n"),
-        ]);
+        let machine =
+            tree_in(&[("sys/block/sda/device", &[("model", "Samsung SSD 860 "), ("rev", "2B6Q")])]);
         let udev =
             [("ID_MODEL_ENC", r"Samsung\x20SSD\x20860\x20EVO\x20"), ("ID_REVISION", "RVT02B6Q")];
         let identity = identity(&machine, &device(&udev), Some("sata"));
@@ -281,10 +274,9 @@ mod tests {
 
     #[test]
     fn identifiers_of_zeros_are_absent_and_reported() {
-        let machine = tree(&[
-            ("sys/block/sda/wwid", "naa.0000000000000000\n"),
-            ("sys/block/sda/eui", "00 00 00 00 00 00 00 00\n"),
-            ("sys/block/sda/serial", "0000000000\n"),
+        let machine = tree_in(&[
+            ("sys/block/sda", &[("wwid", "naa.0000000000000000")]),
+            ("sys/block/sda", &[("eui", "00 00 00 00 00 00 00 00"), ("serial", "0000000000")]),
         ]);
         let found = identity(&machine, &device(&[]), None);
         has(&found, &json!({"wwn": null, "wwid": null, "eui64": null, "serial": null}));

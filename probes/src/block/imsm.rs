@@ -24,15 +24,13 @@ pub(super) fn volumes(machine: &Machine, virtuals: &[BlockDevice]) -> Vec<BlockD
         if !is_imsm || array(machine, device, "level")? != LEVEL {
             return None;
         }
+        // A UUID as mdadm writes it; it becomes a kernel argument.
+        let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+        let is_uuid = |text: &&str| text.len() == 35 && text.bytes().all(is_part);
         let container_uuid = container.udev.property("MD_UUID").filter(is_uuid).map(str::to_owned);
         Some(BlockDevice { container_uuid, ..device.clone() })
     };
     virtuals.iter().filter_map(volume).collect()
-}
-
-/// True if a text is a UUID as mdadm writes it; it becomes a kernel argument.
-fn is_uuid(text: &&str) -> bool {
-    text.len() == 35 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
 }
 
 fn array(machine: &Machine, device: &BlockDevice, attribute: &str) -> Option<String> {

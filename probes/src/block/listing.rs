@@ -1,5 +1,7 @@
 //! Lists the block devices and sorts them by kind: the entries of `/sys/block`.
 
+use std::str::FromStr;
+
 use formats::wwn;
 
 use crate::machine::Machine;
@@ -129,11 +131,7 @@ impl BlockDevice {
     }
 
     /// The number in `attribute`.
-    pub(super) fn number<T: std::str::FromStr>(
-        &self,
-        machine: &Machine,
-        attribute: &str,
-    ) -> Option<T> {
+    pub(super) fn number<T: FromStr>(&self, machine: &Machine, attribute: &str) -> Option<T> {
         machine.number(&self.at(attribute)?)
     }
 
@@ -321,15 +319,13 @@ pub(super) fn sectors(machine: &Machine, path: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn disk_without_a_size_is_a_problem_and_a_wrong_size_is_one_problem() {
-        let machine = tree(&[
-            ("sys/block/sda", "-> ../devices/pci0000:00/ata1/block/sda"),
-            ("sys/block/sdb/dev", "8:16\n"),
-            ("sys/block/sdc/size", "many\n"),
-            ("sys/block/sdd/size", "8\n"),
+        let machine = tree_in(&[
+            ("sys/block", &[("sda", "-> ../devices/pci0000:00/ata1/block/sda")]),
+            ("sys/block", &[("sdb/dev", "8:16"), ("sdc/size", "many"), ("sdd/size", "8")]),
         ]);
         assert_eq!(list(&machine).disks.len(), 4);
         let problems = machine.problems().into_iter().map(|problem| problem.path);
@@ -366,13 +362,10 @@ mod tests {
 
     #[test]
     fn partition_with_unreadable_number_still_counts() {
-        let machine = tree(&[
-            ("sys/class/block/sda/size", "8\n"),
-            ("sys/class/block/sda/sda2/start", "4\n"),
-            ("sys/class/block/sda/sda_more/size", "4\n"),
-            ("sys/class/block/sda2/start", "4\n"),
-            ("sys/class/block/mmcblk0/mmcblk0p3/start", "4\n"),
-            ("sys/class/block/mmcblk0/mmcblk0boot0/size", "4\n"),
+        let machine = tree_in(&[
+            ("sys/class/block/sda", &[("size", "8"), ("sda2/start", "4")]),
+            ("sys/class/block", &[("sda/sda_more/size", "4"), ("sda2/start", "4")]),
+            ("sys/class/block/mmcblk0", &[("mmcblk0p3/start", "4"), ("mmcblk0boot0/size", "4")]),
         ]);
         let listing = list(&machine);
         let names: Vec<&str> = listing.disks.iter().map(|disk| disk.name.as_str()).collect();

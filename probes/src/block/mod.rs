@@ -76,13 +76,12 @@ pub use virtual_devices::VirtualDevice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use std::collections::BTreeMap;
-
 use crate::machine::Machine;
 
-use disk_threads::Request;
+use disk_threads::{Request, Requests};
 use health::HealthMethod;
-use listing::{BlockDevice, Listing};
+use listing::BlockDevice;
+use partition::View;
 
 /// Disks, the devices built on them, and the controllers.
 #[serde_with::skip_serializing_none]
@@ -120,15 +119,16 @@ pub fn block(machine: &Machine) -> Block {
     let mut listing = listing::list(machine);
     listing.volumes = imsm::volumes(machine, &listing.virtuals);
     let controllers = nvme::controllers(machine);
-    let requests = requests(machine, &listing, &controllers);
+    let nvme = nvme::Controllers { machine, listing: &listing, all: &controllers };
+    let requests = requests(&nvme);
     let contents = disk_threads::read_all(machine, &listing, &requests);
     let graph = graph::listed(machine, &listing);
     let mut disks: Vec<Disk> = listing
         .all()
         .map(|device| {
             let content = contents.get(&device.name);
-            let mut disk = disk_reader::read(machine, device, content, &graph);
-            nvme::join(machine, &mut disk, device, &listing, &controllers);
+            let mut disk = disk_reader::read(&View { machine, device, content, graph: &graph });
+            nvme.join(&mut disk, device);
             disk.existing_os = existing_os::existing_os(&disk);
             disk
         })
@@ -140,7 +140,9 @@ pub fn block(machine: &Machine) -> Block {
         disk.is_on_fabric = is_on_fabric(disk, &controllers);
     }
     eligibility::judge(machine, &mut disks, &contents, &graph);
-    let virtuals = virtual_devices::read(machine, &listing, &graph);
+    let virtuals = listing.virtuals.iter();
+    let virtuals = virtuals.map(|device| virtual_devices::read(machine, device, &graph));
+    let virtuals: Vec<VirtualDevice> = virtuals.collect();
     above::attach(machine, &mut disks, &virtuals, &listing, &graph);
     let counted = multipath::counted(&disks);
     Block {
@@ -177,17 +179,14 @@ pub(crate) fn attach_raid(block: &mut Block, mut controllers: Vec<RaidController
 }
 
 /// The method of reading each disk's health, and the bay that it is in.
-fn requests(
-    machine: &Machine,
-    listing: &Listing,
-    controllers: &[NvmeController],
-) -> BTreeMap<String, Request> {
+fn requests(nvme: &nvme::Controllers) -> Requests {
+    let (machine, listing) = (nvme.machine, nvme.listing);
     let bays = bay::bays(machine);
     let of_disk = |device: &BlockDevice| Request {
-        method: health::method(device, nvme::controller_of(machine, device, listing, controllers)),
+        method: health::method(device, nvme.of(device)),
         bay: bay::bay_of(machine, &device.path, &bays),
     };
-    let mut requests: BTreeMap<String, Request> =
+    let mut requests: Requests =
         listing.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
     for head in &listing.heads {
         // The paths themselves are not read, so the LUN's health is read through the first of them.

@@ -104,12 +104,15 @@ pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
         (usage.is_known, usage.is_incomplete) = (true, !is_complete);
         for mount in mounts {
             let source = mount.source.as_deref().unwrap_or_default();
+            // Its source is the path of a disk, and its kind needs one.
+            let has_disk = !NO_DISK_FILESYSTEMS.contains(&mount.filesystem.as_str());
+            let may_be_on_disk = has_disk && is_disk_path(source);
             if let Some(name) = resolve(mount.device_number.as_deref(), source) {
                 let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
                 if !places.contains(&mount.mount_point) {
                     places.push(mount.mount_point);
                 }
-            } else if may_be_on_disk(source, &mount.filesystem) && !is_pulled(&mount) {
+            } else if may_be_on_disk && !is_pulled(&mount) {
                 usage.unresolved.push(format!("{source} is mounted at {}", mount.mount_point));
             }
         }
@@ -133,11 +136,6 @@ pub(super) fn usage(machine: &Machine, resolve: &Resolve<'_>) -> Usage {
     }
     usage.unresolved.truncate(MAX_UNRESOLVED);
     usage
-}
-
-/// True if a mounted file system may be on a disk: its source is the path of a disk, and its kind needs one.
-fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
-    is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&filesystem)
 }
 
 /// True if a mount is that of a live medium whose device is gone: a stick that was pulled out. While it is mounted, the

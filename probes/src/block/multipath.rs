@@ -142,7 +142,7 @@ pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
 mod tests {
     use super::super::Block;
     use super::*;
-    use crate::testing::{has, tree, tree_from_bytes};
+    use crate::testing::{has, tree, tree_from_bytes, tree_in};
     use serde_json::json;
 
     #[test]
@@ -163,12 +163,9 @@ mod tests {
 
     #[test]
     fn members_of_a_multipath_device_count_once_even_without_identity() {
-        let machine = tree(&[
-            ("sys/block/dm-0/dm/uuid", "mpath-3600\n"),
-            ("sys/block/dm-0/slaves/sda/x", ""),
-            ("sys/block/dm-0/slaves/sdb/x", ""),
-            ("sys/block/sda/size", "8\n"),
-            ("sys/block/sdb/size", "8\n"),
+        let machine = tree_in(&[
+            ("sys/block/dm-0", &[("dm/uuid", "mpath-3600"), ("slaves/sda/x", "")]),
+            ("sys/block", &[("dm-0/slaves/sdb/x", ""), ("sda/size", "8"), ("sdb/size", "8")]),
         ]);
         has(
             &super::super::block(&machine),

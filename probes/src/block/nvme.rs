@@ -55,13 +55,10 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
     let link = format!("sys/class/nvme/{name}");
     let path = machine.device_path(&link);
     let text = |name: &str| padded(machine.text(&format!("{path}/{name}"))?.as_bytes());
-    let mut namespaces: Vec<String> = machine
-        .list(&path)
-        .iter()
-        .filter_map(|child| {
-            head_of_path(child).or_else(|| is_nvme_namespace(child).then(|| child.clone()))
-        })
-        .collect();
+    let namespace =
+        |name: String| head_of_path(&name).or_else(|| is_nvme_namespace(&name).then_some(name));
+    let mut namespaces: Vec<String> =
+        machine.list(&path).into_iter().filter_map(namespace).collect();
     namespaces.sort_by(|a, b| crate::natural::compare(a, b));
     namespaces.dedup();
     NvmeController {
@@ -120,100 +117,90 @@ fn parent_controller(machine: &Machine, device: &BlockDevice) -> Option<String> 
     above.map(str::to_owned).or_else(|| machine.link_name(&device.at("device")?))
 }
 
-/// The hidden paths of the namespace `device`: those that the links in its `multipath` name (since
-/// Linux 6.15), else those whose name says so and whose controller is of the same subsystem.
-fn paths_of<'a>(
-    machine: &Machine,
-    device: &BlockDevice,
-    listing: &'a Listing,
-) -> Vec<&'a BlockDevice> {
-    if device.children.iter().any(|child| child == "multipath") {
-        let names = device.list(machine, "multipath");
-        return listing.hidden_paths.iter().filter(|path| names.contains(&path.name)).collect();
-    }
-    let is_path = |path: &&BlockDevice| head_of_path(&path.name).as_ref() == Some(&device.name);
-    listing.hidden_paths.iter().filter(is_path).collect()
+/// The NVMe controllers and the devices listed, to which the namespaces are joined.
+pub(super) struct Controllers<'a> {
+    pub machine: &'a Machine,
+    pub listing: &'a Listing,
+    pub all: &'a [NvmeController],
 }
 
-/// The controller that answers questions about `device`: one that is not dead.
-pub(super) fn controller_of(
-    machine: &Machine,
-    device: &BlockDevice,
-    listing: &Listing,
-    controllers: &[NvmeController],
-) -> Option<String> {
-    if !device.name.starts_with("nvme") {
-        return None;
-    }
-    let paths = paths_of(machine, device, listing);
-    let names: Vec<String> = if paths.is_empty() {
-        parent_controller(machine, device).into_iter().collect()
-    } else {
-        paths.iter().filter_map(|path| parent_controller(machine, path)).collect()
-    };
-    let is_dead = |name: &String| {
-        let state = known(controllers, Some(name)).and_then(|known| known.state.as_deref());
-        state.is_some_and(|state| state != "live")
-    };
-    names.into_iter().filter(|name| is_nvme_controller(name)).find(|name| !is_dead(name))
-}
-
-/// The controller of this name.
-fn known<'a>(
-    controllers: &'a [NvmeController],
-    name: Option<&String>,
-) -> Option<&'a NvmeController> {
-    controllers.iter().find(|controller| Some(&controller.name) == name)
-}
-
-/// Adds the paths of a namespace, and the places of their controllers.
-pub(super) fn join(
-    machine: &Machine,
-    disk: &mut Disk,
-    device: &BlockDevice,
-    listing: &Listing,
-    controllers: &[NvmeController],
-) {
-    if !disk.name.starts_with("nvme") {
-        return;
-    }
-    let paths = paths_of(machine, device, listing);
-    disk.paths = paths.into_iter().map(|hidden| path(machine, hidden, controllers)).collect();
-    if disk.paths.is_empty() {
-        if !device.path.contains("/nvme-subsystem/") {
-            let own = parent_controller(machine, device);
-            disk.state = known(controllers, own.as_ref()).and_then(|known| known.state.clone());
+impl<'a> Controllers<'a> {
+    /// The hidden paths of the namespace `device`: those that the links in its `multipath` name (since
+    /// Linux 6.15), else those whose name says so and whose controller is of the same subsystem.
+    fn paths_of(&self, device: &BlockDevice) -> Vec<&'a BlockDevice> {
+        let hidden = self.listing.hidden_paths.iter();
+        if device.children.iter().any(|child| child == "multipath") {
+            let names = device.list(self.machine, "multipath");
+            return hidden.filter(|path| names.contains(&path.name)).collect();
         }
-        return;
+        let is_path = |path: &&BlockDevice| head_of_path(&path.name).as_ref() == Some(&device.name);
+        hidden.filter(is_path).collect()
     }
-    let live = disk.paths.iter().find(|path| path.state.as_deref() == Some("live"));
-    disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
-    disk.pci_address = shared_by_all(&disk.paths, |path| path.pci_address.clone());
-    disk.numa_node = shared_by_all(&disk.paths, |path| path.numa_node);
-    // udev names such a namespace after the path that it saw last.
-    let is_far = |path: &DiskPath| {
-        let found = known(controllers, path.controller.as_ref());
-        found.and_then(|c| c.transport.as_deref()).is_some_and(|transport| transport != "pcie")
-    };
-    if disk.paths.len() > 1 || disk.paths.iter().any(is_far) {
-        disk.by_path = None;
-        disk.other_paths.clear();
-    }
-}
 
-fn path(machine: &Machine, hidden: &BlockDevice, controllers: &[NvmeController]) -> DiskPath {
-    let controller = parent_controller(machine, hidden);
-    let found = known(controllers, controller.as_ref());
-    DiskPath {
-        name: hidden.name.clone(),
-        state: found.and_then(|controller| controller.state.clone()),
-        ana_state: hidden.text(machine, "ana_state"),
-        pci_address: ancestors::pci_address(&hidden.path),
-        numa_node: match found {
-            Some(controller) => controller.numa_node,
-            None => ancestors::numa_node(machine, &hidden.path),
-        },
-        controller,
-        ..DiskPath::default()
+    /// The controller that answers questions about `device`: one that is not dead.
+    pub(super) fn of(&self, device: &BlockDevice) -> Option<String> {
+        if !device.name.starts_with("nvme") {
+            return None;
+        }
+        let mut paths = self.paths_of(device);
+        if paths.is_empty() {
+            paths.push(device);
+        }
+        let names = paths.into_iter().filter_map(|path| parent_controller(self.machine, path));
+        let is_dead = |name: &String| {
+            let state = self.known(Some(name)).and_then(|known| known.state.as_deref());
+            state.is_some_and(|state| state != "live")
+        };
+        names.filter(|name| is_nvme_controller(name)).find(|name| !is_dead(name))
+    }
+
+    /// The controller of this name.
+    fn known(&self, name: Option<&String>) -> Option<&'a NvmeController> {
+        self.all.iter().find(|controller| Some(&controller.name) == name)
+    }
+
+    /// Adds the paths of a namespace, and the places of their controllers.
+    pub(super) fn join(&self, disk: &mut Disk, device: &BlockDevice) {
+        if !disk.name.starts_with("nvme") {
+            return;
+        }
+        disk.paths = self.paths_of(device).into_iter().map(|hidden| self.path(hidden)).collect();
+        if disk.paths.is_empty() {
+            if !device.path.contains("/nvme-subsystem/") {
+                let own = parent_controller(self.machine, device);
+                disk.state = self.known(own.as_ref()).and_then(|known| known.state.clone());
+            }
+            return;
+        }
+        let live = disk.paths.iter().find(|path| path.state.as_deref() == Some("live"));
+        disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
+        disk.pci_address = shared_by_all(&disk.paths, |path| path.pci_address.clone());
+        disk.numa_node = shared_by_all(&disk.paths, |path| path.numa_node);
+        // udev names such a namespace after the path that it saw last.
+        let is_far = |path: &DiskPath| {
+            let found = self.known(path.controller.as_ref());
+            found.and_then(|c| c.transport.as_deref()).is_some_and(|transport| transport != "pcie")
+        };
+        if disk.paths.len() > 1 || disk.paths.iter().any(is_far) {
+            disk.by_path = None;
+            disk.other_paths.clear();
+        }
+    }
+
+    fn path(&self, hidden: &BlockDevice) -> DiskPath {
+        let controller = parent_controller(self.machine, hidden);
+        let found = self.known(controller.as_ref());
+        DiskPath {
+            name: hidden.name.clone(),
+            state: found.and_then(|controller| controller.state.clone()),
+            ana_state: hidden.text(self.machine, "ana_state"),
+            pci_address: ancestors::pci_address(&hidden.path),
+            numa_node: match found {
+                Some(controller) => controller.numa_node,
+                None => ancestors::numa_node(self.machine, &hidden.path),
+            },
+            controller,
+            ..DiskPath::default()
+        }
     }
 }

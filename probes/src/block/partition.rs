@@ -13,6 +13,14 @@ use super::listing::{BlockDevice, PartitionDevice};
 use super::partition_table::{Entry, Table};
 use formats::signature::Filesystem;
 
+/// One disk, what its bytes contain, and the devices around it.
+pub(super) struct View<'a> {
+    pub machine: &'a Machine,
+    pub device: &'a BlockDevice,
+    pub content: Option<&'a Content>,
+    pub graph: &'a DeviceGraph,
+}
+
 /// One partition.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,14 +54,10 @@ pub struct Partition {
 }
 
 /// Reads the partitions of a disk, by number.
-pub(super) fn partitions(
-    machine: &Machine,
-    device: &BlockDevice,
-    content: Option<&Content>,
-    graph: &DeviceGraph,
-) -> Vec<Partition> {
-    let mut partitions: Vec<Partition> =
-        device.partitions.iter().map(|node| partition(machine, node, content, graph)).collect();
+pub(super) fn partitions(view: &View) -> Vec<Partition> {
+    let View { machine, device, content, .. } = *view;
+    let nodes = device.partitions.iter();
+    let mut partitions: Vec<Partition> = nodes.map(|node| partition(view, node)).collect();
     // The kernel does not read backup tables, so it has no partitions to compare with one.
     let table = content.and_then(|content| content.table.as_ref());
     if let Some(table) = table.filter(|table| !table.is_backup) {
@@ -63,12 +67,8 @@ pub(super) fn partitions(
     partitions
 }
 
-fn partition(
-    machine: &Machine,
-    node: &PartitionDevice,
-    content: Option<&Content>,
-    graph: &DeviceGraph,
-) -> Partition {
+fn partition(view: &View, node: &PartitionDevice) -> Partition {
+    let View { machine, content, graph, .. } = *view;
     let udev = node.device_number.as_ref().and_then(|id| udev::entry(machine, &format!("b{id}")));
     let udev = udev.unwrap_or_default();
     let table = content.and_then(|content| content.table.as_ref());
@@ -159,23 +159,17 @@ fn of_udev(udev: &UdevEntry) -> Entry {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     #[test]
     fn partition_without_readable_table_is_described_by_udev() {
-        let machine = tree(&[
-            ("sys/block/sda/size", "2048\n"),
-            ("sys/block/sda/sda1/partition", "1\n"),
-            ("sys/block/sda/sda1/dev", "8:1\n"),
-            ("sys/block/sda/sda1/start", "8\n"),
-            ("sys/block/sda/sda1/size", "16\n"),
-            ("sys/block/sda/sda10/partition", "10\n"),
-            ("sys/block/sda/sda2/partition", "2\n"),
-            (
-                "run/udev/data/b8:1",
-                "E:ID_PART_ENTRY_NAME=EFI\\x20System\nE:ID_PART_ENTRY_TYPE=0xc\nE:ID_FS_TYPE=vfat\n\
-                 E:ID_FS_LABEL_ENC=EFI\\x2fSYS\nE:ID_FS_UUID=092C-1688\n",
-            ),
+        let udev = "E:ID_PART_ENTRY_NAME=EFI\\x20System\nE:ID_PART_ENTRY_TYPE=0xc\nE:ID_FS_TYPE=vfat\n\
+                    E:ID_FS_LABEL_ENC=EFI\\x2fSYS\nE:ID_FS_UUID=092C-1688\n";
+        let machine = tree_in(&[
+            ("sys/block/sda", &[("size", "2048"), ("sda1/partition", "1")]),
+            ("sys/block/sda/sda1", &[("dev", "8:1"), ("start", "8"), ("size", "16")]),
+            ("sys/block/sda", &[("sda10/partition", "10"), ("sda2/partition", "2")]),
+            ("run/udev/data", &[("b8:1", udev)]),
         ]);
         let disks = super::super::block(&machine).disks;
         let names: Vec<&str> = disks[0].partitions.iter().map(|p| p.name.as_str()).collect();

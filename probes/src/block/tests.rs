@@ -2,7 +2,9 @@
 
 use super::{Block, Disk, block};
 use crate::machine::{Machine, Problem};
-use crate::testing::{SAS, USB, disk_at, has, tree, tree_from, tree_from_bytes, tree_of_bytes};
+use crate::testing::{
+    SAS, USB, disk_at, has, tree, tree_from, tree_from_bytes, tree_in, tree_of_bytes,
+};
 use serde_json::json;
 
 fn of(files: &[(&str, &str)]) -> Block {
@@ -55,12 +57,11 @@ fn only_disks_that_are_reached_over_a_fabric_are_on_one() {
         assert_eq!(found, expected, "{path}");
     }
     for (transport, expected) in [("tcp", true), ("rdma", true), ("fc", true), ("pcie", false)] {
-        let block = of(&[
-            ("sys/block/nvme0n1/size", "8\n"),
-            ("sys/block/vda/size", "8\n"),
-            ("sys/class/nvme/nvme0/transport", &format!("{transport}\n")),
-            ("sys/class/nvme/nvme0/nvme0n1/size", "8\n"),
-        ]);
+        let block = block(&tree_in(&[
+            ("sys/block", &[("nvme0n1/size", "8"), ("vda/size", "8")]),
+            ("sys/class/nvme/nvme0", &[("transport", &format!("{transport}\n"))]),
+            ("sys/class/nvme/nvme0/nvme0n1", &[("size", "8")]),
+        ]));
         let found = block.disks.iter().map(|disk| disk.is_on_fabric);
         assert_eq!(found.collect::<Vec<_>>(), [expected, false], "{transport}");
     }
@@ -68,22 +69,14 @@ fn only_disks_that_are_reached_over_a_fabric_are_on_one() {
 
 #[test]
 fn mappings_arrays_zram_and_empty_drives_are_not_counted_as_disks() {
-    let block = of(&[
-        ("sys/block/nvme0n1/size", "2000\n"),
-        ("sys/block/dm-0/size", "1900\n"),
-        ("sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-x\n"),
-        ("sys/block/dm-1/size", "1800\n"),
-        ("sys/block/dm-1/dm/uuid", "LVM-x\n"),
-        ("sys/block/md0/size", "2000\n"),
-        ("sys/block/md0/md/level", "raid1\n"),
-        ("sys/block/zram0/size", "800\n"),
-        ("sys/block/loop0/size", "80\n"),
-        ("sys/block/rbd0/size", "80\n"),
-        ("sys/block/nbd0/size", "80\n"),
-        ("sys/block/ram0/size", "80\n"),
-        ("sys/block/sr0/size", "2097151\n"),
-        ("sys/block/sr0/removable", "1\n"),
-    ]);
+    let block = block(&tree_in(&[
+        ("sys/block/nvme0n1", &[("size", "2000")]),
+        ("sys/block/dm-0", &[("size", "1900"), ("dm/uuid", "CRYPT-LUKS2-x")]),
+        ("sys/block/dm-1", &[("size", "1800"), ("dm/uuid", "LVM-x")]),
+        ("sys/block", &[("md0/size", "2000"), ("md0/md/level", "raid1"), ("zram0/size", "800")]),
+        ("sys/block", &[("loop0/size", "80"), ("rbd0/size", "80"), ("nbd0/size", "80")]),
+        ("sys/block", &[("ram0/size", "80"), ("sr0/size", "2097151"), ("sr0/removable", "1")]),
+    ]));
     assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2000 * 512)));
     assert_eq!(names(&block.disks), ["nvme0n1", "sr0"]);
     assert_eq!(block.r#virtual.len(), 8);
@@ -163,13 +156,10 @@ fn controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() 
 
 #[test]
 fn bcache_device_is_virtual_and_holds_its_disks() {
-    let block = of(&[
-        ("sys/block/sda/size", "2048\n"),
-        ("sys/block/nvme0n1/size", "1024\n"),
-        ("sys/block/bcache0/size", "2000\n"),
-        ("sys/block/bcache0/slaves/sda/x", ""),
-        ("sys/block/bcache0/slaves/nvme0n1/x", ""),
-    ]);
+    let block = block(&tree_in(&[
+        ("sys/block", &[("sda/size", "2048"), ("nvme0n1/size", "1024")]),
+        ("sys/block/bcache0", &[("size", "2000"), ("slaves/sda/x", ""), ("slaves/nvme0n1/x", "")]),
+    ]));
     assert_eq!(block.n_disks, Some(2));
     let bcache = &block.r#virtual[0];
     assert_eq!((bcache.kind.as_deref(), bcache.members.len()), (Some("bcache"), 2));
@@ -181,14 +171,11 @@ fn bcache_device_is_virtual_and_holds_its_disks() {
 
 #[test]
 fn disks_with_a_wwn_of_zeros_are_not_the_same_disk() {
-    let block = of(&[
-        ("sys/block/sda/size", "2048\n"),
-        ("sys/block/sda/device/wwid", "naa.0000000000000000\n"),
-        ("sys/block/sda/device/serial", "A1\n"),
-        ("sys/block/sdb/size", "2048\n"),
-        ("sys/block/sdb/device/wwid", "naa.0000000000000000\n"),
-        ("sys/block/sdb/device/serial", "A2\n"),
-    ]);
+    let block = block(&tree_in(&[
+        ("sys/block/sda", &[("size", "2048"), ("device/wwid", "naa.0000000000000000")]),
+        ("sys/block", &[("sda/device/serial", "A1"), ("sdb/size", "2048")]),
+        ("sys/block/sdb/device", &[("wwid", "naa.0000000000000000"), ("serial", "A2")]),
+    ]));
     assert_eq!(block.n_disks, Some(2));
     for disk in &block.disks {
         assert!(disk.eligible && disk.wwn.is_none());
@@ -235,15 +222,12 @@ fn without_udev_the_identity_of_an_ata_disk_is_whole() {
 
 #[test]
 fn sdaa1_is_not_a_partition_of_sda() {
-    let block = of(&[
-        ("sys/class/block/sda/size", "2048\n"),
-        ("sys/class/block/sda/sda1/partition", "1\n"),
-        ("sys/class/block/sdaa/size", "2048\n"),
-        ("sys/class/block/sdaa/sdaa1/partition", "1\n"),
-        ("sys/class/block/sda1/partition", "1\n"),
-        ("sys/class/block/sdaa1/partition", "1\n"),
-        ("sys/class/block/sdz/size", "2048\n"),
-    ]);
+    let block = block(&tree_in(&[
+        ("sys/class/block/sda", &[("size", "2048")]),
+        ("sys/class/block", &[("sda/sda1/partition", "1"), ("sdaa/size", "2048")]),
+        ("sys/class/block", &[("sdaa/sdaa1/partition", "1"), ("sda1/partition", "1")]),
+        ("sys/class/block", &[("sdaa1/partition", "1"), ("sdz/size", "2048")]),
+    ]));
     assert_eq!(names(&block.disks), ["sda", "sdz", "sdaa"]);
     let partitions =
         |disk: &Disk| disk.partitions.iter().map(|p| p.name.clone()).collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 
 use super::filesystem;
 use super::graph::DeviceGraph;
-use super::listing::{BlockDevice, Listing};
+use super::listing::BlockDevice;
 use formats::signature::Filesystem;
 
 /// One such device.
@@ -53,16 +53,8 @@ pub struct VirtualDevice {
     pub is_swap: Option<bool>,
 }
 
-/// Lists the devices.
-pub(super) fn read(
-    machine: &Machine,
-    listing: &Listing,
-    graph: &DeviceGraph,
-) -> Vec<VirtualDevice> {
-    listing.virtuals.iter().map(|device| virtual_device(machine, device, graph)).collect()
-}
-
-fn virtual_device(machine: &Machine, device: &BlockDevice, graph: &DeviceGraph) -> VirtualDevice {
+/// Reads one of the devices.
+pub(super) fn read(machine: &Machine, device: &BlockDevice, graph: &DeviceGraph) -> VirtualDevice {
     let text = |attribute: &str| device.text(machine, attribute);
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
     let uuid = Some(device.mapping_uuid()).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
@@ -123,24 +115,18 @@ fn mapping_kind(uuid: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     #[test]
     fn mappings_arrays_and_loops_have_kind_and_members() {
-        let machine = tree(&[
-            ("sys/block/dm-0/dm/uuid", "mpath-36001405aabbccdd1\n"),
-            ("sys/block/dm-0/dm/name", "mpatha\n"),
-            ("sys/block/dm-0/slaves/sda/x", ""),
-            ("sys/block/dm-0/slaves/sdb/x", ""),
-            ("sys/block/dm-1/dm/uuid", "part2-mpath-36001405aabbccdd1\n"),
-            ("sys/block/md0/md/level", "raid1\n"),
-            ("sys/block/md0/md/array_state", "clean\n"),
-            ("sys/block/md0/md/dev-sdc1/x", ""),
-            ("sys/block/md0/md/metadata_version", "external:imsm\n"),
-            ("sys/block/md0/md/degraded", "1\n"),
-            ("sys/block/loop0/loop/backing_file", "/a.img\n"),
-            ("sys/block/zram0/size", "8\n"),
-            ("sys/block/ram0/size", "0\n"),
+        let machine = tree_in(&[
+            ("sys/block/dm-0/dm", &[("uuid", "mpath-36001405aabbccdd1"), ("name", "mpatha")]),
+            ("sys/block/dm-0/slaves", &[("sda/x", ""), ("sdb/x", "")]),
+            ("sys/block/dm-1/dm", &[("uuid", "part2-mpath-36001405aabbccdd1")]),
+            ("sys/block/md0/md", &[("level", "raid1"), ("array_state", "clean")]),
+            ("sys/block/md0/md", &[("dev-sdc1/x", ""), ("metadata_version", "external:imsm")]),
+            ("sys/block", &[("md0/md/degraded", "1"), ("loop0/loop/backing_file", "/a.img")]),
+            ("sys/block", &[("zram0/size", "8"), ("ram0/size", "0")]),
         ]);
         let devices = super::super::block(&machine).r#virtual;
         let kinds: Vec<(&str, Option<&str>)> =

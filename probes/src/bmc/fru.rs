@@ -113,6 +113,9 @@ fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent
     Ok((!is_blank || fru.power_supply.is_some()).then_some(fru))
 }
 
+/// A parser of one part, which also names what is wrong with its bytes.
+type Parse<T> = fn(&[u8], &mut Vec<Fault>) -> Option<T>;
+
 /// The memory of one part.
 struct Device<'a> {
     controller: &'a Controller<'a>,
@@ -123,12 +126,7 @@ struct Device<'a> {
 
 impl Device<'_> {
     /// The area at `start`, in units of 8 bytes; 0 where there is none.
-    fn area<T>(
-        &self,
-        part: FruPart,
-        start: u8,
-        parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
-    ) -> Result<Option<T>, Silent> {
+    fn area<T>(&self, part: FruPart, start: u8, parse: Parse<T>) -> Result<Option<T>, Silent> {
         let start = u16::from(start) * 8;
         if start == 0 {
             return Ok(None);
@@ -156,12 +154,7 @@ impl Device<'_> {
         Ok(Some(answer.data).filter(|bytes| !bytes.is_empty()))
     }
 
-    fn parsed<T>(
-        &self,
-        part: FruPart,
-        bytes: &[u8],
-        parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
-    ) -> Option<T> {
+    fn parsed<T>(&self, part: FruPart, bytes: &[u8], parse: Parse<T>) -> Option<T> {
         let mut faults = Vec::new();
         let parsed = parse(bytes, &mut faults);
         for (found, expected) in faults {

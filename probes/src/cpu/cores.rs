@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::cpuinfo::CpuInfo;
-use super::groups::{BOOK, CLUSTER, DIE, DRAWER, Group, PACKAGE, Sets, groups};
+use super::groups::{BOOK, CLUSTER, CORE, DIE, DRAWER, Group, PACKAGE, Sets};
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
@@ -93,7 +93,7 @@ impl Reader<'_> {
     fn siblings(&self) -> Siblings {
         let mut cores: Vec<CpuSet> = Vec::new();
         let mut covered = CpuSet::default();
-        let mut sets = Sets::of_threads(self.machine);
+        let mut sets = Sets::new(self.machine, &CORE);
         for cpu in self.online.iter() {
             if covered.contains(cpu) {
                 continue;
@@ -123,7 +123,7 @@ impl Reader<'_> {
 
     /// As [`Self::siblings`] where the sets contradict each other: reads the set of every CPU.
     fn undisputed(&self) -> Siblings {
-        let mut files = Sets::of_threads(self.machine);
+        let mut files = Sets::new(self.machine, &CORE);
         let read = |cpu| Some((cpu, files.read(cpu)?.1.intersection(self.online)));
         let by_cpu: BTreeMap<u32, CpuSet> =
             self.online.iter().filter_map(read).filter(|(cpu, set)| set.contains(*cpu)).collect();
@@ -148,7 +148,7 @@ impl Reader<'_> {
 
     /// The place of each of `units`, which is a core or a CPU without one.
     fn places(&self, units: &[CpuSet]) -> Vec<CoreSeen> {
-        let read = |files| groups(self.machine, files, units, self.online);
+        let read = |files| Sets::new(self.machine, files).groups(units, self.online);
         let is_s390 = self.info.value(0, "vendor_id") == Some("IBM/S390");
         let s390 = |files| if is_s390 { read(files) } else { Vec::new() };
         let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
@@ -249,7 +249,7 @@ impl Reader<'_> {
             One,
         }
         let mut numbers: BTreeMap<Key, usize> = BTreeMap::new();
-        let mut sets = Sets::of_packages(self.machine);
+        let mut sets = Sets::new(self.machine, &PACKAGE);
         for index in 0..cores.len() {
             let core = &cores[index];
             let key = match core.ids.package {

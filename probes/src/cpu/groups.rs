@@ -28,7 +28,7 @@ pub(super) const BOOK: Files =
     Files { id: "book_id", sets: &["book_siblings_list", "book_siblings"] };
 pub(super) const DRAWER: Files =
     Files { id: "drawer_id", sets: &["drawer_siblings_list", "drawer_siblings"] };
-const CORE: Files =
+pub(super) const CORE: Files =
     Files { id: "core_id", sets: &["core_cpus_list", "thread_siblings_list", "thread_siblings"] };
 
 /// After this many CPUs in a row without a file, it is not read for the others.
@@ -43,95 +43,6 @@ pub(super) struct Group {
     pub(super) cpus: Option<CpuSet>,
 }
 
-/// The groups of `cores`, one for each of them.
-pub(super) fn groups(
-    machine: &Machine,
-    files: &Files,
-    cores: &[CpuSet],
-    online: &CpuSet,
-) -> Vec<Group> {
-    by_sets(machine, files, cores, online).unwrap_or_else(|| by_ids(machine, files, cores))
-}
-
-/// `None` if the sets do not help: there are none, a group is a single core, or they contradict.
-fn by_sets(
-    machine: &Machine,
-    files: &Files,
-    cores: &[CpuSet],
-    online: &CpuSet,
-) -> Option<Vec<Group>> {
-    let mut sets = Sets::new(machine, files);
-    let mut found: Vec<Group> = Vec::new();
-    let mut groups = Vec::with_capacity(cores.len());
-    let is_optional = files.id != PACKAGE.id;
-    let mut covered = CpuSet::default();
-    for core in cores {
-        let first = core.first()?;
-        if covered.contains(first) {
-            let is_in = |group: &&Group| group.cpus.as_ref().is_some_and(|c| c.contains(first));
-            groups.push(found.iter().find(is_in)?.clone());
-            continue;
-        }
-        let id = id(machine, files, first);
-        if id.is_none() && is_optional {
-            return None;
-        }
-        let (path, set) = sets.read(first)?;
-        let cpus = set.intersection(online);
-        // Groups of one core save no reads.
-        if cpus == *core && cores.len() > 1 {
-            return None;
-        }
-        let is_apart = covered.intersection(&cpus).is_empty();
-        if !is_apart || !cpus.contains_all(core) || !ends_agree(machine, files, &cpus, id) {
-            let found = quote(&set.to_string());
-            let expected = format!("sets that agree with each other and with {}", files.id);
-            machine.problem(&path, found, expected);
-            return None;
-        }
-        covered.insert_all(&cpus);
-        let group = Group { id, cpus: Some(cpus) };
-        found.push(group.clone());
-        groups.push(group);
-    }
-    // Dies and clusters can be numbered within their package, so that only packages need unique ids.
-    (is_optional || is_once(&found)).then_some(groups)
-}
-
-/// True if the last CPU of the group reports the same id as the first, or none.
-fn ends_agree(machine: &Machine, files: &Files, cpus: &CpuSet, first: Option<i64>) -> bool {
-    let last = cpus.last().filter(|last| Some(*last) != cpus.first());
-    last.and_then(|last| id(machine, files, last)).is_none_or(|last| Some(last) == first)
-}
-
-/// True if no two groups have the same known id.
-fn is_once(groups: &[Group]) -> bool {
-    let mut ids = std::collections::BTreeSet::new();
-    groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).all(|id| ids.insert(id))
-}
-
-/// The id of every core, from the first of its CPUs that has one.
-fn by_ids(machine: &Machine, files: &Files, cores: &[CpuSet]) -> Vec<Group> {
-    let is_optional = files.id != PACKAGE.id;
-    let mut misses = 0_u8;
-    let read = |core: &CpuSet| {
-        if misses >= ENOUGH_MISSES && is_optional {
-            return Group::default();
-        }
-        let id = core.iter().find_map(|cpu| id(machine, files, cpu));
-        misses = if id.is_some() { 0 } else { misses.saturating_add(1) };
-        Group { id, cpus: None }
-    };
-    cores.iter().map(read).collect()
-}
-
-/// The id that `cpu` reports. Kernels without a kind of group write -1 (`drivers/base/topology.c`), or
-/// 65535 on x86 (`BAD_APICID`), which means unknown. The -1 of a package is kept to group its CPUs.
-fn id(machine: &Machine, files: &Files, cpu: u32) -> Option<i64> {
-    let id = machine.number(&topology(cpu, files.id))?;
-    (files.id == PACKAGE.id || (0..0xffff).contains(&id)).then_some(id)
-}
-
 /// Reads the set of CPUs around a CPU. The name that existed last time is tried first.
 pub(super) struct Sets<'a> {
     machine: &'a Machine,
@@ -140,18 +51,81 @@ pub(super) struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
-    fn new(machine: &'a Machine, files: &'a Files) -> Sets<'a> {
+    pub(super) fn new(machine: &'a Machine, files: &'a Files) -> Sets<'a> {
         Sets { machine, files, last: None }
     }
 
-    /// Reads the sets of sibling threads.
-    pub(super) fn of_threads(machine: &'a Machine) -> Sets<'a> {
-        Sets::new(machine, &CORE)
+    /// The groups of `cores`, one for each of them.
+    pub(super) fn groups(&mut self, cores: &[CpuSet], online: &CpuSet) -> Vec<Group> {
+        self.by_sets(cores, online).unwrap_or_else(|| self.by_ids(cores))
     }
 
-    /// Reads the sets of the CPUs of a package.
-    pub(super) fn of_packages(machine: &'a Machine) -> Sets<'a> {
-        Sets::new(machine, &PACKAGE)
+    /// `None` if the sets do not help: there are none, a group is a single core, or they contradict.
+    fn by_sets(&mut self, cores: &[CpuSet], online: &CpuSet) -> Option<Vec<Group>> {
+        let mut found: Vec<Group> = Vec::new();
+        let mut groups = Vec::with_capacity(cores.len());
+        let is_optional = self.files.id != PACKAGE.id;
+        let mut covered = CpuSet::default();
+        for core in cores {
+            let first = core.first()?;
+            if covered.contains(first) {
+                let is_in = |group: &&Group| group.cpus.as_ref().is_some_and(|c| c.contains(first));
+                groups.push(found.iter().find(is_in)?.clone());
+                continue;
+            }
+            let id = self.id(first);
+            if id.is_none() && is_optional {
+                return None;
+            }
+            let (path, set) = self.read(first)?;
+            let cpus = set.intersection(online);
+            // Groups of one core save no reads.
+            if cpus == *core && cores.len() > 1 {
+                return None;
+            }
+            let is_apart = covered.intersection(&cpus).is_empty();
+            if !is_apart || !cpus.contains_all(core) || !self.ends_agree(&cpus, id) {
+                let found = quote(&set.to_string());
+                let expected =
+                    format!("sets that agree with each other and with {}", self.files.id);
+                self.machine.problem(&path, found, expected);
+                return None;
+            }
+            covered.insert_all(&cpus);
+            let group = Group { id, cpus: Some(cpus) };
+            found.push(group.clone());
+            groups.push(group);
+        }
+        // Dies and clusters can be numbered within their package, so that only packages need unique ids.
+        (is_optional || is_once(&found)).then_some(groups)
+    }
+
+    /// True if the last CPU of the group reports the same id as the first, or none.
+    fn ends_agree(&self, cpus: &CpuSet, first: Option<i64>) -> bool {
+        let last = cpus.last().filter(|last| Some(*last) != cpus.first());
+        last.and_then(|last| self.id(last)).is_none_or(|last| Some(last) == first)
+    }
+
+    /// The id of every core, from the first of its CPUs that has one.
+    fn by_ids(&self, cores: &[CpuSet]) -> Vec<Group> {
+        let is_optional = self.files.id != PACKAGE.id;
+        let mut misses = 0_u8;
+        let read = |core: &CpuSet| {
+            if misses >= ENOUGH_MISSES && is_optional {
+                return Group::default();
+            }
+            let id = core.iter().find_map(|cpu| self.id(cpu));
+            misses = if id.is_some() { 0 } else { misses.saturating_add(1) };
+            Group { id, cpus: None }
+        };
+        cores.iter().map(read).collect()
+    }
+
+    /// The id that `cpu` reports. Kernels without a kind of group write -1 (`drivers/base/topology.c`), or
+    /// 65535 on x86 (`BAD_APICID`), which means unknown. The -1 of a package is kept to group its CPUs.
+    fn id(&self, cpu: u32) -> Option<i64> {
+        let id = self.machine.number(&topology(cpu, self.files.id))?;
+        (self.files.id == PACKAGE.id || (0..0xffff).contains(&id)).then_some(id)
     }
 
     /// The set around `cpu`, and the path of the file it comes from.
@@ -167,4 +141,10 @@ impl<'a> Sets<'a> {
             Some((path, set))
         })
     }
+}
+
+/// True if no two groups have the same known id.
+fn is_once(groups: &[Group]) -> bool {
+    let mut ids = std::collections::BTreeSet::new();
+    groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).all(|id| ids.insert(id))
 }

@@ -16,13 +16,9 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` returns the facts about each that are known
-    /// without a read: cores that look different may have different capacities.
-    pub(super) fn read<L: PartialEq>(
-        machine: &Machine,
-        firsts: &[u32],
-        looks: impl Fn() -> Vec<L>,
-    ) -> Kinds {
+    /// Reads the kinds of the cores whose first CPUs are `firsts`. `look_alike` says whether all that is known
+    /// of them without a read is the same: cores that look different may have different capacities.
+    pub(super) fn read(machine: &Machine, firsts: &[u32], look_alike: impl Fn() -> bool) -> Kinds {
         let files = [
             ("performance", "cpu_core"),
             ("efficiency", "cpu_atom"),
@@ -36,7 +32,7 @@ impl Kinds {
         if named.len() > 1 {
             return Kinds { named, capacities: Vec::new() };
         }
-        let capacities = capacities(machine, firsts, looks);
+        let capacities = capacities(machine, firsts, look_alike);
         let named = match capacities.as_slice() {
             [low, .., high] => vec![("performance", high.clone()), ("efficiency", low.clone())],
             _ => Vec::new(),
@@ -49,7 +45,7 @@ impl Kinds {
         Kinds::read(machine, cpus, || {
             let text = machine.text(super::cpuinfo::PATH).unwrap_or_default();
             let info = CpuInfo::parse(&text);
-            cpus.iter().map(|cpu| part(&info, *cpu).map(|value| value.map(str::to_owned))).collect()
+            are_alike(cpus.iter().map(|cpu| part(&info, *cpu)))
         })
     }
 
@@ -72,21 +68,21 @@ pub(super) fn part<'a>(info: &CpuInfo<'a>, cpu: u32) -> [Option<&'a str>; 4] {
     ["CPU implementer", "CPU part", "uarch", "marchid"].map(|key| info.in_block(cpu, key))
 }
 
+/// True if the facts about each core are the same.
+pub(super) fn are_alike<L: PartialEq>(mut looks: impl Iterator<Item = L>) -> bool {
+    let first = looks.next();
+    looks.all(|look| Some(look) == first)
+}
+
 /// The CPUs of each capacity, lowest first; empty if all are the same. The kernel derives a capacity
 /// from the design of the core and its highest frequency (`drivers/base/arch_topology.c`). Nearly all
 /// machines have one kind of core: if all look the same, reading three cores is enough.
-fn capacities<L: PartialEq>(
-    machine: &Machine,
-    firsts: &[u32],
-    looks: impl Fn() -> Vec<L>,
-) -> Vec<CpuSet> {
+fn capacities(machine: &Machine, firsts: &[u32], look_alike: impl Fn() -> bool) -> Vec<CpuSet> {
     let capacity = |cpu: u32| machine.number::<u64>(&format!("{CPU}/cpu{cpu}/cpu_capacity"));
     let (Some(first), Some(last)) = (firsts.first(), firsts.last()) else { return Vec::new() };
     let Some(at_first) = capacity(*first) else { return Vec::new() };
     let middle = firsts.get(firsts.len() / 2).unwrap_or(last);
-    let looks = looks();
-    let look_alike = looks.windows(2).all(|pair| pair.first() == pair.last());
-    if look_alike && [last, middle].iter().all(|cpu| capacity(**cpu) == Some(at_first)) {
+    if look_alike() && [last, middle].iter().all(|cpu| capacity(**cpu) == Some(at_first)) {
         return Vec::new();
     }
     let mut of_capacity = std::collections::BTreeMap::<u64, CpuSet>::new();
@@ -113,7 +109,7 @@ mod tests {
 
     fn classes(files: &[(String, String)], looks: [u32; 8]) -> Vec<usize> {
         let cpus: Vec<u32> = (0..8).collect();
-        let kinds = Kinds::read(&tree_from(files), &cpus, || looks.to_vec());
+        let kinds = Kinds::read(&tree_from(files), &cpus, || are_alike(looks.iter()));
         cpus.iter().map(|cpu| kinds.class(*cpu)).collect()
     }
 

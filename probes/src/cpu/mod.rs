@@ -227,10 +227,8 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     cpu.midr = names::midr(info, first).map(|midr| format!("{midr:#010x}"));
     cpu.revision = info.value(first, "revision").filter(|_| cpu.midr.is_none()).map(str::to_owned);
     cpu.min_mhz = packages::min_mhz(machine, first);
-    cpu.microcode = info
-        .value(first, "microcode")
-        .map(str::to_owned)
-        .or_else(|| machine.text(&format!("{CPU}/cpu{first}/microcode/version")));
+    let microcode = || machine.text(&format!("{CPU}/cpu{first}/microcode/version"));
+    cpu.microcode = info.value(first, "microcode").map(str::to_owned).or_else(microcode);
     let socket = cpu.sockets.iter().find(|socket| socket.is_populated == Some(true));
     let real =
         |text: Option<&String>| text.filter(|text| !crate::dmi::is_placeholder(text)).cloned();

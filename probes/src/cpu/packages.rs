@@ -13,13 +13,11 @@ use crate::machine::Machine;
 pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<Package> {
     let firsts: Vec<u32> = cores.cores.iter().filter_map(|core| core.cpus.first()).collect();
     let (mut max_misses, mut base_misses) = (0, 0);
-    let max_mhz: BTreeMap<u32, Option<u64>> = firsts
-        .iter()
-        .map(|cpu| (*cpu, mhz(machine, *cpu, "cpuinfo_max_freq", &mut max_misses)))
-        .collect();
+    let mut max_mhz = |cpu: &u32| (*cpu, mhz(machine, *cpu, "cpuinfo_max_freq", &mut max_misses));
+    let max_mhz: BTreeMap<u32, Option<u64>> = firsts.iter().map(&mut max_mhz).collect();
     let max_mhz = |cpu: u32| max_mhz.get(&cpu).copied().flatten();
     let kinds = Kinds::read(machine, &firsts, || {
-        firsts.iter().map(|cpu| (kinds::part(info, *cpu), max_mhz(*cpu))).collect()
+        kinds::are_alike(firsts.iter().map(|cpu| (kinds::part(info, *cpu), max_mhz(*cpu))))
     });
     let n_packages = cores.cores.iter().filter_map(|core| core.package).max().map_or(0, |n| n + 1);
     let mut packages: Vec<(CpuSet, Package)> = vec![Default::default(); n_packages];

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::smbios::tests::structure;
-    use crate::testing::{has, tree, tree_of_bytes};
+    use crate::testing::{has, tree, tree_in, tree_of_bytes};
 
     #[test]
     fn the_files_of_the_kernel_come_before_the_table() {
@@ -304,11 +304,10 @@ mod tests {
 
     #[test]
     fn an_arm_server_with_smbios_and_a_device_tree_is_named_by_smbios() {
-        let machine = tree(&[
-            ("sys/class/dmi/id/sys_vendor", "Ampere\n"),
-            ("sys/class/dmi/id/product_name", "Mt. Jade\n"),
-            ("sys/firmware/devicetree/base/compatible", "linux,dummy\0"),
-            ("sys/firmware/devicetree/base/model", "linux,dummy\0"),
+        let machine = tree_in(&[
+            ("sys/class/dmi/id", &[("sys_vendor", "Ampere"), ("product_name", "Mt. Jade")]),
+            ("sys/firmware/devicetree/base", &[("compatible", "linux,dummy\0")]),
+            ("sys/firmware/devicetree/base", &[("model", "linux,dummy\0")]),
         ]);
         has(&dmi(&machine).product, &json!({"name": "Mt. Jade", "source": "smbios"}));
     }

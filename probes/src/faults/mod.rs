@@ -169,13 +169,9 @@ impl<'a> Case<'a> {
 
     fn fault(mut self, parts: &Parts) -> Option<Fault> {
         self.suspects.sort_by_key(|(_, certainty)| Reverse(*certainty));
-        let certainties: Vec<u8> = self.suspects.iter().map(|(_, certainty)| *certainty).collect();
-        let suspects = self
-            .suspects
-            .iter()
-            .zip(limited(&certainties))
-            .filter_map(|((part, _), certainty)| parts.suspect(*part, certainty))
-            .collect();
+        let (known, certainties): (Vec<usize>, Vec<u8>) = self.suspects.iter().copied().unzip();
+        let suspects = known.into_iter().zip(limited(&certainties));
+        let suspects = suspects.filter_map(|(part, certainty)| parts.suspect(part, certainty));
         // The worst sign names the fault; of equally bad ones the most certain.
         let weight = |sign: &&Sign| (sign.finding.severity, sign.rule.certainty);
         let main = self.signs.iter().rev().max_by_key(weight)?;
@@ -189,7 +185,7 @@ impl<'a> Case<'a> {
         Some(Fault {
             class: main.rule.class.to_owned(),
             severity: main.finding.severity,
-            suspects,
+            suspects: suspects.collect(),
             evidence: evidence.collect(),
             advice: main.finding.advice.clone(),
         })

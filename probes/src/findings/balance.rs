@@ -75,13 +75,12 @@ fn channels(memory: &Memory) -> Option<Finding> {
         *sum = sum.checked_add(row.size_bytes?)?;
     }
     let uneven = controllers.iter().filter(|(_, sums)| sums.values().min() != sums.values().max());
-    let uneven: Vec<String> = uneven
-        .map(|(controller, sums)| {
-            let (shift, unit) = super::memory::unit(sums.values().copied());
-            let sums = sums.iter().map(|(name, sum)| format!("{name} has {} {unit}", sum >> shift));
-            format!("{controller}: {}", sums.collect::<Vec<_>>().join(", "))
-        })
-        .collect();
+    let uneven = uneven.map(|(controller, sums)| {
+        let (shift, unit) = super::memory::unit(sums.values().copied());
+        let sums = sums.iter().map(|(name, sum)| format!("{name} has {} {unit}", sum >> shift));
+        format!("{controller}: {}", sums.collect::<Vec<_>>().join(", "))
+    });
+    let uneven: Vec<String> = uneven.collect();
     let finding = raise("memory.unbalanced", None, uneven.join("; "));
     (!uneven.is_empty()).then_some(Finding { severity: Severity::Info, ..finding })
 }

@@ -64,10 +64,8 @@ pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
     let failed =
         sockets.filter(|socket| socket.status.as_deref() == Some("disabled by a self-test error"));
     let evidence = "the firmware disabled the processor after its self-test";
-    let part = |locator| PartId::called(PartKind::Socket, locator);
-    failed
-        .map(|socket| raise("cpu.self_test", socket.locator.as_ref().map(part), evidence))
-        .collect()
+    let part = |socket: &Socket| Some(PartId::called(PartKind::Socket, socket.locator.as_ref()?));
+    failed.map(|socket| raise("cpu.self_test", part(socket), evidence)).collect()
 }
 
 #[cfg(test)]

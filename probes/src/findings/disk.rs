@@ -22,26 +22,20 @@ pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
     let Some(block) = inventory.block.as_ref().filter(|block| block.n_disks.is_some()) else {
         return Vec::new();
     };
-    let is_open = |disk: &Disk| disk.eligible || !is_examined(disk);
+    // Too little is known to judge such a disk. The kernel reports a size for every disk, so one without was not
+    // captured; and without root rights the content cannot be examined.
+    let is_unexamined = |disk: &Disk| disk.size_bytes.is_none() || disk.is_content_denied;
+    let is_open = |disk: &Disk| disk.eligible || is_unexamined(disk);
     if block.disks.iter().any(is_open) || runs_from_disk(block) {
         return Vec::new();
     }
-    let reasons = block
-        .disks
-        .iter()
-        .map(|disk| format!("{}: {}", disk.name, disk.not_eligible_because.join(", ")));
-    let reasons: Vec<String> = reasons.collect();
+    let reason = |disk: &Disk| format!("{}: {}", disk.name, disk.not_eligible_because.join(", "));
+    let reasons: Vec<String> = block.disks.iter().map(reason).collect();
     let evidence = match reasons.as_slice() {
         [] => "no disk was detected".to_owned(),
         _ => format!("no disk can be installed on ({})", reasons.join("; ")),
     };
     vec![raise("disk.none_eligible", None, evidence)]
-}
-
-/// True if enough is known to judge the disk. The kernel reports a size for every disk, so one without was not
-/// captured; and without root rights the content cannot be examined.
-fn is_examined(disk: &Disk) -> bool {
-    disk.size_bytes.is_some() && !disk.is_content_denied
 }
 
 /// True if the running system's root or boot file system is on a disk, directly or through LVM, encryption or RAID,
@@ -96,15 +90,10 @@ pub(super) fn duplicate_identity(inventory: &Inventory) -> Vec<Finding> {
         }
     }
     let duplicates = by_wwn.into_iter().filter(|(_, disks)| disks.len() > 1);
-    duplicates
-        .map(|(wwn, disks)| {
-            let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
-            let evidence = format!("all report the WWN {wwn}");
-            raise(
-                "disk.duplicate_identity",
-                Some(PartId::called(PartKind::Other, names.join(", "))),
-                evidence,
-            )
-        })
-        .collect()
+    let finding = |(wwn, disks): (&str, Vec<&Disk>)| {
+        let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+        let part = PartId::called(PartKind::Other, names.join(", "));
+        raise("disk.duplicate_identity", Some(part), format!("all report the WWN {wwn}"))
+    };
+    duplicates.map(finding).collect()
 }

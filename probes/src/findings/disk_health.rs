@@ -132,11 +132,8 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
         };
         let plural = if n_missing == 1 { "" } else { "s" };
         let evidence = format!("the {kind}{members} is missing {n_missing} member{plural}");
-        Some(raise(
-            "disk.array_degraded",
-            Some(PartId::called(PartKind::Other, &array.name)),
-            evidence,
-        ))
+        let part = PartId::called(PartKind::Other, &array.name);
+        Some(raise("disk.array_degraded", Some(part), evidence))
     };
     arrays.filter_map(degraded).collect()
 }

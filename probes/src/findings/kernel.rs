@@ -72,7 +72,9 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
     match group.code.as_str() {
         "disk.kernel_errors" => {
             let has_disks = inventory.block.as_ref().is_some_and(|block| block.n_disks.is_some());
-            let is_listed = has_disks || is_no_disk(subject);
+            // Optical drives and floppies.
+            let is_no_disk = subject.starts_with("sr") || subject.starts_with("fd");
+            let is_listed = has_disks || is_no_disk;
             listed(is_listed, PartKind::Disk, disk(inventory, subject))
         }
         "nic.kernel_errors" => {
@@ -99,24 +101,17 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
     }
 }
 
-/// An optical drive or a floppy.
-fn is_no_disk(name: &str) -> bool {
-    name.starts_with("sr") || name.starts_with("fd")
-}
-
 /// A disk by its name or SCSI address, or by the name of a partition or of its NVMe controller. Optical drives,
 /// floppies and media that have gone are not disks of the machine. A port or controller without a disk keeps its name.
 fn disk(inventory: &Inventory, subject: &str) -> Option<PartId> {
     let block = inventory.block.as_ref()?;
     let controller = block.nvme_controllers.iter().find(|one| one.name == subject);
+    let is_it =
+        |name: &str, hctl: &Option<String>| name == subject || hctl.as_deref() == Some(subject);
     let is_meant = |disk: &&Disk| {
-        disk.name == subject
-            || disk.hctl.as_deref() == Some(subject)
+        is_it(&disk.name, &disk.hctl)
             || disk.partitions.iter().any(|partition| partition.name == subject)
-            || disk
-                .paths
-                .iter()
-                .any(|path| path.name == subject || path.hctl.as_deref() == Some(subject))
+            || disk.paths.iter().any(|path| is_it(&path.name, &path.hctl))
             || controller.is_some_and(|one| one.namespaces.contains(&disk.name))
     };
     let Some(disk) = disks(inventory).iter().find(is_meant) else {

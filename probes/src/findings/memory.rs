@@ -110,24 +110,19 @@ fn odd_ones(populated: Vec<(&Dimm, Option<PartId>)>) -> Vec<Finding> {
     for (dimm, _) in &populated {
         *n_of.entry(shape(dimm)).or_default() += 1;
     }
-    let Some((usual, n_usual)) = n_of.iter().max_by_key(|(_, n)| **n).map(|(s, n)| (*s, *n)) else {
-        return Vec::new();
-    };
+    let most = n_of.into_iter().max_by_key(|(_, n)| *n);
     // Two halves of different DIMMs are a valid configuration: neither half is the odd one.
-    if n_usual * 2 <= populated.len() {
-        return Vec::new();
-    }
-    populated
-        .into_iter()
-        .filter(|(dimm, _)| is_other(shape(dimm), usual))
-        .map(|(dimm, name)| {
-            let odd = shape(dimm);
-            let unit = unit([odd.0, usual.0].into_iter().flatten());
-            let (odd, usual) = (describe(odd, unit), describe(usual, unit));
-            let evidence = format!("{odd}; {n_usual} other DIMMs have {usual}");
-            raise("memory.dimm.mismatch", name, evidence)
-        })
-        .collect()
+    let most = most.filter(|(_, n)| n * 2 > populated.len());
+    let Some((usual, n_usual)) = most else { return Vec::new() };
+    let odd = populated.into_iter().filter(|(dimm, _)| is_other(shape(dimm), usual));
+    let finding = |(dimm, name)| {
+        let odd = shape(dimm);
+        let unit = unit([odd.0, usual.0].into_iter().flatten());
+        let (odd, usual) = (describe(odd, unit), describe(usual, unit));
+        let evidence = format!("{odd}; {n_usual} other DIMMs have {usual}");
+        raise("memory.dimm.mismatch", name, evidence)
+    };
+    odd.map(finding).collect()
 }
 
 /// An unknown speed is not a different speed.
@@ -154,14 +149,9 @@ fn describe(
 pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
     // Without the section os nobody knows whether a hypervisor or the command line keeps memory back.
-    if inventory.os.is_none()
-        || !are_all_plain(memory)
-        || has_twins(memory)
-        || is_limited(inventory)
-    {
-        return Vec::new();
-    }
-    let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
+    let is_counted = inventory.os.is_some() && are_all_plain(memory) && !has_twins(memory);
+    let totals = totals(memory).filter(|_| is_counted && !is_limited(inventory));
+    let Some((installed, present, smallest)) = totals else { return Vec::new() };
     // A guest that has less than any of its DIMMs was given the table of another machine.
     let is_foreign = hypervisor(inventory).is_some() && present < smallest;
     if is_foreign || installed.saturating_sub(present) < smallest {

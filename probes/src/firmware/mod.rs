@@ -135,6 +135,7 @@ fn boot(machine: &Machine) -> Firmware {
     let variables = Variables::find(machine);
     let number = |name: &str| variables.value(machine, name).and_then(|value| efi::number(&value));
     let flag = |name: &str| variables.value(machine, name).and_then(|value| parse_flag(&value));
+    let boot_order = variables.value(machine, "BootOrder").map(|value| efi::boot_order(&value));
     Firmware {
         boot_mode: Some(BootMode::Uefi),
         platform_bits: machine.parse(&format!("{EFI}/fw_platform_size"), |text| match text {
@@ -146,7 +147,7 @@ fn boot(machine: &Machine) -> Firmware {
         setup_mode: flag("SetupMode"),
         boot_current: number("BootCurrent").map(boot_id),
         boot_next: number("BootNext").map(boot_id),
-        boot_order: variables.value(machine, "BootOrder").map(|value| boot_ids(&value)),
+        boot_order: boot_order.map(|order| order.into_iter().map(boot_id).collect()),
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
         resources: resources(machine),
@@ -158,11 +159,9 @@ fn boot(machine: &Machine) -> Firmware {
 /// x86. A folder that lacks them all says nothing.
 fn bios(machine: &Machine, folders: &[String]) -> Option<BootMode> {
     let has = |name: &str| folders.iter().any(|folder| folder == name);
-    let is_pc = has("memmap")
-        || has("edd")
-        || (has("acpi")
-            && crate::cpu::architecture(machine)
-                .is_some_and(|a| a.ends_with("86") || a == "x86_64"));
+    let architecture = || crate::cpu::architecture(machine);
+    let is_x86 = || architecture().is_some_and(|a| a.ends_with("86") || a == "x86_64");
+    let is_pc = has("memmap") || has("edd") || (has("acpi") && is_x86());
     is_pc.then_some(BootMode::Bios)
 }
 
@@ -207,13 +206,10 @@ impl Variables {
             let variable = efi::variable_of(name)?;
             Some((efi::boot_number(variable)?, variable))
         });
-        let mut entries: Vec<BootEntry> = variables
-            .take(LIMIT_ENTRIES)
-            .filter_map(|(number, variable)| {
-                let value = self.value(machine, variable)?;
-                Some(boot_entry(&boot_id(number), &value))
-            })
-            .collect();
+        let entries = variables.take(LIMIT_ENTRIES).filter_map(|(number, variable)| {
+            Some(boot_entry(&boot_id(number), &self.value(machine, variable)?))
+        });
+        let mut entries: Vec<BootEntry> = entries.collect();
         entries.sort_by(|a, b| a.id.cmp(&b.id));
         entries
     }
@@ -225,10 +221,6 @@ fn parse_flag(value: &[u8]) -> Option<bool> {
         [1] => Some(true),
         _ => None,
     }
-}
-
-fn boot_ids(order: &[u8]) -> Vec<String> {
-    efi::boot_order(order).into_iter().map(boot_id).collect()
 }
 
 /// Reads the entry `id`; of a damaged one only what comes before the damage.
@@ -268,7 +260,7 @@ fn resource(machine: &Machine, path: &str) -> Option<FirmwareResource> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_of_bytes};
+    use crate::testing::{tree, tree_in, tree_of_bytes};
 
     #[test]
     fn errors_that_the_firmware_handles_first_are_those_of_its_table() {
@@ -382,16 +374,13 @@ mod tests {
 
     #[test]
     fn parts_have_their_version_and_an_update_that_was_never_tried_has_no_status() {
-        let at = |name: &str| format!("{ESRT}/entry0/{name}");
         let guid = "DDC0EE61-E7F0-4E7D-ACC5-C070A398838E\n";
-        let machine = tree(&[
-            (&at("fw_class"), guid),
-            (&at("fw_type"), "1\n"),
-            (&at("fw_version"), "65586\n"),
-            (&at("lowest_supported_fw_version"), "65585\n"),
-            (&at("last_attempt_version"), "0\n"),
-            (&at("last_attempt_status"), "0\n"),
-            (&format!("{ESRT}/entry1/fw_type"), "9\n"),
+        let machine = tree_in(&[
+            (ESRT, &[("entry0/fw_class", guid)]),
+            (ESRT, &[("entry0/fw_type", "1"), ("entry0/fw_version", "65586")]),
+            (ESRT, &[("entry0/lowest_supported_fw_version", "65585")]),
+            (ESRT, &[("entry0/last_attempt_version", "0")]),
+            (ESRT, &[("entry0/last_attempt_status", "0"), ("entry1/fw_type", "9")]),
         ]);
         let found = resources(&machine);
         assert_eq!(found.len(), 1, "a part without GUID is none");

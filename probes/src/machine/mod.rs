@@ -55,6 +55,9 @@ pub struct Extras {
     pub lldp_wait: Duration,
 }
 
+/// A value, or what was expected in its place.
+pub type Parsed<T> = Result<T, &'static str>;
+
 /// A view of one machine for one collector: a source to read from and a place for its problems.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -143,11 +146,7 @@ impl Machine {
     /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the
     /// expectation that `parse` returns. So is a number without the end of its line: the kernel always
     /// writes one, so the number is the start of a longer one.
-    pub fn parse<T>(
-        &self,
-        path: &str,
-        parse: impl FnOnce(&str) -> Result<T, &'static str>,
-    ) -> Option<T> {
+    pub fn parse<T>(&self, path: &str, parse: impl FnOnce(&str) -> Parsed<T>) -> Option<T> {
         let text = self.text_with_end(path).filter(|(text, _)| !text.is_empty())?;
         self.parsed(path, text, parse)
     }
@@ -157,7 +156,7 @@ impl Machine {
     pub fn parse_or_empty<T>(
         &self,
         path: &str,
-        parse: impl FnOnce(&str) -> Result<T, &'static str>,
+        parse: impl FnOnce(&str) -> Parsed<T>,
     ) -> Option<T> {
         let text = self.text_with_end(path)?;
         self.parsed(path, text, parse)
@@ -167,7 +166,7 @@ impl Machine {
         &self,
         path: &str,
         (text, is_whole): (String, bool),
-        parse: impl FnOnce(&str) -> Result<T, &'static str>,
+        parse: impl FnOnce(&str) -> Parsed<T>,
     ) -> Option<T> {
         let may_go_on =
             |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_ascii_hexdigit());
@@ -181,14 +180,12 @@ impl Machine {
 
     /// Reads a whole decimal number at `path`, of the type that the caller needs.
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
-        self.parse(path, |text| text.parse().map_err(|_| "a whole decimal number in range"))
+        self.parse(path, whole_number)
     }
 
     /// As [`Machine::number`], for a file that the kernel never leaves empty: an empty one is a problem.
     pub fn count<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
-        self.parse_or_empty(path, |text| {
-            text.parse().map_err(|_| "a whole decimal number in range")
-        })
+        self.parse_or_empty(path, whole_number)
     }
 
     /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
@@ -310,7 +307,7 @@ impl Machine {
 }
 
 /// Reason that a question was not answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unanswered {
     /// The reason as text.
     pub why: String,
@@ -321,6 +318,10 @@ pub struct Unanswered {
 }
 
 /// The error for a file that exceeds the reader's limit; it is never silently truncated.
+fn whole_number<T: std::str::FromStr>(text: &str) -> Parsed<T> {
+    text.parse().map_err(|_| "a whole decimal number in range")
+}
+
 fn too_large(limit_bytes: usize) -> io::Error {
     io::Error::other(format!("more than {limit_bytes} bytes"))
 }

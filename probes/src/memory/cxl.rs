@@ -60,24 +60,20 @@ fn memory(machine: &Machine, name: String) -> CxlMemory {
 mod tests {
     use super::*;
     use crate::testing::has;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
     use serde_json::json;
 
     #[test]
     fn cxl_device_has_its_sizes_and_a_node_of_minus_one_is_absent() {
         let mem = "sys/devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0";
-        let at = |name: &str| format!("{mem}/{name}");
-        let machine = tree(&[
+        let machine = tree_in(&[
             (
-                "sys/bus/cxl/devices/mem0",
-                "-> ../../../devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0",
+                "sys/bus/cxl/devices",
+                &[("mem0", "-> ../../../devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0")],
             ),
-            ("sys/bus/cxl/devices/root0/devtype", "cxl_port"),
-            (&at("ram/size"), "0x10000000"),
-            (&at("pmem/size"), "many"),
-            (&at("serial"), "0x3"),
-            (&at("security/state"), "locked\n"),
-            (&at("numa_node"), "-1"),
+            ("sys/bus/cxl/devices/root0", &[("devtype", "cxl_port")]),
+            (mem, &[("ram/size", "0x10000000"), ("pmem/size", "many")]),
+            (mem, &[("serial", "0x3"), ("security/state", "locked"), ("numa_node", "-1")]),
         ]);
         let devices = memories(&machine);
         assert_eq!(devices.len(), 1);

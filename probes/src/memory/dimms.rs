@@ -113,13 +113,14 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
     }
     let known = |value: Option<u16>| value.filter(|n| *n != 0 && *n != 0xffff);
     let non_volatile_bytes = slot.non_volatile_size().and_then(|size| part_bytes(&size));
+    let volatile_bytes = slot.volatile_size().and_then(|size| part_bytes(&size));
+    let configured = slot.configured_memory_speed();
+    let extended = slot.extended_configured_memory_speed();
     let rank = slot.attributes().map(|attributes| attributes & 0x0f);
     Dimm {
         kind: slot.memory_type().and_then(|code| data::named("dimm.type", code.raw)),
         speed_mt_s: slot.speed().and_then(|speed| mt_s(&speed, slot.extended_speed())),
-        configured_speed_mt_s: slot
-            .configured_memory_speed()
-            .and_then(|speed| mt_s(&speed, slot.extended_configured_memory_speed())),
+        configured_speed_mt_s: configured.and_then(|speed| mt_s(&speed, extended)),
         manufacturer: text(&slot.manufacturer()),
         serial: text(&slot.serial_number()),
         asset_tag: text(&slot.asset_tag()),
@@ -134,10 +135,7 @@ fn dimm(slot: &SMBiosMemoryDevice) -> Dimm {
         firmware: text(&slot.firmware_version()),
         manufacturer_id: known(slot.module_manufacturer_id()).map(|id| hex(&id.to_le_bytes())),
         // For plain DRAM this repeats the whole size.
-        volatile_bytes: slot
-            .volatile_size()
-            .and_then(|size| part_bytes(&size))
-            .filter(|_| non_volatile_bytes.is_some()),
+        volatile_bytes: volatile_bytes.filter(|_| non_volatile_bytes.is_some()),
         non_volatile_bytes,
         ..dimm
     }

@@ -110,21 +110,20 @@ fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn counts_go_only_to_the_slot_that_the_label_names() {
-        let machine = tree(&[
-            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_label", "A1"),
-            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count", "12"),
-            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "1"),
-            ("sys/devices/system/edac/mc/mc0/dimm0/size", "16384"),
-            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_location", "channel 0 slot 1 "),
-            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_edac_mode", "S4ECD4ED"),
-            ("sys/devices/system/edac/mc/mc0/mc_name", "Skylake Socket#0 IMC#0"),
-            ("sys/devices/system/edac/mc/mc0/rank1/dimm_label", "P0 B1"),
-            ("sys/devices/system/edac/mc/mc0/rank1/dimm_ce_count", "3"),
-            ("sys/devices/system/edac/mc/mc1/ce_count", "7"),
+        let machine = tree_in(&[
+            ("sys/devices/system/edac/mc/mc0/dimm0", &[("dimm_label", "A1")]),
+            ("sys/devices/system/edac/mc/mc0/dimm0", &[("dimm_ce_count", "12")]),
+            ("sys/devices/system/edac/mc/mc0/dimm0", &[("dimm_ue_count", "1"), ("size", "16384")]),
+            ("sys/devices/system/edac/mc/mc0/dimm0", &[("dimm_location", "channel 0 slot 1 ")]),
+            ("sys/devices/system/edac/mc/mc0/dimm0", &[("dimm_edac_mode", "S4ECD4ED")]),
+            ("sys/devices/system/edac/mc/mc0", &[("mc_name", "Skylake Socket#0 IMC#0")]),
+            ("sys/devices/system/edac/mc/mc0/rank1", &[("dimm_label", "P0 B1")]),
+            ("sys/devices/system/edac/mc/mc0/rank1", &[("dimm_ce_count", "3")]),
+            ("sys/devices/system/edac/mc/mc1", &[("ce_count", "7")]),
         ]);
         let dimm = |locator: &str, bank: &str| Dimm {
             locator: Some(locator.to_owned()),

@@ -251,7 +251,7 @@ fn node(machine: &Machine, path: &str) -> Option<u32> {
 }
 
 /// A whole number, hexadecimal with the prefix `0x`.
-fn parse_size(text: &str) -> Result<u64, &'static str> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, &'static str> {
     let size = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),

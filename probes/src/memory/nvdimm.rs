@@ -136,27 +136,20 @@ fn namespace(machine: &Machine, name: String) -> PersistentNamespace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     #[test]
     fn modules_regions_and_namespaces_have_their_faults_and_size_0_is_left_out() {
-        let machine = tree(&[
-            ("sys/bus/nd/devices/nmem0/nfit/flags", "not_armed smart_event \n"),
-            ("sys/bus/nd/devices/nmem0/nfit/serial", "0xb6001234\n"),
-            ("sys/bus/nd/devices/nmem0/nfit/phys_id", "0x1c\n"),
-            ("sys/bus/nd/devices/nmem0/security", "locked\n"),
-            ("sys/bus/nd/devices/nmem1/nfit/flags", "\n"),
-            ("sys/bus/nd/devices/region0/size", "270582939648\n"),
-            ("sys/bus/nd/devices/region0/mappings", "2\n"),
-            ("sys/bus/nd/devices/region0/read_only", "1\n"),
-            ("sys/bus/nd/devices/region0/numa_node", "-1\n"),
-            ("sys/bus/nd/devices/region0/persistence_domain", "memory_controller\n"),
-            ("sys/bus/nd/devices/namespace0.0/size", "266352984064\n"),
-            ("sys/bus/nd/devices/namespace0.0/mode", "memory\n"),
-            ("sys/bus/nd/devices/namespace0.0/alt_name", "\n"),
-            ("sys/bus/nd/devices/namespace0.1/size", "0\n"),
-            ("sys/bus/nd/devices/btt0.0/size", "0\n"),
-            ("sys/bus/nd/devices/ndbus0/provider", "ACPI.NFIT\n"),
+        let machine = tree_in(&[
+            ("sys/bus/nd/devices/nmem0/nfit", &[("flags", "not_armed smart_event ")]),
+            ("sys/bus/nd/devices/nmem0/nfit", &[("serial", "0xb6001234"), ("phys_id", "0x1c")]),
+            ("sys/bus/nd/devices", &[("nmem0/security", "locked"), ("nmem1/nfit/flags", "")]),
+            ("sys/bus/nd/devices/region0", &[("size", "270582939648"), ("mappings", "2")]),
+            ("sys/bus/nd/devices/region0", &[("read_only", "1"), ("numa_node", "-1")]),
+            ("sys/bus/nd/devices/region0", &[("persistence_domain", "memory_controller")]),
+            ("sys/bus/nd/devices/namespace0.0", &[("size", "266352984064"), ("mode", "memory")]),
+            ("sys/bus/nd/devices", &[("namespace0.0/alt_name", ""), ("namespace0.1/size", "0")]),
+            ("sys/bus/nd/devices", &[("btt0.0/size", "0"), ("ndbus0/provider", "ACPI.NFIT")]),
         ]);
         let memory = persistent(&machine).unwrap();
         let module = &memory.modules[0];

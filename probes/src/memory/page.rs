@@ -18,16 +18,13 @@ pub(super) fn page_bytes(machine: &Machine) -> Option<u64> {
         return FIXED.contains(&architecture.as_str()).then_some(4096);
     };
     let text = String::from_utf8_lossy(&answer);
-    let bytes = text.trim().parse().ok().filter(|bytes: &u64| is_page_size(*bytes));
+    // `CONFIG_PAGE_SIZE_*` (`arch/Kconfig`) range from 4 KiB to 256 KiB.
+    let is_page_size = |n: &u64| n.is_power_of_two() && (4096..=262_144).contains(n);
+    let bytes = text.trim().parse().ok().filter(is_page_size);
     if bytes.is_none() {
         machine.problem("page_size", quote(&text), "a power of two from 4096 to 262144");
     }
     bytes
-}
-
-/// `CONFIG_PAGE_SIZE_*` (`arch/Kconfig`) range from 4 KiB to 256 KiB.
-fn is_page_size(bytes: u64) -> bool {
-    bytes.is_power_of_two() && (4096..=262_144).contains(&bytes)
 }
 
 #[cfg(test)]

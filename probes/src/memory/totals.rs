@@ -162,10 +162,9 @@ mod tests {
 
     #[test]
     fn less_present_than_usable_memory_is_a_problem_and_no_fact() {
-        let machine = crate::testing::tree(&[
-            ("proc/zoneinfo", NODES),
-            ("proc/meminfo", "MemTotal: 7000 kB\n"),
-            ("kernel/page_size", "4096"),
+        let machine = crate::testing::tree_in(&[
+            ("proc", &[("zoneinfo", NODES), ("meminfo", "MemTotal: 7000 kB")]),
+            ("kernel", &[("page_size", "4096")]),
         ]);
         let memory = crate::memory::memory(&machine);
         assert_eq!((memory.kernel_present_bytes, memory.usable_bytes), (None, Some(7000 << 10)));

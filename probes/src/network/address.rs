@@ -2,12 +2,13 @@
 //! `/proc/net/if_inet6` and `/proc/net/fib_trie`.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Names;
 use super::route::Route;
 use crate::machine::Machine;
 use formats::data;
@@ -64,7 +65,7 @@ pub(super) fn is_prefix(address: IpAddr, length: u8) -> bool {
 
 /// The name of the interface with the number `index`. If its name is unknown, it is called `if7` as
 /// in the kernel's own messages. No interface has the number 0.
-pub(super) fn interface_name(index: u32, names: &BTreeMap<u32, String>) -> Option<String> {
+pub(super) fn interface_name(index: u32, names: &Names) -> Option<String> {
     let name = names.get(&index).cloned();
     name.or_else(|| (index != 0).then(|| format!("if{index}")))
 }
@@ -81,15 +82,12 @@ pub(super) fn family(address: IpAddr) -> String {
 }
 
 /// Reads the addresses of a dump, except those that only the machine itself can reach.
-pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Address> {
+pub(super) fn parse(dump: &[u8], names: &Names) -> Vec<Address> {
     with_origin(dump, names).map(|(address, _)| address).collect()
 }
 
 /// Like [`parse`], and says for each address whether the kernel derived it from a router's prefix.
-pub(super) fn with_origin(
-    dump: &[u8],
-    names: &BTreeMap<u32, String>,
-) -> impl Iterator<Item = (Address, bool)> {
+pub(super) fn with_origin(dump: &[u8], names: &Names) -> impl Iterator<Item = (Address, bool)> {
     let messages = || wire::messages(dump).filter(|message| message.kind == RTM_NEWADDR);
     let has_origin =
         |message: wire::Message| wire::find(message.body(HEADER_BYTES), PROTOCOL).is_some();
@@ -98,11 +96,7 @@ pub(super) fn with_origin(
     messages().filter_map(move |message| parse_address(message.payload, names, reports_origin))
 }
 
-fn parse_address(
-    payload: &[u8],
-    names: &BTreeMap<u32, String>,
-    reports_origin: bool,
-) -> Option<(Address, bool)> {
+fn parse_address(payload: &[u8], names: &Names, reports_origin: bool) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = wire::u32_at(payload, 4)?;
     let body = payload.get(HEADER_BYTES..)?;
@@ -252,7 +246,7 @@ mod tests {
 
     #[test]
     fn loopback_addresses_are_skipped() {
-        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let names = Names::from([(2, "eno1".to_owned())]);
         let all = parse(&dump(), &names);
         assert_eq!(all.len(), 2);
         survives_any_bytes(&dump(), |bytes| drop(parse(bytes, &names)));
@@ -307,7 +301,7 @@ mod tests {
         };
         assert_eq!(ipv4(Ipv4Addr::new(192, 0, 2, 10), &[route]), None);
         assert_eq!(parse_if_inet6("fe80000000000000005054fffe000001 02 81 20 80 eth0"), None);
-        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let names = Names::from([(2, "eno1".to_owned())]);
         let v4 = [vec![2, 33, 0, 0, 2, 0, 0, 0], attribute(2, &[192, 0, 2, 10])].concat();
         assert!(parse(&message(RTM_NEWADDR, &v4), &names).is_empty());
     }
@@ -315,7 +309,7 @@ mod tests {
     #[test]
     fn interface_number_0_names_no_interface() {
         let v4 = [vec![2, 24, 0, 0, 0, 0, 0, 0], attribute(2, &[192, 0, 2, 10])].concat();
-        assert!(parse(&message(RTM_NEWADDR, &v4), &BTreeMap::new()).is_empty());
-        assert_eq!(interface_name(7, &BTreeMap::new()).as_deref(), Some("if7"));
+        assert!(parse(&message(RTM_NEWADDR, &v4), &Names::new()).is_empty());
+        assert_eq!(interface_name(7, &Names::new()).as_deref(), Some("if7"));
     }
 }

@@ -3,12 +3,13 @@
 //! folders that depend on the distribution (`dhclient.leases(5)`). The kernel knows nothing of leases. And how `DHCPv6`
 //! servers know this machine (RFC 8415, section 11): only systemd-networkd stores that, in `/run/systemd/netif/links`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use formats::dhcp::{self, Lease};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Names;
 use super::address::Address;
 use crate::machine::{Machine, quote};
 
@@ -48,11 +49,7 @@ pub struct DhcpLease {
 
 /// The leases of addresses that the machine has now, by interface. A file left over from an expired
 /// lease is skipped.
-pub(super) fn leases(
-    machine: &Machine,
-    names: &BTreeMap<u32, String>,
-    addresses: &[Address],
-) -> Vec<DhcpLease> {
+pub(super) fn leases(machine: &Machine, names: &Names, addresses: &[Address]) -> Vec<DhcpLease> {
     let mut all = networkd(machine, names);
     all.extend(network_manager(machine, names));
     all.extend(DHCLIENT.iter().flat_map(|dir| dhclient_folder(machine, dir)));
@@ -71,7 +68,7 @@ fn files(machine: &Machine, dir: &str) -> impl Iterator<Item = (String, String)>
     names.map(move |name| (format!("{dir}/{name}"), name))
 }
 
-fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
+fn networkd(machine: &Machine, names: &Names) -> Vec<DhcpLease> {
     let lease = |(path, index): (String, String)| {
         let interface = names.get(&index.parse().ok()?)?.clone();
         let lease = dhcp::key_values(&machine.text(&path)?)?;
@@ -82,7 +79,7 @@ fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> 
 
 /// `internal-<uuid>-<interface>.lease` from its internal client, `dhclient-…` and `dhclient6-…` from
 /// dhclient.
-fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
+fn network_manager(machine: &Machine, names: &Names) -> Vec<DhcpLease> {
     let mut all = Vec::new();
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
@@ -109,11 +106,7 @@ fn after_uuid(name: &str) -> Option<&str> {
 }
 
 /// `next-server` in the state file that `NetworkManager` keeps for a device.
-fn next_server(
-    machine: &Machine,
-    interface: &str,
-    names: &BTreeMap<u32, String>,
-) -> Option<String> {
+fn next_server(machine: &Machine, interface: &str, names: &Names) -> Option<String> {
     let (index, _) = names.iter().find(|(_, name)| *name == interface)?;
     let text = machine.text(&format!("{NETWORK_MANAGER_DEVICES}/{index}"))?;
     dhcp::next_server(&text)
@@ -160,7 +153,7 @@ pub struct Dhcp6Client {
 }
 
 /// The clients of systemd-networkd, by interface (`DHCP6_CLIENT_DUID` in its state file of each link).
-pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp6Client> {
+pub(super) fn clients(machine: &Machine, names: &Names) -> Vec<Dhcp6Client> {
     let client = |index: String| {
         let interface = names.get(&index.parse().ok()?)?.clone();
         let path = format!("{NETWORKD_LINKS}/{index}");
@@ -182,7 +175,7 @@ pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{has, tree};
+    use crate::testing::{has, tree, tree_in};
     use serde_json::json;
 
     const UUID: &str = "9ca56c00-391a-4117-9d80-0aaf6a4ae647";
@@ -196,8 +189,8 @@ mod tests {
         }
     }
 
-    fn names() -> BTreeMap<u32, String> {
-        BTreeMap::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())])
+    fn names() -> Names {
+        Names::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())])
     }
 
     #[test]
@@ -208,10 +201,9 @@ mod tests {
                         interface \"eno2\";\n  fixed-address 192.0.2.20;\n  option \
                         dhcp-server-identifier 192.0.2.4;\n  option routers 192.0.2.1,192.0.2.2;\n  \
                         option dhcp-lease-time 600;\n}\n";
-        let machine = tree(&[
-            ("run/systemd/netif/leases/2", networkd),
-            ("run/systemd/netif/leases/77", networkd),
-            ("var/lib/dhclient/dhclient-eno2.leases", dhclient),
+        let machine = tree_in(&[
+            ("run/systemd/netif/leases", &[("2", networkd), ("77", networkd)]),
+            ("var/lib/dhclient", &[("dhclient-eno2.leases", dhclient)]),
         ]);
         let addresses = [address("eno1", "192.0.2.10/24"), address("eno2", "192.0.2.20/24")];
         let leases = leases(&machine, &names(), &addresses);
@@ -256,7 +248,7 @@ mod tests {
             ("run/systemd/netif/links/3", "DHCP6_CLIENT_DUID=\n"),
             ("run/systemd/netif/links/9", "DHCP6_CLIENT_DUID=DUID-LL:00030001020000000001\n"),
         ]);
-        let names = BTreeMap::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())]);
+        let names = Names::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())]);
         let clients = clients(&machine, &names);
         assert_eq!(clients.len(), 1);
         assert_eq!(
@@ -269,7 +261,7 @@ mod tests {
     #[test]
     fn malformed_duid_is_a_problem() {
         let machine = tree(&[("run/systemd/netif/links/2", "DHCP6_CLIENT_DUID=0500:00ab\n")]);
-        assert!(clients(&machine, &BTreeMap::from([(2, "eno1".to_owned())])).is_empty());
+        assert!(clients(&machine, &Names::from([(2, "eno1".to_owned())])).is_empty());
         assert_eq!(machine.problems().len(), 1);
     }
 }

@@ -165,7 +165,8 @@ pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
     let parent = sources.parent.clone().unwrap_or_default();
     interface.is_bmc_usb = parent.is_bmc_usb();
     if let Some(pci_path) = parent.pci_path() {
-        interface.vf_of = physical_function(machine, pci_path);
+        let function = machine.link_name(&format!("{pci_path}/physfn"));
+        interface.vf_of = function.filter(|name| is_pci_address(name));
         interface.vfs = virtual_functions(machine, pci_path);
         interface.max_vfs = machine.number(&format!("{pci_path}/sriov_totalvfs"));
         interface.n_vfs = machine.number(&format!("{pci_path}/sriov_numvfs"));
@@ -195,16 +196,9 @@ pub(super) fn fill_device(sources: &Sources, interface: &mut Interface) {
 fn virtual_functions(machine: &Machine, pci_path: &str) -> Vec<VirtualFunction> {
     let names = machine.list(pci_path);
     let links = names.iter().filter(|name| name.starts_with("virtfn"));
-    links
-        .filter_map(|name| machine.link_name(&format!("{pci_path}/{name}")))
-        .filter(|name| is_pci_address(name))
-        .map(|pci_address| VirtualFunction { pci_address, interfaces: Vec::new() })
-        .collect()
-}
-
-/// The PCI address of the physical function of the virtual function at `pci_path`.
-fn physical_function(machine: &Machine, pci_path: &str) -> Option<String> {
-    machine.link_name(&format!("{pci_path}/physfn")).filter(|name| is_pci_address(name))
+    let targets = links.filter_map(|name| machine.link_name(&format!("{pci_path}/{name}")));
+    let function = |pci_address| VirtualFunction { pci_address, interfaces: Vec::new() };
+    targets.filter(|name| is_pci_address(name)).map(function).collect()
 }
 
 fn udev_entry(sources: &Sources) -> Option<UdevEntry> {
@@ -278,10 +272,9 @@ fn parse_hex(text: &str) -> Result<u32, &'static str> {
 /// (`devlink_port_attrs`, `net/devlink/port.c`).
 pub(super) fn is_representor(port: Option<&Port>) -> bool {
     let name = port.and_then(|port| port.name.as_deref()).unwrap_or_default();
-    let name = name
-        .strip_prefix('c')
-        .map_or(name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-    name.strip_prefix("pf").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    let is_digit = |c: char| c.is_ascii_digit();
+    let name = name.strip_prefix('c').map_or(name, |rest| rest.trim_start_matches(is_digit));
+    name.strip_prefix("pf").is_some_and(|rest| rest.starts_with(is_digit))
 }
 
 #[cfg(test)]

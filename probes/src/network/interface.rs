@@ -240,11 +240,8 @@ fn names(machine: &Machine, overview: &Overview) -> Vec<String> {
     if names.is_empty() {
         let text = machine.text("proc/net/dev").unwrap_or_default();
         let lines = text.lines().filter_map(|line| line.rsplit_once(": "));
-        names.extend(
-            lines
-                .map(|(name, _)| name.trim().to_owned())
-                .filter(|name| !name.is_empty() && !name.contains(['|', ' ', '/'])),
-        );
+        let listed = lines.map(|(name, _)| name.trim().to_owned());
+        names.extend(listed.filter(|name| !name.is_empty() && !name.contains(['|', ' ', '/'])));
     }
     let mut names: Vec<String> = names.into_iter().collect();
     names.sort_by(|a, b| natural::compare(a, b));
@@ -275,11 +272,9 @@ fn bond_members(machine: &Machine, names: &[String]) -> BTreeMap<String, String>
 
 /// Adds to each virtual function the names of its interfaces.
 fn join_functions(interfaces: &mut [Interface]) {
-    let owners: Vec<(String, String)> = interfaces
-        .iter()
-        .filter(|interface| interface.vf_of.is_some())
-        .filter_map(|interface| Some((interface.pci_address.clone()?, interface.name.clone())))
-        .collect();
+    let owner = |one: &Interface| Some((one.pci_address.clone()?, one.name.clone()));
+    let functions = interfaces.iter().filter(|interface| interface.vf_of.is_some());
+    let owners: Vec<(String, String)> = functions.filter_map(owner).collect();
     for function in interfaces.iter_mut().flat_map(|interface| &mut interface.vfs) {
         let names = owners.iter().filter(|(address, _)| *address == function.pci_address);
         function.interfaces = names.map(|(_, name)| name.clone()).collect();
@@ -290,15 +285,12 @@ fn join_functions(interfaces: &mut [Interface]) {
 fn interface(sources: &Sources) -> Interface {
     let link = &sources.link;
     let is_device = sources.parent.is_some();
+    let mac = sources.machine.parse(&sources.at("address"), mac::parse);
     let known = if is_device { facts::settings(sources) } else { facts::state(sources) };
     let mut interface = Interface {
         name: sources.name.to_owned(),
         kind: facts::kind(sources),
-        current_mac: sources
-            .machine
-            .parse(&sources.at("address"), mac::parse)
-            .flatten()
-            .or(link.facts.current_mac.clone()),
+        current_mac: mac.flatten().or(link.facts.current_mac.clone()),
         altnames: link.facts.altnames.clone(),
         mtu: sources.number("mtu").or(link.facts.mtu),
         max_mtu: link.facts.max_mtu,

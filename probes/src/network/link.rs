@@ -40,10 +40,8 @@ impl Link {
 
 /// Reads the links of a dump and skips damaged messages.
 pub(super) fn parse(dump: &[u8]) -> Vec<Link> {
-    wire::messages(dump)
-        .filter(|message| message.kind == RTM_NEWLINK)
-        .filter_map(|message| parse_link(message.payload))
-        .collect()
+    let links = wire::messages(dump).filter(|message| message.kind == RTM_NEWLINK);
+    links.filter_map(|message| parse_link(message.payload)).collect()
 }
 
 fn parse_link(payload: &[u8]) -> Option<Link> {

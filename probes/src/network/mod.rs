@@ -95,11 +95,14 @@ pub struct LocalAddresses {
     pub search_domains: Vec<String>,
 }
 
+/// Names of the interfaces, by index.
+type Names = BTreeMap<u32, String>;
+
 /// Reads addresses and routes over netlink, or from `/proc/net` if netlink gives no answer, and the
 /// name servers from the resolver's files.
 pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     let answer = machine.ask(&RouteDump::Link).unwrap_or_default();
-    let names: BTreeMap<u32, String> =
+    let names: Names =
         link::parse(&answer).into_iter().map(|link| (link.index, link.facts.name)).collect();
     let mut routes = match machine.ask(&RouteDump::Route) {
         Some(answer) => route::parse(&answer, &names),

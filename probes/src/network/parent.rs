@@ -58,9 +58,8 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
     let path = device_path(machine, interface_path)?;
     let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
     let bus = machine.link_name(&format!("{path}/subsystem")).or_else(|| bus_by_path(&path));
-    let driver = machine
-        .link_name(&format!("{path}/driver"))
-        .or_else(|| value(&uevent, "DRIVER").map(str::to_owned));
+    let by_uevent = || value(&uevent, "DRIVER").map(str::to_owned);
+    let driver = machine.link_name(&format!("{path}/driver")).or_else(by_uevent);
     let is_usb = bus.as_deref() == Some("usb");
     let mut parent = Parent {
         numa_node: ancestors::numa_node(machine, &path),
@@ -140,9 +139,7 @@ pub(super) fn parse_id(text: &str) -> Result<String, &'static str> {
 
 /// The value of `key` in a `uevent` file.
 pub(super) fn value<'a>(uevent: &'a str, key: &str) -> Option<&'a str> {
-    uevent
-        .lines()
-        .find_map(|line| line.split_once('=').filter(|(name, _)| *name == key))
-        .map(|(_, value)| value.trim())
-        .filter(|value| !value.is_empty())
+    let mut pairs = uevent.lines().filter_map(|line| line.split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == key)?;
+    Some(value.trim()).filter(|value| !value.is_empty())
 }

@@ -1,8 +1,6 @@
 //! The physical ports that accept a cable, from one `RTM_GETLINK` dump: no VLANs, no bonds, no
 //! virtual functions, no representors.
 
-use std::collections::BTreeMap;
-
 use super::address;
 use super::facts;
 use super::link::{self, Link};
@@ -66,7 +64,7 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
         return true;
     };
     let links = link::parse(&links);
-    let names: BTreeMap<u32, String> =
+    let names: super::Names =
         links.iter().map(|link| (link.index, link.facts.name.clone())).collect();
     let has_address = address::with_origin(&answer, &names).any(|(address, is_of_router)| {
         address.interface == name

@@ -2,12 +2,12 @@
 //! `/proc/net/ipv6_route`.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Names;
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
 use crate::machine::Machine;
 use formats::data;
@@ -56,15 +56,12 @@ impl Route {
 }
 
 /// Reads the unicast routes of the main table. A route with several next hops becomes several routes.
-pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Route> {
-    wire::messages(dump)
-        .filter(|message| message.kind == RTM_NEWROUTE)
-        .filter_map(|message| parse_route(message.payload, names))
-        .flatten()
-        .collect()
+pub(super) fn parse(dump: &[u8], names: &Names) -> Vec<Route> {
+    let routes = wire::messages(dump).filter(|message| message.kind == RTM_NEWROUTE);
+    routes.filter_map(|message| parse_route(message.payload, names)).flatten().collect()
 }
 
-fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Route>> {
+fn parse_route(payload: &[u8], names: &Names) -> Option<Vec<Route>> {
     let &[family_code, length, _, _, table, protocol, _, kind] = payload.first_chunk::<8>()?;
     let flags = wire::u32_at(payload, 8)?;
     let zero = if family_code == 2 { ip(&[0; 4]) } else { ip(&[0; 16]) };
@@ -182,7 +179,7 @@ mod tests {
 
     #[test]
     fn route_with_invalid_prefix_or_without_interface_is_skipped() {
-        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let names = Names::from([(2, "eno1".to_owned())]);
         let oif = attribute(4, &2_u32.to_ne_bytes());
         let to = attribute(1, &[192, 0, 2, 0]);
         assert_eq!(parse(&route(32, 254, &[oif.clone(), to.clone()]), &names).len(), 1);
@@ -192,7 +189,7 @@ mod tests {
 
     #[test]
     fn routes_of_other_tables_are_skipped() {
-        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let names = Names::from([(2, "eno1".to_owned())]);
         let dump = [default_route(), route(32, 255, &[attribute(1, &[192, 0, 2, 9])])].concat();
         let routes = parse(&dump, &names);
         assert_eq!(routes.len(), 1);
@@ -210,7 +207,7 @@ mod tests {
         let hops = [hop(2, 1), hop(3, 2)].concat();
         survives_any_bytes(&hops, |bytes| drop(parse_hops(bytes)));
         let hops = attribute(9, &hops);
-        let routes = parse(&route(0, 254, &[hops]), &BTreeMap::new());
+        let routes = parse(&route(0, 254, &[hops]), &Names::new());
         let found: Vec<&str> = routes.iter().map(|route| route.interface.as_str()).collect();
         assert_eq!(found, ["if2", "if3"]);
         assert_eq!(routes[1].gateway.as_deref(), Some("192.0.2.2"));

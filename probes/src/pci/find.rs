@@ -74,14 +74,11 @@ fn walk(
         // Root buses of device-tree machines are below `platform/soc/….pcie/`.
         let is_above =
             name == "platform" || (path.starts_with("sys/devices/platform") && depth < 4);
-        if is_device || is_root_bus(&name) || is_above {
+        let is_root_bus = name.strip_prefix("pci").is_some_and(|rest| rest.contains(':'));
+        if is_device || is_root_bus || is_above {
             walk(machine, &below, depth + 1, n_left, found);
         }
     }
-}
-
-fn is_root_bus(name: &str) -> bool {
-    name.strip_prefix("pci").is_some_and(|rest| rest.contains(':'))
 }
 
 /// `/proc/bus/pci/[DDDD:]BB/DD.F` and the lines of `/proc/bus/pci/devices`

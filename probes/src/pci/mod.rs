@@ -174,12 +174,11 @@ fn set_relations(machine: &Machine, attributes: &Attributes, device: &mut PciDev
     let node = at("numa_node").and_then(|path| machine.number::<i64>(&path));
     device.numa_node = node.and_then(|node| u32::try_from(node).ok());
     device.label = at("label").and_then(|path| machine.text(&path));
-    device.power_state = at("power_state")
-        .and_then(|path| machine.text(&path))
-        .filter(|state| matches!(state.as_str(), "D0" | "D1" | "D2" | "D3hot" | "D3cold"));
-    device.physical_function = at("physfn")
-        .and_then(|path| machine.link_name(&path))
-        .filter(|address| is_pci_address(address));
+    let state = at("power_state").and_then(|path| machine.text(&path));
+    let is_state = |state: &String| ["D0", "D1", "D2", "D3hot", "D3cold"].contains(&state.as_str());
+    device.power_state = state.filter(is_state);
+    let function = at("physfn").and_then(|path| machine.link_name(&path));
+    device.physical_function = function.filter(|address| is_pci_address(address));
     device.max_vfs = at("sriov_totalvfs").and_then(|path| machine.number(&path));
     if device.max_vfs.is_some() {
         device.n_vfs = at("sriov_numvfs").and_then(|path| machine.number(&path));
@@ -196,6 +195,8 @@ mod tests {
 
     fn machine() -> Machine {
         let at = |name: &str| format!("{NIC}/{name}");
+        let resource = "0x00000000d0000000 0x00000000d07fffff 0x000000000014220c\n\
+                        0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
         tree(&[
             (
                 "sys/bus/pci/devices/0000:3b:00.0",
@@ -219,11 +220,7 @@ mod tests {
             (&at("current_link_width"), "1\n"),
             (&at("max_link_speed"), "5.0 GT/s PCIe\n"),
             (&at("max_link_width"), "8\n"),
-            (
-                &at("resource"),
-                "0x00000000d0000000 0x00000000d07fffff 0x000000000014220c\n\
-                 0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
-            ),
+            (&at("resource"), resource),
             (&at("sriov_totalvfs"), "63\n"),
             (&at("sriov_numvfs"), "0\n"),
             (&at("aer_dev_correctable"), "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 3\n"),

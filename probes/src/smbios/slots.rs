@@ -48,6 +48,9 @@ pub fn slots(table: &Smbios) -> Vec<Slot> {
 
 fn slot(entry: &SMBiosSystemSlot) -> Slot {
     let code = entry.system_slot_type().map(|code| code.raw);
+    // Slots of other buses have no PCI address, whatever the table holds there.
+    let has_address = code.is_some_and(|code| matches!(code, 0x06 | 0x0e..=0x30 | 0xa5..=0xc6));
+    let flags = entry.slot_characteristics_2();
     Slot {
         designation: text(&entry.slot_designation()),
         kind: code.and_then(|code| kind(code, entry.slot_information())),
@@ -59,16 +62,9 @@ fn slot(entry: &SMBiosSystemSlot) -> Slot {
         pitch_mm_x100: entry.slot_pitch().filter(|pitch| !matches!(pitch, 0 | 0xffff)),
         usage: named(entry, 0x07, "slot.usage"),
         id: entry.slot_id().map(|id| u16::from_le_bytes(*id)),
-        is_hot_pluggable: entry
-            .slot_characteristics_2()
-            .map(|flags| flags.supports_hot_plug_devices()),
-        pci_address: pci_address(entry, 0x0d).filter(|_| code.is_some_and(has_address)),
+        is_hot_pluggable: flags.map(|flags| flags.supports_hot_plug_devices()),
+        pci_address: pci_address(entry, 0x0d).filter(|_| has_address),
     }
-}
-
-/// Slots of other buses have no PCI address, whatever the table holds there.
-fn has_address(code: u8) -> bool {
-    matches!(code, 0x06 | 0x0e..=0x30 | 0xa5..=0xc6)
 }
 
 fn n_lanes(width: u8) -> Option<u8> {

@@ -42,10 +42,9 @@ impl Question for Crashes {
         for folder in [Some(KERNEL), self.is_live.then_some(SYSTEMD)].into_iter().flatten() {
             // Absent without pstore or without systemd.
             let Ok(entries) = fs::read_dir(folder) else { continue };
-            let mut names: Vec<String> = entries
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .filter(|name| !name.contains(['\t', '\n']))
-                .collect();
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let mut names: Vec<String> =
+                names.filter(|name| !name.contains(['\t', '\n'])).collect();
             names.sort_unstable();
             for name in names.into_iter().take(MOST_RECORDS) {
                 answer += &record(&Path::new(folder).join(&name), &name).unwrap_or_default();

@@ -124,10 +124,6 @@ impl ScsiCommand {
         };
         (name.to_owned(), block)
     }
-
-    fn is_answered_by_sense(self) -> bool {
-        matches!(self, ScsiCommand::AtaPowerMode | ScsiCommand::AtaSmartStatus)
-    }
 }
 
 impl Question for ScsiQuestion<'_> {
@@ -136,7 +132,8 @@ impl Question for ScsiQuestion<'_> {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let by_sense = self.command.is_answered_by_sense();
+        let by_sense =
+            matches!(self.command, ScsiCommand::AtaPowerMode | ScsiCommand::AtaSmartStatus);
         let mut data = if by_sense { Vec::new() } else { vec![0; DATA_BYTES] };
         let done = send(self.disk.file()?, &mut self.command.row().1, &mut data)?;
         done.answer(data, by_sense)

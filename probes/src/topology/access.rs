@@ -49,10 +49,8 @@ pub struct SideCache {
 pub(super) fn access(machine: &Machine, dir: &str, names: &[String]) -> Vec<Access> {
     let classes = names.iter().filter_map(|name| name.strip_prefix("access")?.parse().ok());
     let classes: BTreeSet<u32> = classes.collect();
-    classes
-        .into_iter()
-        .map(|class| read(machine, &format!("{dir}/access{class}/initiators"), class))
-        .collect()
+    let read = |class| read(machine, &format!("{dir}/access{class}/initiators"), class);
+    classes.into_iter().map(read).collect()
 }
 
 fn read(machine: &Machine, dir: &str, class: u32) -> Access {

@@ -146,7 +146,7 @@ fn parse_hex(text: &str) -> Result<u64, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{tree, tree_from};
+    use crate::testing::{tree_from, tree_in};
     use crate::topology::Access;
 
     fn node(id: u32, has_cpu: bool, bandwidth: Option<u64>) -> Node {
@@ -217,11 +217,10 @@ mod tests {
 
     #[test]
     fn mapped_memory_is_cxl_if_all_of_it_lies_in_a_cxl_region() {
-        let machine = tree(&[
-            ("sys/bus/cxl/devices/region0/resource", "0x1000000000"),
-            ("sys/bus/cxl/devices/region0/size", "0x400000000"),
-            ("sys/bus/cxl/devices/mem0/serial", "0x1"),
-            ("sys/devices/system/memory/block_size_bytes", "80000000"),
+        let machine = tree_in(&[
+            ("sys/bus/cxl/devices/region0", &[("resource", "0x1000000000")]),
+            ("sys/bus/cxl/devices", &[("region0/size", "0x400000000"), ("mem0/serial", "0x1")]),
+            ("sys/devices/system/memory", &[("block_size_bytes", "80000000")]),
         ]);
         let kinds = |blocks: (u64, u64)| {
             let mut nodes = vec![node(0, true, None), node(1, false, None)];

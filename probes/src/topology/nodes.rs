@@ -123,7 +123,7 @@ fn id(name: &str, prefix: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_in};
 
     fn online(text: &str) -> CpuSet {
         CpuSet::parse(text).unwrap()
@@ -131,13 +131,11 @@ mod tests {
 
     #[test]
     fn distances_are_keyed_by_id_and_nodes_may_be_sparse_or_have_no_cpu() {
-        let machine = tree(&[
-            ("sys/devices/system/node/online", "0,8"),
-            ("sys/devices/system/node/node0/cpulist", "0-3"),
-            ("sys/devices/system/node/node0/distance", "10 40"),
-            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4 kB"),
-            ("sys/devices/system/node/node8/cpulist", "\n"),
-            ("sys/devices/system/node/node8/distance", "40 10"),
+        let machine = tree_in(&[
+            ("sys/devices/system/node", &[("online", "0,8")]),
+            ("sys/devices/system/node/node0", &[("cpulist", "0-3"), ("distance", "10 40")]),
+            ("sys/devices/system/node/node0", &[("meminfo", "Node 0 MemTotal: 4 kB")]),
+            ("sys/devices/system/node/node8", &[("cpulist", ""), ("distance", "40 10")]),
         ]);
         let nodes = nodes(&machine, Some(&online("0-2"))).unwrap();
         assert_eq!(nodes[0].cpus.as_deref(), Some("0-2"), "CPU 3 is offline");
@@ -150,10 +148,10 @@ mod tests {
 
     #[test]
     fn missing_file_costs_its_own_fact_and_not_the_section() {
-        let machine = tree(&[
-            ("sys/devices/system/node/node0/cpulist", "0-1"),
-            ("sys/devices/system/node/node1/distance", "21 10"),
-        ]);
+        let machine = tree_in(&[(
+            "sys/devices/system/node",
+            &[("node0/cpulist", "0-1"), ("node1/distance", "21 10")],
+        )]);
         let nodes = nodes(&machine, Some(&online("0-1"))).unwrap();
         assert_eq!((nodes.len(), nodes[0].memory_bytes, &nodes[1].cpus), (2, None, &None));
         assert_eq!(nodes[1].distances, BTreeMap::from([(0, 21), (1, 10)]));
@@ -162,12 +160,11 @@ mod tests {
 
     #[test]
     fn node_without_memory_and_cpu_without_a_node_are_both_possible() {
-        let machine = tree(&[
-            ("sys/devices/system/node/has_memory", "0"),
-            ("sys/devices/system/node/node0/cpulist", "0-1"),
-            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4 kB"),
-            ("sys/devices/system/node/node1/cpulist", "2-3"),
-            ("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 0 kB"),
+        let machine = tree_in(&[
+            ("sys/devices/system/node", &[("has_memory", "0"), ("node0/cpulist", "0-1")]),
+            ("sys/devices/system/node/node0", &[("meminfo", "Node 0 MemTotal: 4 kB")]),
+            ("sys/devices/system/node/node1", &[("cpulist", "2-3")]),
+            ("sys/devices/system/node/node1", &[("meminfo", "Node 1 MemTotal: 0 kB")]),
         ]);
         let nodes = nodes(&machine, Some(&online("0-4"))).unwrap();
         assert_eq!((nodes[1].memory_bytes, nodes[1].has_memory), (Some(0), Some(false)));
@@ -177,11 +174,9 @@ mod tests {
 
     #[test]
     fn distances_that_do_not_match_the_nodes_are_a_problem() {
-        let machine = tree(&[
-            ("sys/devices/system/node/online", "0-1"),
-            ("sys/devices/system/node/node0/cpumap", "00000003"),
-            ("sys/devices/system/node/node0/distance", "10 20 20"),
-            ("sys/devices/system/node/node1/cpu1", "x"),
+        let machine = tree_in(&[
+            ("sys/devices/system/node", &[("online", "0-1"), ("node0/cpumap", "00000003")]),
+            ("sys/devices/system/node", &[("node0/distance", "10 20 20"), ("node1/cpu1", "x")]),
         ]);
         let nodes = nodes(&machine, Some(&online("0-1"))).unwrap();
         assert!(nodes[0].distances.is_empty());
@@ -199,29 +194,22 @@ mod tests {
 
     #[test]
     fn huge_pages_initiators_and_side_caches_of_a_node_are_read() {
-        let at = |name: &str| format!("sys/devices/system/node/node1/{name}");
-        let machine = tree(&[
-            ("sys/devices/system/node/has_memory", "1"),
-            ("sys/devices/system/node/has_normal_memory", "0"),
-            ("sys/devices/system/node/node0/cpulist", "0-3"),
-            ("sys/bus/cxl/devices/region0/resource", "0x80000000"),
-            ("sys/bus/cxl/devices/region0/size", "0x80000000"),
-            ("sys/devices/system/memory/block_size_bytes", "40000000"),
-            (&at("cpulist"), "\n"),
-            (&at("meminfo"), "Node 1 MemTotal: 4 kB"),
-            (&at("memory2/state"), "online"),
-            (&at("memory3/state"), "online"),
-            (&at("hugepages/hugepages-2048kB/nr_hugepages"), "512"),
-            (&at("hugepages/hugepages-2048kB/free_hugepages"), "500"),
-            (&at("access0/initiators/node0/x"), ""),
-            (&at("access0/initiators/read_bandwidth"), "250000"),
-            (&at("access0/initiators/read_latency"), "0"),
-            (&at("memory_side_cache/index1/size"), "17179869184"),
-            (&at("memory_side_cache/index1/write_policy"), "0"),
-            (&at("memory_side_cache/index1/indexing"), "7"),
-            (&at("memory_side_cache/index2/indexing"), "0"),
-            (&at("memory_side_cache/index3/indexing"), "1"),
-            (&at("memory_side_cache/index4/indexing"), "2"),
+        let node = "sys/devices/system/node/node1";
+        let below = ["hugepages/hugepages-2048kB", "access0/initiators", "memory_side_cache"];
+        let below = below.map(|name| format!("{node}/{name}"));
+        let [huge, access, caches] = below.each_ref().map(String::as_str);
+        let machine = tree_in(&[
+            ("sys/devices/system/node", &[("has_memory", "1")]),
+            ("sys/devices/system/node", &[("has_normal_memory", "0"), ("node0/cpulist", "0-3")]),
+            ("sys/bus/cxl/devices/region0", &[("resource", "0x80000000"), ("size", "0x80000000")]),
+            ("sys/devices/system/memory", &[("block_size_bytes", "40000000")]),
+            (node, &[("cpulist", ""), ("meminfo", "Node 1 MemTotal: 4 kB")]),
+            (node, &[("memory2/state", "online"), ("memory3/state", "online")]),
+            (huge, &[("nr_hugepages", "512"), ("free_hugepages", "500")]),
+            (access, &[("node0/x", ""), ("read_bandwidth", "250000"), ("read_latency", "0")]),
+            (caches, &[("index1/size", "17179869184"), ("index1/write_policy", "0")]),
+            (caches, &[("index1/indexing", "7"), ("index2/indexing", "0")]),
+            (caches, &[("index3/indexing", "1"), ("index4/indexing", "2")]),
         ]);
         let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
         let far = &nodes[1];

@@ -85,15 +85,13 @@ fn check(machine: &Machine, graph: &DeviceGraph) -> Result<(), String> {
 fn device(machine: &Machine, path: &str) -> Vec<(String, Node)> {
     let children = machine.list(path);
     // A partition is a directory with a number of its own.
-    let partitions: Vec<(String, Node)> = children
-        .iter()
-        .map(|name| format!("{path}/{name}"))
-        .filter(|path| machine.text(&format!("{path}/partition")).is_some())
-        .map(|path| {
-            let node = Node { is_partition: true, ..node(machine, &path) };
-            (path, node)
-        })
-        .collect();
+    let partition = |name: &String| {
+        let path = format!("{path}/{name}");
+        machine.text(&format!("{path}/partition"))?;
+        let node = Node { is_partition: true, ..node(machine, &path) };
+        Some((path, node))
+    };
+    let partitions: Vec<(String, Node)> = children.iter().filter_map(partition).collect();
     let whole = node(machine, path);
     let mapping = |attribute: &str| {
         let text = || machine.text(&format!("{path}/dm/{attribute}"));
@@ -126,11 +124,8 @@ fn name_of(path: &str) -> String {
 
 /// The partitions of a LUN with several paths are mappings that hold the LUN and are named after it (kpartx(8)).
 fn add_mapped_partitions(graph: &mut DeviceGraph) {
-    let mappings: Vec<(String, String)> = graph
-        .nodes
-        .values()
-        .filter_map(|node| Some((node.name.clone(), node.uuid.clone()?)))
-        .collect();
+    let mapping = |node: &Node| Some((node.name.clone(), node.uuid.clone()?));
+    let mappings: Vec<(String, String)> = graph.nodes.values().filter_map(mapping).collect();
     for node in graph.nodes.values_mut() {
         let Some(whole) = node.uuid.as_deref().filter(|uuid| wwn::is_multipath(uuid)) else {
             continue;

@@ -107,11 +107,8 @@ impl DeviceGraph {
 
     /// A disk and its partitions.
     pub(super) fn parts<'g>(&'g self, disk: &'g str) -> Vec<&'g str> {
-        let partitions = self.node(disk).map(|node| node.partitions.as_slice());
-        [disk]
-            .into_iter()
-            .chain(partitions.unwrap_or_default().iter().map(String::as_str))
-            .collect()
+        let partitions = self.node(disk).into_iter().flat_map(|node| &node.partitions);
+        [disk].into_iter().chain(partitions.map(String::as_str)).collect()
     }
 
     /// The devices built directly on a device or its partitions, without the partitions.

@@ -2,57 +2,49 @@
 
 use super::*;
 use crate::block::listing;
-use crate::testing::tree;
+use crate::testing::{files_in, tree, tree_from};
 
 const DEVICES: &str = "sys/devices/virtual/block";
 const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n");
 
 /// `sda` with two partitions, the second one in an array with `sdb`; on the array are a partition and two
 /// volumes, one on the other.
-fn files<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let tree = [
-        ("sys/dev/block/8:0", "-> ../../devices/x/block/sda"),
-        ("sys/dev/block/8:16", "-> ../../devices/x/block/sdb"),
-        ("sys/block/sda", "-> ../devices/x/block/sda"),
-        ("sys/block/sdb", "-> ../devices/x/block/sdb"),
-        ("sys/block/md0", "-> ../devices/virtual/block/md0"),
-        ("sys/block/dm-0", "-> ../devices/virtual/block/dm-0"),
-        ("sys/block/dm-1", "-> ../devices/virtual/block/dm-1"),
-        ("sys/class/block/sdb", "-> ../../devices/x/block/sdb"),
-        ("sys/class/block/sda1", "-> ../../devices/x/block/sda/sda1"),
-        ("sys/devices/x/block/sda/size", "4096"),
-        ("sys/devices/x/block/sda/dev", "8:0"),
-        ("sys/devices/x/block/sda/sda1/partition", "1"),
-        ("sys/devices/x/block/sda/sda1/dev", "8:1"),
-        ("sys/devices/x/block/sda/sda2/partition", "2"),
-        ("sys/devices/x/block/sda/sda2/dev", "8:2"),
-        ("sys/devices/x/block/sda/sda2/holders/md0", "-> ../../../../../virtual/block/md0"),
-        ("sys/devices/x/block/sdb/size", "4096"),
-        ("sys/devices/x/block/sdb/dev", "8:16"),
-        ("sys/devices/x/block/sdb/holders/md0", "-> ../../../../virtual/block/md0"),
-        ("sys/devices/virtual/block/md0/dev", "9:0"),
-        ("sys/devices/virtual/block/md0/md/level", "raid1"),
-        ("sys/devices/virtual/block/md0/slaves/sda2/x", ""),
-        ("sys/devices/virtual/block/md0/slaves/sdb/x", ""),
-        ("sys/devices/virtual/block/md0/holders/dm-0", "-> ../../dm-0"),
-        ("sys/devices/virtual/block/md0/md0p1/partition", "1"),
-        ("sys/devices/virtual/block/md0/md0p1/dev", "259:0"),
-        ("sys/devices/virtual/block/dm-0/dev", "253:0"),
-        ("sys/devices/virtual/block/dm-0/dm/name", "vg-a"),
-        ("sys/devices/virtual/block/dm-0/slaves/md0/x", ""),
-        ("sys/devices/virtual/block/dm-0/holders/dm-1", "-> ../../dm-1"),
-        ("sys/devices/virtual/block/dm-1/dev", "253:1"),
-        ("sys/devices/virtual/block/dm-1/dm/uuid", "CRYPT-1"),
-        ("sys/devices/virtual/block/dm-1/slaves/dm-0/x", ""),
-    ];
-    [&tree[..], more].concat()
+fn files<'a>(more: &[(&'a str, &'a str)]) -> Vec<(String, &'a str)> {
+    let tree = files_in(&[
+        ("sys/dev/block", &[("8:0", "-> ../../devices/x/block/sda")]),
+        ("sys/dev/block", &[("8:16", "-> ../../devices/x/block/sdb")]),
+        ("sys/block", &[("sda", "-> ../devices/x/block/sda")]),
+        ("sys/block", &[("sdb", "-> ../devices/x/block/sdb")]),
+        ("sys/block", &[("md0", "-> ../devices/virtual/block/md0")]),
+        ("sys/block", &[("dm-0", "-> ../devices/virtual/block/dm-0")]),
+        ("sys/block", &[("dm-1", "-> ../devices/virtual/block/dm-1")]),
+        ("sys/class/block", &[("sdb", "-> ../../devices/x/block/sdb")]),
+        ("sys/class/block", &[("sda1", "-> ../../devices/x/block/sda/sda1")]),
+        ("sys/devices/x/block/sda", &[("size", "4096"), ("dev", "8:0")]),
+        ("sys/devices/x/block/sda/sda1", &[("partition", "1"), ("dev", "8:1")]),
+        ("sys/devices/x/block/sda/sda2", &[("partition", "2"), ("dev", "8:2")]),
+        ("sys/devices/x/block/sda/sda2/holders", &[("md0", "-> ../../../../../virtual/block/md0")]),
+        ("sys/devices/x/block/sdb", &[("size", "4096"), ("dev", "8:16")]),
+        ("sys/devices/x/block/sdb/holders", &[("md0", "-> ../../../../virtual/block/md0")]),
+        ("sys/devices/virtual/block/md0", &[("dev", "9:0"), ("md/level", "raid1")]),
+        ("sys/devices/virtual/block/md0/slaves", &[("sda2/x", ""), ("sdb/x", "")]),
+        ("sys/devices/virtual/block/md0/holders", &[("dm-0", "-> ../../dm-0")]),
+        ("sys/devices/virtual/block/md0/md0p1", &[("partition", "1")]),
+        ("sys/devices/virtual/block", &[("md0/md0p1/dev", "259:0"), ("dm-0/dev", "253:0")]),
+        ("sys/devices/virtual/block/dm-0", &[("dm/name", "vg-a"), ("slaves/md0/x", "")]),
+        ("sys/devices/virtual/block/dm-0/holders", &[("dm-1", "-> ../../dm-1")]),
+        ("sys/devices/virtual/block/dm-1", &[("dev", "253:1")]),
+        ("sys/devices/virtual/block/dm-1", &[("dm/uuid", "CRYPT-1"), ("slaves/dm-0/x", "")]),
+    ]);
+    let more = more.iter().map(|(path, text)| ((*path).to_owned(), *text));
+    tree.into_iter().chain(more).collect()
 }
 
 /// The graph as the report reads it, and the one around `sda`.
 fn both(more: &[(&str, &str)]) -> [DeviceGraph; 2] {
-    let machine = tree(&files(more));
+    let machine = tree_from(&files(more));
     let listed = listed(&machine, &listing::list(&machine));
-    let (fresh, disk) = around(&tree(&files(more)), "8:0").unwrap();
+    let (fresh, disk) = around(&tree_from(&files(more)), "8:0").unwrap();
     assert_eq!(disk, "sda");
     [listed, fresh]
 }
@@ -217,10 +209,10 @@ fn mount_or_swap_of_a_device_that_is_in_no_graph_is_unresolved_if_it_may_be_on_a
         let mounts = format!("1 0 0:40 / /a rw - {mount} rw\n");
         let swaps = format!("Filename Type\n{swap}\n");
         let files = files(&[("proc/self/mountinfo", &mounts), ("proc/swaps", &swaps)]);
-        let machine = tree(&files);
+        let machine = tree_from(&files);
         let graph = listed(&machine, &listing::list(&machine));
         assert_eq!(graph.usage.unresolved.first().map(String::as_str), expected, "{mount} {swap}");
-        let fresh = around(&tree(&files), "8:0").err();
+        let fresh = around(&tree_from(&files), "8:0").err();
         assert_eq!(fresh, expected.map(|what| format!("{what}, and its disk is unknown")));
     }
 }
@@ -230,7 +222,7 @@ fn more_devices_than_any_plausible_stack_are_an_error() {
     let holders: Vec<String> =
         (10..270).map(|n| format!("sys/devices/x/block/sda/holders/dm-{n}/x")).collect();
     let mut files = files(&[MOUNTS]);
-    files.extend(holders.iter().map(|path| (path.as_str(), "")));
-    let why = around(&tree(&files), "8:0").unwrap_err();
+    files.extend(holders.into_iter().map(|path| (path, "")));
+    let why = around(&tree_from(&files), "8:0").unwrap_err();
     assert_eq!(why, "more than 256 devices are built on it");
 }

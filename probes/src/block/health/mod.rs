@@ -196,7 +196,7 @@ fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::tree_in;
 
     fn method_of(path: &str) -> HealthMethod {
         let name = path.rsplit('/').next().unwrap().to_owned();
@@ -223,14 +223,11 @@ mod tests {
 
     #[test]
     fn wear_of_an_emmc_is_read_from_files() {
-        let machine = tree(&[
-            ("sys/block/mmcblk0/size", "8\n"),
-            ("sys/block/mmcblk0/device/life_time", "0x02 0x0b\n"),
-            ("sys/block/mmcblk0/device/pre_eol_info", "0x03\n"),
-            ("sys/block/sda/size", "8\n"),
-            ("sys/block/sda/device/iotmo_cnt", "0x1f\n"),
-            ("sys/block/sdb/size", "8\n"),
-            ("sys/block/sdb/device/iotmo_cnt", "31\n"),
+        let machine = tree_in(&[
+            ("sys/block/mmcblk0", &[("size", "8")]),
+            ("sys/block/mmcblk0/device", &[("life_time", "0x02 0x0b"), ("pre_eol_info", "0x03")]),
+            ("sys/block/sda", &[("size", "8"), ("device/iotmo_cnt", "0x1f")]),
+            ("sys/block/sdb", &[("size", "8"), ("device/iotmo_cnt", "31")]),
         ]);
         let disks = super::super::block(&machine).disks;
         let emmc = disks[0].health.as_ref().unwrap();

@@ -20,23 +20,18 @@ pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
     let supported = ask(SUPPORTED).filter(|page| body(page, SUPPORTED).is_some())?;
     let has = |page: u8| body(&supported, SUPPORTED).is_some_and(|pages| pages.contains(&page));
     let page = |page: u8| if has(page) { ask(page) } else { None };
-    let temperature = page(TEMPERATURE);
-    let exceptions = page(EXCEPTIONS);
-    let temperature = temperature.as_deref().unwrap_or_default();
-    let exceptions = exceptions.as_deref().unwrap_or_default();
-    let errors: Vec<u64> = [READ_ERRORS, WRITE_ERRORS]
-        .into_iter()
-        .filter_map(|code| uncorrected(&page(code)?, code))
-        .collect();
+    let [temperature, exceptions] =
+        [TEMPERATURE, EXCEPTIONS].map(|code| page(code).unwrap_or_default());
+    let errors = [READ_ERRORS, WRITE_ERRORS].map(|code| uncorrected(&page(code)?, code));
+    let errors = errors.into_iter().flatten().reduce(u64::saturating_add);
     let health = Health {
-        is_passed: is_passed(exceptions),
-        temperature_celsius: celsius(temperature, 0),
-        warning_temperature_celsius: celsius(temperature, 1),
+        is_passed: is_passed(&exceptions),
+        temperature_celsius: celsius(&temperature, 0),
+        warning_temperature_celsius: celsius(&temperature, 1),
         used_percent: page(SOLID_STATE)
             .and_then(|page| parameter(&page, SOLID_STATE, 1)?.get(3).copied()),
         power_on_hours: page(BACKGROUND_SCAN).and_then(|page| power_on_hours(&page)),
-        media_errors: (!errors.is_empty())
-            .then(|| errors.iter().fold(0_u64, |a, b| a.saturating_add(*b))),
+        media_errors: errors,
         ..Health::default()
     };
     (health != Health::default()).then_some(health)
