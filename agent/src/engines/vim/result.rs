@@ -68,8 +68,8 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     } else {
         certainty(outcome.proof.as_ref())
     };
-    let message =
-        failure.map_or_else(|| format!("{named} is {done}"), |failure| failure.message.in_words(words));
+    let message = failure
+        .map_or_else(|| format!("{named} is {done}"), |failure| failure.message.in_words(words));
     JobResult {
         api_version: API_VERSION.into(),
         request_id: None,
