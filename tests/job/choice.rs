@@ -61,6 +61,8 @@ fn disk_with_lvm_is_written_if_it_is_named_and_what_was_on_it_is_in_the_result()
             json!({"code": code, "existing_data": existing, "disk": {"serial": "SERIAL-sda"}});
         job.is_refused(&expected);
         assert_eq!(!job.machine.read("args").is_empty(), runs);
+        let messages = job.mock.messages().concat();
+        assert_eq!(messages.contains(", which erases sda1: LVM2_member"), runs, "{messages}");
     }
 }
 

@@ -26,7 +26,9 @@ use super::stage::{Stage, State};
 use super::stream::Stream;
 use super::target::Target;
 use super::writers::coreos_installer::{CoreosInstaller, NAME, Version};
-use super::{Code, Failure, ProtectMissing, describe, identity_of, osmet, protect};
+use super::{
+    Code, Failure, ProtectMissing, describe, existing_data, identity_of, list, osmet, protect,
+};
 use crate::act::stream_facts::StreamFacts;
 use crate::http::Client;
 
@@ -222,8 +224,13 @@ impl Act<'_> {
         let disk = target.disk();
         self.leave_begin(order, disk);
         self.watch.note(Mark::Disk(identity_of(disk)));
-        self.stage(Stage::Write, State::Started, Some(&describe(disk)));
-        info!("writing {}", describe(disk));
+        let erased =
+            existing_data(disk).into_iter().map(|data| format!("{}: {}", data.name, data.what));
+        let erased = list(erased, "; ");
+        let what = if erased.is_empty() { erased } else { format!(", which erases {erased}") };
+        let what = format!("{}{what}", describe(disk));
+        self.stage(Stage::Write, State::Started, Some(&what));
+        info!("writing {what}");
         let mut progress = progress(self.watch);
         let mut installer = CoreosInstaller {
             site: self.site,

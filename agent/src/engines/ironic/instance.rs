@@ -249,6 +249,7 @@ mod tests {
             "image": {"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": hash},
             "append_kargs": ["a=b", "c=\"d e\"", "f"],
             "copy_network": true,
+            "boot_order": "keep",
         }));
         assert_eq!(order, expected);
         let config: Value = serde_json::from_str(&order.ignition.inline.unwrap()).unwrap();
