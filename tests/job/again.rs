@@ -178,3 +178,52 @@ fn foreign_data_among_the_remains_are_no_remains() {
     assert_has(&result, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
     assert_eq!(n_writes(&machine), n_runs);
 }
+
+#[test]
+fn round_that_is_cut_short_counts_and_one_that_wrote_nothing_does_not() {
+    let asked = order("r1", json!({}));
+    let mut cut = machine(
+        "cp \"$ROOT\"/sys/firmware/efi/efivars/RunCore* \"$ROOT/during\"; write_some; exit 1",
+    );
+    for n in 1..=3 {
+        boot(&mut cut, &asked);
+        assert_eq!(n_writes(&cut), n);
+        // The power was cut while coreos-installer wrote.
+        let variables = fs::read_dir(efivars(&cut)).unwrap().flatten();
+        let mut trace =
+            variables.filter(|file| file.file_name().to_str().unwrap().starts_with("RunCore"));
+        fs::rename(cut.root.join("during"), trace.next().unwrap().path()).unwrap();
+        let disk = &mut cut.collected.disks[0];
+        (disk.partition_table, disk.has_unknown_content) = (Some("gpt".into()), true);
+    }
+    let (_, result) = boot(&mut cut, &asked);
+    assert_has(&result, &json!({"outcome": "refused", "code": "ROUNDS_EXHAUSTED"}));
+    assert_says(&result["message"], &["3. it did not come to its end"]);
+    let (_, result) =
+        boot(&mut cut, &order("r1", json!({"reinstall": true, "existing_data": "wipe"})));
+    assert_eq!((n_writes(&cut), &result["outcome"]), (4, &json!("failed")));
+
+    let mut unreached = machine("exit 1");
+    for _ in 0..4 {
+        let (_, result) = boot(&mut unreached, &asked);
+        assert_has(&result, &json!({"code": "INSTALLER_FAILED", "disk_state": "untouched"}));
+    }
+    unreached.script("write_image");
+    let (_, result) = boot(&mut unreached, &asked);
+    assert_eq!(result["outcome"], "installed");
+}
+
+#[test]
+fn firmware_without_room_for_the_trace_is_a_warning() {
+    let mut machine = machine("write_image");
+    fs::remove_dir_all(efivars(&machine)).unwrap();
+    let (_, result) = boot(&mut machine, &order("r1", json!({})));
+    assert_eq!(result["outcome"], "installed");
+    let warnings = result["warnings"].to_string();
+    for why in ["the firmware keeps no trace of this install: writing", "efi_entry: found"] {
+        assert!(warnings.contains(why), "{warnings}");
+    }
+    is_reported_as_installed(&mut machine);
+    let (_, result) = boot(&mut machine, &order("r1", json!({})));
+    assert_eq!((&result["outcome"], n_writes(&machine)), (&json!("already_installed"), 1));
+}

@@ -6,7 +6,6 @@
 //! | the disk was left half written, or its table was erased | goes on with that disk, if nothing but remains is on it |
 //! | [`MAX_ROUNDS`] rounds led to no system | ends, and names what failed each time |
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use formats::time::rfc3339;
@@ -22,6 +21,8 @@ use super::target::Target;
 use super::trace::{self, MAX_ROUNDS, Previous, Request, Trace};
 use super::{Code, Failure, Term, describe, identity_of, say};
 
+/// The cause of a round that did not come to its end.
+const CUT_SHORT: &str = "it did not come to its end, as after a power cut";
 /// The cause of a round that wrote nothing.
 const NEVER_CAME_UP: &str = "the disk was the next to boot, and the system on it did not come up";
 
@@ -47,7 +48,7 @@ impl Act<'_> {
         if n_rounds >= MAX_ROUNDS {
             return Err(exhausted(request, &failures));
         }
-        match &previous.installed(request)[..] {
+        match previous.installed(request, &disks)[..] {
             [] => {
                 let unfinished = previous.unfinished(request).cloned();
                 if let Some(disk) = &unfinished {
@@ -55,12 +56,10 @@ impl Act<'_> {
                 }
                 Ok(Some(Order { unfinished, ..order.clone() }))
             }
-            [(name, trace)] if order.again == Again::Boot => {
-                let disk = disks.iter().find(|disk| disk.name == *name);
-                let found = disk.map(|disk| self.boot_again(order, (disk, trace), &disks, outcome));
-                found.unwrap_or(Ok(())).map(|()| None)
+            [found] if order.again == Again::Boot => {
+                self.boot_again(order, found, &disks, outcome).map(|()| None)
             }
-            found => Err(already(request, found)),
+            ref found => Err(already(request, found)),
         }
     }
 
@@ -80,28 +79,38 @@ impl Act<'_> {
         if self.is_dry_run {
             return Ok(());
         }
-        let efivars = self.efivars();
-        if efivars.is_some() {
+        if self.site.system.is_uefi() {
             let checks = self.boot_entry((order.boot_order, true), (disk, &file), disks);
             outcome.warnings.extend(doubts(&checks));
         }
         // A system that came up has removed the stamp; then its firmware or its VIM prefers this live system, and no round failed.
         if earlier::awaits_first_boot(file, disk.partitions.clone(), self.site.system.stop()) {
-            let last = Trace { at: self.now(), ..trace.clone() };
-            self.note_round(efivars, last, NEVER_CAME_UP);
+            let (rounds, mut failures) = self.rounds(&order.request.clone().unwrap_or_default());
+            failures.push(NEVER_CAME_UP.to_owned());
+            let last = Trace { at: self.now(), rounds: rounds + 1, failures, ..trace.clone() };
+            self.keep(&last, outcome);
         }
         Ok(())
     }
 
-    /// Leaves the trace of a disk that is going to be written.
-    pub(super) fn leave_begin(&self, order: &Order, disk: &Disk) {
-        let Some(request) = &order.request else { return };
-        let Some(efivars) = self.efivars() else { return };
-        let rounds = Previous::read(&self.site.system, &[]).rounds(request);
-        keep(&efivars, &self.trace(request, disk, DiskState::HalfWritten, rounds));
+    /// Leaves the trace of a disk that is going to be written. Returns the one that was there.
+    pub(super) fn leave_begin(
+        &self,
+        order: &Order,
+        disk: &Disk,
+        outcome: &mut Outcome,
+    ) -> Option<Trace> {
+        let request = order.request.as_ref()?;
+        let before = self.last();
+        // It is a fruitless round until its end says something else.
+        let (rounds, mut failures) = self.rounds(request);
+        failures.push(CUT_SHORT.to_owned());
+        let rounds = (rounds + 1, failures);
+        self.keep(&self.trace(request, disk, DiskState::HalfWritten, rounds), outcome);
+        before
     }
 
-    /// Leaves the trace of an order that was carried out or failed.
+    /// Leaves the trace of an order that was carried out.
     pub(super) fn leave_end(&self, order: &Order, target: &Target, outcome: &mut Outcome) {
         let Some(request) = &order.request else { return };
         let compared = outcome.proof.as_ref().and_then(|proof| proof.compared);
@@ -114,30 +123,51 @@ impl Act<'_> {
             Ok(false) => info!("{} has no place for a trace", target.disk().device),
             Err(why) => outcome.warnings.push(format!("leaving a trace on the disk: {why}")),
         }
-        if let Some(efivars) = self.efivars() {
-            keep(&efivars, &trace);
-        }
+        self.keep(&trace, outcome);
     }
 
-    /// Notes in the trace that a round of the request failed, if it wrote the disk.
-    pub(super) fn leave_failure(&self, order: &Order, outcome: &Outcome) {
-        let (Some(request), Some(failure)) = (&order.request, &outcome.failure) else { return };
-        let Some(disk) = outcome.disk.as_deref() else { return };
-        if outcome.state == DiskState::Untouched || self.is_dry_run {
+    /// Leaves the trace of an order that failed after [`Act::leave_begin`], which returned `before`.
+    pub(super) fn leave_failure(
+        &self,
+        order: &Order,
+        before: Option<Trace>,
+        failure: &Failure,
+        outcome: &mut Outcome,
+    ) {
+        let (Some(request), Some(disk)) = (&order.request, outcome.disk.clone()) else { return };
+        let (rounds, mut failures) = self.rounds(request);
+        failures.pop();
+        let trace = if outcome.state == DiskState::Untouched {
+            // Such as a server that was not reached: no round of the disk.
+            let rounds = (rounds.saturating_sub(1), failures);
+            before.unwrap_or_else(|| self.trace(request, &disk, outcome.state, rounds))
+        } else {
+            failures.push(failure.to_string());
+            self.trace(request, &disk, outcome.state, (rounds, failures))
+        };
+        self.keep(&trace, outcome);
+    }
+
+    /// Keeps a trace in the firmware, if that has variables.
+    fn keep(&self, trace: &Trace, outcome: &mut Outcome) {
+        let system = &self.site.system;
+        if !system.is_uefi() {
             return;
         }
-        let rounds = Previous::read(&self.site.system, &[]).rounds(request);
-        let trace = self.trace(request, disk, outcome.state, rounds);
-        self.note_round(self.efivars(), trace, &failure.to_string());
+        if let Err(why) = trace::remember(&system.efivars(), trace) {
+            let what = format!("the firmware keeps no trace of this install: {why}");
+            warn!("{what}");
+            outcome.warnings.push(what);
+        }
     }
 
-    fn note_round(&self, efivars: Option<PathBuf>, mut trace: Trace, why: &str) {
-        let Some(efivars) = efivars else { return };
-        let request = Request { id: trace.request.clone(), digest: trace.digest.clone() };
-        let (n_rounds, failures) = Previous::read(&self.site.system, &[]).rounds(&request);
-        (trace.rounds, trace.failures) = (n_rounds + 1, failures);
-        trace.failures.push(why.to_owned());
-        keep(&efivars, &trace);
+    /// The trace in the firmware.
+    fn last(&self) -> Option<Trace> {
+        Previous::read(&self.site.system, &[]).last
+    }
+
+    fn rounds(&self, request: &Request) -> (u32, Vec<String>) {
+        Previous { last: self.last(), ..Previous::default() }.rounds(request)
     }
 
     fn trace(
@@ -159,18 +189,8 @@ impl Act<'_> {
         }
     }
 
-    fn efivars(&self) -> Option<PathBuf> {
-        self.site.system.is_uefi().then(|| self.site.system.efivars())
-    }
-
     fn now(&self) -> String {
         rfc3339(self.site.system.clock().time_of_day())
-    }
-}
-
-fn keep(efivars: &Path, trace: &Trace) {
-    if let Err(why) = trace::remember(efivars, trace) {
-        warn!("the firmware keeps no trace of this install: {why}");
     }
 }
 
@@ -189,8 +209,8 @@ fn exhausted(request: &Request, failures: &[String]) -> Failure {
     Failure::new(Code::RoundsExhausted, what).advise(advice)
 }
 
-fn already(request: &Request, found: &[&(String, Trace)]) -> Failure {
-    let disks = found.iter().map(|(name, trace)| format!("/dev/{name} at {}", trace.at));
+fn already(request: &Request, found: &[(&Disk, &Trace)]) -> Failure {
+    let disks = found.iter().map(|(disk, trace)| format!("{} at {}", describe(disk), trace.at));
     let what = say![
         Term::Order,
         format!(" {} was carried out already: {}", request.id, super::list(disks, ", "))

@@ -14,6 +14,7 @@ use super::image::Image;
 use super::order::Order;
 use super::outcome::{DiskIdentity, DiskState, Outcome};
 use super::preflight;
+use super::proof::before::Before;
 use super::prove::{OnDisk, read_before};
 use super::readable::{self, Unreadable};
 use super::root_arguments::with_derived;
@@ -104,7 +105,6 @@ impl Act<'_> {
         let strictest = missing.into_iter().find(|found| *found == Some(ProtectMissing::Refuse));
         let order = &Order { protect_missing: strictest.flatten(), ..order.clone() };
         outcome.failure = self.write_and_prove(order, &mut outcome).err();
-        self.leave_failure(order, &outcome);
         outcome
     }
 
@@ -133,17 +133,32 @@ impl Act<'_> {
         let before = read_before(&target, &order, &self.site.network_dir)
             .map_err(|failure| self.or_interrupted(failure))?;
         outcome.stage = Stage::Write;
-        let writer = (version, image);
-        let (disks, image) = self.write(&order, &target, &ignition, writer, outcome)?;
+        let trace = self.leave_begin(&order, target.disk(), outcome);
+        let done = self.write_on(&order, &target, &ignition, (version, image), before, outcome);
+        match &done {
+            Ok(()) => self.leave_end(&order, &target, outcome),
+            Err(failure) => self.leave_failure(&order, trace, failure, outcome),
+        }
+        done
+    }
+
+    /// Writes the target and reads it back.
+    fn write_on(
+        &self,
+        order: &Order,
+        target: &Target,
+        ignition: &[u8],
+        writer: (Version, Option<Image>),
+        before: Before,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let (disks, image) = self.write(order, target, ignition, writer, outcome)?;
         self.stage(Stage::Write, State::Done, None);
         // What is proved and named in the outcome is the disk that was held open while it was written.
         let file = Arc::new(target.direct()?);
-        let target = &target;
-        let on_disk = OnDisk { target, file, before, ignition: &ignition, image, disks };
+        let on_disk = OnDisk { target, file, before, ignition, image, disks };
         outcome.stage = Stage::Proof;
-        self.prove(&order, on_disk, outcome)?;
-        self.leave_end(&order, target, outcome);
-        Ok(())
+        self.prove(order, on_disk, outcome)
     }
 
     /// The failure of a check. After a signal a check fails only because it was interrupted.
@@ -222,7 +237,6 @@ impl Act<'_> {
         let stream = stream.map(|image| Stream::start(image, self.client, order.verify));
         let stream = stream.transpose()?;
         let disk = target.disk();
-        self.leave_begin(order, disk);
         self.watch.note(Mark::Disk(identity_of(disk)));
         let erased =
             existing_data(disk).into_iter().map(|data| format!("{}: {}", data.name, data.what));

@@ -16,8 +16,8 @@ use crate::act::proof::esp;
 use crate::act::target::Target;
 use crate::ask::ask_within;
 
-/// Time limit for reading or writing it.
-pub(super) const LIMIT: Duration = Duration::from_mins(1);
+/// Time limit for reading or writing the trace on one disk.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// The folder of the file, and its name.
 const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";

@@ -106,18 +106,19 @@ impl Previous {
     /// Reads the variable, and the EFI system partition of each of these disks.
     pub fn read(system: &System, disks: &[Disk]) -> Self {
         let efivars = system.is_uefi().then(|| system.efivars());
-        let disks: Vec<Disk> = disks.iter().filter(|disk| !disk.is_live_medium).cloned().collect();
-        let (system, stop) = (system.clone(), system.stop().clone());
-        let work = move || Self {
-            last: efivars.as_deref().and_then(variable::recall),
-            on_disks: disks
-                .iter()
-                .filter(|disk| disk.unit().is_none())
-                .filter_map(|disk| Some((disk.name.clone(), file::of(&system, disk)?)))
-                .collect(),
+        let is_own = |disk: &&Disk| !disk.is_live_medium && disk.unit().is_none();
+        let disks: Vec<Disk> = disks.iter().filter(is_own).cloned().collect();
+        let recall = move || variable::recall(&efivars?);
+        let last = ask_within("trace", file::LIMIT, system.stop(), recall);
+        // A disk that does not respond must not hide the trace of another one.
+        let of_disk = |disk: Disk| {
+            let (name, within) = (disk.name.clone(), system.clone());
+            let read = move || file::of(&within, &disk);
+            let found = ask_within("trace", file::LIMIT, system.stop(), read);
+            Some((name, found.ok()??))
         };
-        // A disk that does not respond prevents nothing: the choice of the disk finds that out by itself.
-        ask_within("trace", file::LIMIT, &stop, work).unwrap_or_default()
+        let on_disks = disks.into_iter().filter_map(of_disk).collect();
+        Self { last: last.unwrap_or_default(), on_disks }
     }
 
     /// The trace that says most about the last install: the variable's, otherwise the newest on a disk.
@@ -132,12 +133,22 @@ impl Previous {
         last.map(|trace| (trace.rounds, trace.failures.clone())).unwrap_or_default()
     }
 
-    /// The disks that contain the installed system of this request.
-    pub(super) fn installed(&self, request: &Request) -> Vec<&(String, Trace)> {
-        let is_it = |(_, trace): &&(String, Trace)| {
-            trace.stage == DiskState::Installed && trace.is_of(request)
+    /// The disks that contain the installed system of this request: without its copies, if the disk itself is there.
+    pub(super) fn installed<'d>(
+        &self,
+        request: &Request,
+        disks: &'d [Disk],
+    ) -> Vec<(&'d Disk, &Trace)> {
+        let is_it = |trace: &Trace| trace.stage == DiskState::Installed && trace.is_of(request);
+        let with_disk = |(name, trace): &'_ (String, Trace)| {
+            let disk = disks.iter().find(|disk| disk.name == *name)?;
+            Some(disk).filter(|_| is_it(trace))
         };
-        self.on_disks.iter().filter(is_it).collect()
+        let found: Vec<_> =
+            self.on_disks.iter().filter_map(|entry| Some((with_disk(entry)?, &entry.1))).collect();
+        let (own, copies): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(disk, trace)| is_one(&trace.disk, disk));
+        if own.is_empty() { copies } else { own }
     }
 
     /// The disk that this request left without a whole system.
@@ -186,14 +197,24 @@ mod tests {
             (DiskState::Erased, true),
             (DiskState::Installed, false),
         ] {
-            let on_disks = vec![("sda".to_owned(), trace(stage))];
+            let disks = ["sda", "sdb"].map(|name| crate::act::testing::disk(name, 9));
+            // `boot_device.mirror` copies the partition to the second disk.
+            let on_first = Trace { disk: identity_of(&disks[0]), ..trace(stage) };
+            let on_disks = ["sda", "sdb"].map(|name| (name.to_owned(), on_first.clone())).into();
             let previous = Previous { last: Some(trace(stage)), on_disks };
+            let installed = |request: &Request, disks| -> Vec<String> {
+                let found = previous.installed(request, disks).into_iter();
+                found.map(|(disk, _)| disk.name.clone()).collect()
+            };
             assert_eq!(previous.unfinished(&own).is_some(), is_unfinished, "{stage:?}");
-            assert_eq!(previous.installed(&own).len(), usize::from(!is_unfinished), "{stage:?}");
+            let expected: &[&str] = if is_unfinished { &[] } else { &["sda"] };
+            assert_eq!(installed(&own, &disks), expected, "{stage:?}");
+            let moved: &[&str] = if is_unfinished { &[] } else { &["sdb"] };
+            assert_eq!(installed(&own, &disks[1..]), moved, "{stage:?}: only the copy is left");
             assert_eq!(previous.rounds(&own), (1, vec!["why".to_owned()]));
             for other in [request("r2", "sha256-1"), request("r1", "sha256-2")] {
                 assert_eq!(previous.unfinished(&other), None);
-                assert!(previous.installed(&other).is_empty());
+                assert!(installed(&other, &disks).is_empty());
                 assert_eq!(previous.rounds(&other).0, 0);
             }
         }
