@@ -19,6 +19,7 @@ use probes::network::Network;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::act::trace::Trace;
 use crate::node_id::node_id;
 
 /// The version of the report's keys. A new key raises the second number, a changed key the first.
@@ -57,6 +58,9 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How long each collector took.
     pub timings: Timings,
+    /// The trace of the last install on this machine, in what a VIM receives; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Trace>,
     /// Uptime, load and memory of the running machine; absent in a replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
@@ -105,6 +109,7 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
         inventory: collected.inventory,
         problems: collected.problems,
         timings: Timings { collectors_ms: collected.durations_ms },
+        previous: None,
         // Last, so that the agent's peak memory and CPU time include the collecting.
         live: source.is_live().then(live),
         machine,

@@ -144,7 +144,8 @@ fn a_disk_with_an_earlier_install_is_installed_again_once_and_a_second_disk_is_r
     let expected = json!({"outcome": "already_installed", "disk_state": "untouched"});
     let result = third.sent("result")?;
     check(&result, &expected)?;
-    check(&result["previous"], &previous)
+    check(&result["previous"], &previous)?;
+    check(&third.sent("report")?["previous"], &previous)
 }
 
 /// A mirrored CoreOS as Butane's `boot_device.mirror` makes it, active on both disks. Once the install was refused, its

@@ -11,6 +11,7 @@ use probes::machine::{Extras, Machine, Problem, Source};
 use probes::network::neighbours;
 
 use crate::act::blocking::Policy;
+use crate::act::trace::Previous;
 use crate::act::{System, protect};
 use crate::cli::{Backend, BlockOptions, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
@@ -133,7 +134,13 @@ fn with_engine(
     let server = server_settings(&options.vim);
     Ok(match options.ironic.backend {
         Backend::Vim => {
-            let mut collect = || collected(&collect());
+            let system = node.settings.site.system.clone();
+            let mut collect = || {
+                let mut report = collect();
+                let disks = report.inventory.block.as_ref().map_or(&[][..], |block| &block.disks);
+                report.previous = Previous::read(&system, disks).newest().cloned();
+                collected(&report)
+            };
             if let Some(settings) = offline {
                 return Ok(run(&mut Offline::new(settings, &server, node, Survey(&mut collect))?));
             }
