@@ -90,6 +90,11 @@ fn five_live_boots_with_the_same_answer_write_the_disk_once() {
                 &json!({
                     "outcome": "already_installed", "disk_state": "untouched", "request_id": "r1",
                     "previous": {"request": "r1", "stage": "installed", "proved": false},
+                "message": format!(
+                    "{} (serial SERIAL-sda, 67108864 bytes) was installed by this request before, and is the next to \
+                     boot; to install again, set install.reinstall",
+                    machine.disk("sda").display()
+                ),
                 }),
             );
             assert_eq!(status, ExitStatus::Done, "boot {n}");

@@ -309,7 +309,12 @@ impl Node {
             warn!("{warning}");
         }
         let disk = outcome.disk.as_deref().map(describe).unwrap_or_default();
-        info!("dry run: {disk} would be written now; nothing was changed");
+        let what = if outcome.is_installed_already {
+            "would be the next to boot, because this request has installed it"
+        } else {
+            "would be written now"
+        };
+        info!("dry run: {disk} {what}; nothing was changed");
     }
 
     /// Names the faulty part on the console.

@@ -7,6 +7,7 @@
 mod file;
 mod variable;
 
+use formats::digest;
 use probes::block::Disk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,18 @@ pub const MAX_ROUNDS: u32 = 3;
 pub struct Request {
     /// Its id, e.g. the `request_id` of an instruction.
     pub id: String,
-    /// Digest of what it asks for: `sha256-` and 64 hexadecimal digits.
+    /// Digest of the node's id and of what it asks for: `sha256-` and 64 hexadecimal digits.
     pub digest: String,
+}
+
+impl Request {
+    /// A request to this node. Machines of one rack may share the id and all that it asks for, and exchange their disks.
+    pub fn of(id: &str, node_id: &str, asked: &[u8]) -> Self {
+        // Such a name lasts until the next boot.
+        let node_id = if node_id.starts_with("boot-") { "" } else { node_id };
+        let digest = digest::sha256(&[node_id.as_bytes(), b"\n", asked].concat());
+        Self { id: id.to_owned(), digest }
+    }
 }
 
 /// The trace of an install.
@@ -42,7 +53,7 @@ pub struct Request {
 pub struct Trace {
     /// Id of the request.
     pub request: String,
-    /// Digest of what it asked for: `sha256-` and 64 hexadecimal digits.
+    /// Digest of the node's id and of what it asked for: `sha256-` and 64 hexadecimal digits.
     pub digest: String,
     /// The state of the disk: `half_written` from before the first write on.
     pub stage: DiskState,
@@ -218,6 +229,13 @@ mod tests {
                 assert_eq!(previous.rounds(&other).0, 0);
             }
         }
+    }
+
+    #[test]
+    fn request_to_another_node_is_another_one_unless_the_node_has_no_lasting_name() {
+        let digest = |node: &str| Request::of("r1", node, b"x").digest;
+        assert_ne!(digest("uuid-1"), digest("uuid-2"));
+        assert_eq!(digest("boot-1"), digest("boot-2"));
     }
 
     #[test]

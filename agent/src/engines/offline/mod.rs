@@ -14,6 +14,7 @@ use super::vim::ResultFile;
 use super::vim::result::{of_crash, result};
 use super::vim::result_file::show;
 use crate::act::say::Words;
+use crate::act::trace::Request;
 use crate::act::{Order, Outcome, Stage};
 use crate::api::Action;
 use crate::cli::After;
@@ -100,7 +101,11 @@ impl Engine for Offline<'_> {
         self.node.begin(Some(REQUEST_ID), None);
         self.node.make_known();
         info!("order {REQUEST_ID} asks for {}: as configured, without a VIM", Action::Install);
-        let order = self.settings.order.clone();
+        let mut order = self.settings.order.clone();
+        // Without an id, the order itself is the request.
+        let asked = format!("{:?}", Order { reinstall: false, ..order.clone() });
+        order.request =
+            Some(Request::of(REQUEST_ID, &self.node.collected.node_id, asked.as_bytes()));
         Next::Act(Box::new(Task::new(order, &self.node, Arc::clone(&self.client))))
     }
 

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args as _;
-use formats::{command_line, digest};
+use formats::command_line;
 use serde::de::DeserializeOwned;
 
-use super::{REQUEST_ID, Settings, words};
+use super::{Settings, words};
 use crate::act::blocking::check_pattern;
 use crate::act::hints::{Hints, from_option};
-use crate::act::trace::Request;
 use crate::act::{DiskChoice, IgnitionSource, ImageSource, Order, Override, StreamSource};
 use crate::bounded;
 use crate::clean;
@@ -143,7 +142,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     let offline = &options.offline;
     check_url("--ignition", ignition, options)?;
     check_url("--image", offline.image.as_deref().unwrap_or_default(), options)?;
-    let order = Order {
+    Ok(Order {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
         disk: disk(offline)?,
@@ -161,12 +160,9 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
         on_unproved: known(offline.on_unproved.as_deref()).unwrap_or_default(),
         boot_order: known(offline.boot_order.as_deref()).unwrap_or_default(),
         again: known(offline.again.as_deref()).unwrap_or_default(),
+        reinstall: offline.reinstall,
         ..Order::default()
-    };
-    // Without an id, the order itself is the request.
-    let digest = digest::sha256(format!("{order:?}").as_bytes());
-    let request = Some(Request { id: REQUEST_ID.into(), digest });
-    Ok(Order { request, reinstall: offline.reinstall, ..order })
+    })
 }
 
 /// The overrides of `--override`.
@@ -327,9 +323,7 @@ mod tests {
             "on_unproved": "keep",
             "boot_order": "network",
         });
-        let Request { id, digest } = order.request.clone().unwrap();
-        assert!(id == "offline" && digest.starts_with("sha256-"), "{id} {digest}");
-        assert_eq!(Order { request: None, ..order }, of(&expected));
+        assert_eq!(order, of(&expected));
     }
 
     #[test]

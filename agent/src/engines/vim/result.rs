@@ -2,7 +2,7 @@
 
 use formats::time::rfc3339;
 
-use crate::act::say::Words;
+use crate::act::say::{Term, Words};
 use crate::act::{DiskState, Outcome, Stage, certainty, describe, existing_data, identity_of};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
 use crate::checkpoint::Checkpoint;
@@ -63,13 +63,14 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let disk = outcome.disk.as_deref();
     let failure = outcome.failure.as_ref();
     let named = disk.map(describe).unwrap_or_default();
-    let done = if outcome.is_installed_already {
-        "installed by this request before, and the next to boot"
-    } else {
-        certainty(outcome.proof.as_ref())
+    let message = match failure {
+        Some(failure) => failure.message.in_words(words),
+        None if outcome.is_installed_already => format!(
+            "{named} was installed by this request before, and is the next to boot; to install again, {}",
+            words(Term::Reinstall)
+        ),
+        None => format!("{named} is {}", certainty(outcome.proof.as_ref())),
     };
-    let message = failure
-        .map_or_else(|| format!("{named} is {done}"), |failure| failure.message.in_words(words));
     JobResult {
         api_version: API_VERSION.into(),
         request_id: None,

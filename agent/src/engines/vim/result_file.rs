@@ -113,8 +113,10 @@ pub(crate) fn show(result: &JobResult) {
 /// Describes a result. Facts that are already in the log are left out.
 fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
-    if result.outcome == api::Outcome::Installed {
-        lines.push(format!("installed: {}", result.message));
+    match result.outcome {
+        api::Outcome::Installed => lines.push(format!("installed: {}", result.message)),
+        api::Outcome::AlreadyInstalled => lines.push(format!("nothing to do: {}", result.message)),
+        _ => {}
     }
     if !result.existing_data.is_empty() {
         let found = result.existing_data.iter().map(|data| format!("{} {}", data.name, data.what));

@@ -134,7 +134,7 @@ impl Vim<'_> {
         info!("instruction: a bare Ignition config, to be installed on the only disk");
         match String::from_utf8(bytes) {
             Ok(text) => Step::Act(Box::new(Order {
-                request: Some(Request { id: BARE.into(), digest: digest::sha256(text.as_bytes()) }),
+                request: Some(Request::of(BARE, &self.node.collected.node_id, text.as_bytes())),
                 ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
                 ..Order::default()
             })),
@@ -171,7 +171,7 @@ impl Vim<'_> {
         match (instruction.action, instruction.install) {
             (Action::Install, Some(_)) if self.needs_report() => Step::Inspect,
             (Action::Install, Some(install)) => {
-                Step::Act(order_of(&instruction.request_id, install))
+                Step::Act(self.order_of(&instruction.request_id, install))
             }
             (Action::Wait, _) => {
                 self.again.reset();
@@ -210,6 +210,13 @@ impl Vim<'_> {
         }
     }
 
+    /// The order of an instruction. It is known again by its id and all keys but `reinstall`.
+    fn order_of(&self, id: &str, install: Install) -> Box<Order> {
+        let asked = serde_json::to_vec(&Install { reinstall: None, ..install.clone() }).ok();
+        let request = asked.map(|asked| Request::of(id, &self.node.collected.node_id, &asked));
+        Box::new(Order { request, ..Order::from(install) })
+    }
+
     /// Starts posting events: the VIM has the report, and its id for the node is known.
     pub(super) fn open_events(&mut self) {
         self.node.make_known();
@@ -227,13 +234,6 @@ impl Vim<'_> {
         self.node.record(stage);
         self.events.push(stage, how, None, message);
     }
-}
-
-/// The order of an instruction. It is known again by its id and the digest of all keys but `reinstall`.
-fn order_of(id: &str, install: Install) -> Box<Order> {
-    let asked = serde_json::to_vec(&Install { reinstall: None, ..install.clone() }).ok();
-    let request = asked.map(|asked| Request { id: id.to_owned(), digest: digest::sha256(&asked) });
-    Box::new(Order { request, ..Order::from(install) })
 }
 
 /// The key of a signed instruction that names a file which anybody on the way could replace: over plain HTTP, without a hash
