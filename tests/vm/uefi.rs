@@ -57,14 +57,20 @@ fn uefi_machine_is_installed_by_network_boot_once_and_its_boot_entry_starts_the_
     proved(&result, "efi_entry")?;
     proved(&result, "efi_order")?;
 
-    // The next boot is from the disk although the network comes first; the boots after it, because its entry is now the first one.
-    for (name, boot) in [("next", network_first(folder)), ("disk", Boot::Entries)] {
+    // The next boot is from the disk although the network comes first. QEMU has changed the order for that; in the one that the
+    // agent left, the disk is first, also once the next boot is over.
+    let variables = folder.join("uefi-variables.fd");
+    let left = std::fs::read(&variables)?;
+    let boots =
+        [("next", network_first(folder)), ("entries", Boot::Entries), ("order", Boot::Entries)];
+    for (name, boot) in boots {
+        if name == "entries" {
+            std::fs::write(&variables, &left)?;
+        }
         let mut disk = Guest::start(name, folder, &machine, &boot, LIVE)?;
+        let first = disk.wait_for("BdsDxe: loading Boot")?.text;
+        ensure!(first.contains("\"CoreOS\" from HD("), "{name}: the firmware tried {first}");
         disk.wait_for("BdsDxe: starting Boot")?;
-        ensure!(
-            disk.console.has("\"CoreOS\" from HD("),
-            "{name}: the firmware started another entry"
-        );
     }
     // Firmware that prefers the network gets no second install, and tries its next entry.
     let mut again = start_by_network("again", folder, &machine)?;
