@@ -56,22 +56,39 @@ fn n_writes(machine: &Machine) -> usize {
 
 /// From now on the disk is reported as it is after an install.
 fn is_reported_as_installed(machine: &mut Machine) {
-    let part = |number, label: &str, kind: Option<&str>| Partition {
-        name: format!("sda{number}"),
-        number: Some(number),
-        label: Some(label.into()),
-        type_uuid: kind.map(str::to_owned),
-        ..Partition::default()
+    let part = |number: u32, label: &str, kind: Option<&str>| {
+        let (start_mib, n_mib) = image::PARTS[number as usize - 1];
+        Partition {
+            name: format!("sda{number}"),
+            number: Some(number),
+            label: Some(label.into()),
+            type_uuid: kind.map(str::to_owned),
+            start_bytes: Some((start_mib << 20) as u64),
+            size_bytes: Some((n_mib << 20) as u64),
+            ..Partition::default()
+        }
     };
     let disk = &mut machine.collected.disks[0];
     disk.partition_table = Some("gpt".into());
     let esp = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
-    disk.partitions = vec![part(2, "EFI-SYSTEM", Some(esp)), part(3, "boot", None)];
+    disk.partitions = vec![part(1, "EFI-SYSTEM", Some(esp)), part(2, "boot", None)];
+}
+
+/// The installed system comes up, which removes the stamp for its first boot.
+fn comes_up(machine: &Machine) {
+    let files = image::boot_files(IGNITION, "ignition.platform.id=metal");
+    let files: Vec<_> =
+        files.into_iter().filter(|(name, _)| *name != "ignition.firstboot").collect();
+    let without = image::with_boot_files(512, &files);
+    let (start, n_bytes) = (image::PARTS[1].0 << 20, image::PARTS[1].1 << 20);
+    machine.put(&without[start..start + n_bytes], start as u64);
 }
 
 #[test]
 fn five_live_boots_with_the_same_answer_write_the_disk_once() {
-    for is_uefi in [true, false] {
+    for (is_uefi, next) in
+        [(true, "it is the next to boot"), (false, "whether it boots next is up to the firmware")]
+    {
         let mut machine = machine("write_image");
         if !is_uefi {
             fs::remove_dir_all(machine.root.join("sys/firmware")).unwrap();
@@ -81,8 +98,13 @@ fn five_live_boots_with_the_same_answer_write_the_disk_once() {
         assert_eq!((status, &result["outcome"]), (ExitStatus::Done, &json!("installed")));
         assert_eq!(result.get("previous"), None);
         is_reported_as_installed(&mut machine);
-        // The system comes up.
+        comes_up(&machine);
         let installed = fs::read(machine.disk("sda")).unwrap();
+        let message = format!(
+            "{} (serial SERIAL-sda, 67108864 bytes) was installed by this request before, and {next}; to install \
+             again, set install.reinstall",
+            machine.disk("sda").display()
+        );
         for n in 2..=5 {
             let (status, result) = boot(&mut machine, &asked);
             assert_has(
@@ -90,22 +112,60 @@ fn five_live_boots_with_the_same_answer_write_the_disk_once() {
                 &json!({
                     "outcome": "already_installed", "disk_state": "untouched", "request_id": "r1",
                     "previous": {"request": "r1", "stage": "installed", "proved": false},
-                "message": format!(
-                    "{} (serial SERIAL-sda, 67108864 bytes) was installed by this request before, and is the next to \
-                     boot; to install again, set install.reinstall",
-                    machine.disk("sda").display()
-                ),
+                    "message": message,
                 }),
             );
-            assert_eq!(status, ExitStatus::Done, "boot {n}");
-            assert_eq!(n_writes(&machine), 1, "boot {n}");
+            assert_eq!((status, n_writes(&machine)), (ExitStatus::Done, 1), "boot {n}");
             assert!(fs::read(machine.disk("sda")).unwrap() == installed, "boot {n} wrote");
-            if is_uefi && n == 4 {
-                // Its first boot never came: two more rounds are enough.
-                break;
-            }
         }
     }
+}
+
+#[test]
+fn system_that_never_comes_up_ends_the_request_until_it_does() {
+    let mut machine = machine("write_image");
+    let asked = order("r1", json!({}));
+    boot(&mut machine, &asked);
+    is_reported_as_installed(&mut machine);
+    for n in 1..=3 {
+        let (_, result) = boot(&mut machine, &asked);
+        assert_eq!(result["outcome"], "already_installed", "{n}");
+    }
+    let (status, result) = boot(&mut machine, &asked);
+    assert_eq!((status, n_writes(&machine)), (ExitStatus::Untouched, 1));
+    assert_has(&result, &json!({"outcome": "refused", "code": "ROUNDS_EXHAUSTED"}));
+    assert_says(
+        &result["message"],
+        &["3. the disk was the next to boot, and the system on it did not come up"],
+    );
+    // A person chose the disk in the firmware's menu.
+    comes_up(&machine);
+    for _ in 0..4 {
+        let (_, result) = boot(&mut machine, &asked);
+        assert_eq!(result["outcome"], "already_installed");
+    }
+}
+
+#[test]
+fn disk_without_the_system_that_its_trace_promises_is_neither_written_nor_booted() {
+    let mut machine = machine("write_image");
+    let asked = with_wipe(order("r1", json!({})));
+    boot(&mut machine, &asked);
+    is_reported_as_installed(&mut machine);
+    let (start, n_bytes) = (image::PARTS[1].0 << 20, image::PARTS[1].1 << 20);
+    machine.put(&vec![0; n_bytes], start as u64);
+    let is_refused = |machine: &mut Machine, why: &str| {
+        let (_, result) = boot(machine, &asked);
+        assert_has(&result, &json!({"outcome": "refused", "code": "ALREADY_INSTALLED"}));
+        assert_says(&result["message"], &["its system is not found", why]);
+        assert_eq!(n_writes(machine), 1);
+    };
+    is_refused(&mut machine, "neither ext4");
+    // The file with the trace cannot be read either: the firmware has the trace.
+    machine.collected.disks[0].partitions.clear();
+    is_refused(&mut machine, "no partition \"boot\"");
+    let (_, result) = boot(&mut machine, &with_wipe(order("r1", json!({"reinstall": true}))));
+    assert_eq!((&result["outcome"], n_writes(&machine)), (&json!("installed"), 2));
 }
 
 #[test]
@@ -146,10 +206,6 @@ fn request_goes_on_with_its_own_remains_and_ends_after_three_fruitless_rounds() 
     // What a power cut leaves: an empty table, and bytes behind it.
     let disk = &mut machine.collected.disks[0];
     (disk.partition_table, disk.has_unknown_content) = (Some("gpt".into()), true);
-    let n_runs = n_writes(&machine);
-    let (_, other) = boot(&mut machine, &order("r2", json!({})));
-    assert_has(&other, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
-    assert_eq!(n_writes(&machine), n_runs, "another request knows no remains");
     for _ in 2..=3 {
         let (_, result) = boot(&mut machine, &asked);
         assert_has(
@@ -164,6 +220,15 @@ fn request_goes_on_with_its_own_remains_and_ends_after_three_fruitless_rounds() 
     assert_eq!((status, n_writes(&machine)), (ExitStatus::Untouched, n_runs));
     assert_has(&result, &json!({"outcome": "refused", "code": "ROUNDS_EXHAUSTED"}));
     assert_says(&result["message"], &["tried 3 times", "1. ", "3. ", "dropped"]);
+    // What its advice says goes on, without another word about the data.
+    for (n, asked) in [(1, order("r2", json!({}))), (2, order("r2", json!({"reinstall": true})))] {
+        let (_, result) = boot(&mut machine, &asked);
+        assert_eq!((&result["outcome"], n_writes(&machine)), (&json!("failed"), n_runs + n));
+    }
+    let n_runs = n_writes(&machine);
+    let (_, result) = boot(&mut machine, &order("r2", json!({"existing_data": "refuse"})));
+    assert_has(&result, &json!({"outcome": "refused", "code": "EXISTING_DATA"}));
+    assert_eq!(n_writes(&machine), n_runs, "refuse means a blank disk");
     // A machine whose firmware forgot everything treats the remains as data.
     fs::remove_dir_all(efivars(&machine)).unwrap();
     fs::create_dir_all(efivars(&machine)).unwrap();
@@ -219,7 +284,7 @@ fn round_that_is_cut_short_counts_and_one_that_wrote_nothing_does_not() {
 }
 
 #[test]
-fn firmware_without_room_for_the_trace_is_a_warning() {
+fn firmware_that_cannot_write_the_trace_is_a_warning() {
     let mut machine = machine("write_image");
     fs::remove_dir_all(efivars(&machine)).unwrap();
     let (_, result) = boot(&mut machine, &order("r1", json!({})));

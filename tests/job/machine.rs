@@ -164,6 +164,7 @@ impl Machine {
         machine.settings.on_refusal = OnRefusal::Retry;
         machine.settings.offline = Some(offline::Settings {
             order: serde_json::from_value::<Install>(install.clone()).unwrap().into(),
+            asked: install.to_string(),
             result: ResultFile(machine.settings.site.run_dir.join("result.json")),
             after: After::Reboot,
         });

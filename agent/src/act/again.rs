@@ -3,7 +3,7 @@
 //! | the trace says | this round |
 //! |---|---|
 //! | a disk carries the installed system | makes that disk the next to boot, or as [`Again`] says |
-//! | the disk was left half written, or its table was erased | goes on with that disk, if nothing but remains is on it |
+//! | an install left the disk half written, or erased its table | goes on with that disk, if nothing but remains is on it |
 //! | [`MAX_ROUNDS`] rounds led to no system | ends, and names what failed each time |
 
 use std::sync::Arc;
@@ -12,181 +12,216 @@ use formats::time::rfc3339;
 use probes::block::Disk;
 use tracing::{info, warn};
 
+use super::choose::pick;
+use super::efi::Wish;
 use super::install::Act;
 use super::order::{Again, BootOrder, Order};
-use super::outcome::{Compared, DiskState, Outcome};
+use super::outcome::{CheckName, Compared, DiskState, NextBoot, Outcome};
 use super::proof::earlier;
 use super::prove::doubts;
+use super::saved::Saved;
+use super::seen::Seen;
 use super::target::Target;
-use super::trace::{self, MAX_ROUNDS, Previous, Request, Trace};
+use super::trace::{self, LIMIT, MAX_ROUNDS, Previous, Request, Trace};
 use super::{Code, Failure, Term, describe, identity_of, say};
+use crate::ask::ask_within;
 
-/// The cause of a round that did not come to its end.
+/// A round that did not come to its end.
 const CUT_SHORT: &str = "it did not come to its end, as after a power cut";
-/// The cause of a round that wrote nothing.
+/// A round whose disk was installed before.
 const NEVER_CAME_UP: &str = "the disk was the next to boot, and the system on it did not come up";
 
+/// The trace of an install that has begun.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// The trace that was there before.
+    before: Option<Trace>,
+    /// The one that the firmware has now.
+    kept: Option<Trace>,
+}
+
 impl Act<'_> {
-    /// Reads what earlier rounds of the request left. Returns the order to carry out; `None` if it is done already, and the disk
-    /// is the next to boot.
+    /// Reads what earlier rounds of the request left. Returns the order to carry out; `None` if it was carried out before.
     ///
     /// # Errors
-    /// `ALREADY_INSTALLED` if the order asks for that; `ROUNDS_EXHAUSTED`; those of opening the disk.
+    /// `ALREADY_INSTALLED` if the order asks for that, or its system is not found where it was installed; `ROUNDS_EXHAUSTED`; those
+    /// of opening the disk.
     pub(super) fn recall(
         &self,
         order: &Order,
         outcome: &mut Outcome,
     ) -> Result<Option<Order>, Failure> {
-        let Some(request) = &order.request else { return Ok(Some(order.clone())) };
-        let disks = self.selection(order).disks()?;
+        let mut order = order.clone();
+        let Some(request) = order.request.clone() else { return Ok(Some(order)) };
+        let disks = self.selection(&order).disks()?;
+        // Another look may differ, such as at a disk that did not respond.
+        outcome.seen = Some(Seen::of(&disks, self.site));
         let previous = Previous::read(&self.site.system, &disks);
-        outcome.previous = previous.newest().cloned();
-        if order.reinstall || order.again == Again::Install {
-            return Ok(Some(order.clone()));
+        outcome.previous = previous.newest();
+        order.unfinished = previous.unfinished().cloned();
+        if order.reinstall {
+            return Ok(Some(order));
         }
-        let (n_rounds, failures) = previous.rounds(request);
-        if n_rounds >= MAX_ROUNDS {
-            return Err(exhausted(request, &failures));
+        let installed =
+            previous.installed(&request, &disks).filter(|_| order.again != Again::Install);
+        // A disk that was moved may be another one than the order means by now.
+        if let Some((disk, trace)) =
+            installed.filter(|(disk, _)| self.is_meant(&order, disk, &disks))
+        {
+            if order.again == Again::Ask {
+                return Err(already(
+                    &request,
+                    disk,
+                    trace,
+                    "and is not to be installed again unasked",
+                ));
+            }
+            let last = previous.last_of(&request).unwrap_or(trace);
+            return self.boot_again(&order, disk, (trace, last), outcome).map(|()| None);
         }
-        match previous.installed(request, &disks)[..] {
-            [] => {
-                let unfinished = previous.unfinished(request).cloned();
-                if let Some(disk) = &unfinished {
-                    info!("request {} goes on: {} contains its remains", request.id, disk.device);
-                }
-                Ok(Some(Order { unfinished, ..order.clone() }))
-            }
-            [found] if order.again == Again::Boot => {
-                self.boot_again(order, found, &disks, outcome).map(|()| None)
-            }
-            ref found => Err(already(request, found)),
+        match previous.last_of(&request) {
+            Some(last) if last.rounds >= MAX_ROUNDS => Err(exhausted(&request, last)),
+            _ => Ok(Some(order)),
         }
     }
 
-    /// Makes the disk with the installed system the next to boot.
+    fn is_meant(&self, order: &Order, disk: &Disk, disks: &[Disk]) -> bool {
+        let resolve = |path: &str| self.site.system.kernel().resolve(path);
+        let picked = pick(disks, &self.selection(order).wanted(), &resolve);
+        picked.is_ok_and(|picked| picked.disk.name == disk.name)
+    }
+
+    /// Makes the disk with the installed system the next to boot. `last` is the newest trace of the request.
     fn boot_again(
         &self,
         order: &Order,
-        (disk, trace): (&Disk, &Trace),
-        disks: &[Disk],
+        disk: &Disk,
+        (trace, last): (&Trace, &Trace),
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
-        let target = Target::hold(disk, &self.site.system)?;
+        let system = &self.site.system;
+        let target = Target::hold(disk, system)?;
         let file = Arc::new(target.direct()?);
         outcome.disk = Some(Box::new(disk.clone()));
-        outcome.is_installed_already = true;
+        let request = Request { id: trace.request.clone(), digest: trace.digest.clone() };
+        let partitions = disk.partitions.clone();
+        let has_not_come_up =
+            earlier::awaits_first_boot(Arc::clone(&file), partitions, system.stop()).map_err(
+                |why| {
+                    already(&request, disk, trace, &format!("but its system is not found: {why}"))
+                },
+            )?;
+        let mut last = last.clone();
+        if !has_not_come_up {
+            // Then its firmware or its VIM prefers this live system, and no round failed.
+            (last.rounds, last.failures) = (0, Vec::new());
+        } else if last.rounds >= MAX_ROUNDS {
+            return Err(exhausted(&request, &last));
+        }
+        outcome.installed_before = Some(NextBoot::Firmware);
         info!("{} was installed at {} by the same request", describe(disk), trace.at);
-        if self.is_dry_run {
+        if self.is_dry_run || !system.is_uefi() {
             return Ok(());
         }
-        if self.site.system.is_uefi() {
-            let checks = self.boot_entry((order.boot_order, true), (disk, &file), disks);
-            outcome.warnings.extend(doubts(&checks));
+        let checks = self.boot_entry(Wish { place: order.boot_order, is_next: true }, disk, &file);
+        let is_made = checks.iter().any(|check| check.name == CheckName::EfiEntry && check.ok);
+        if is_made {
+            outcome.installed_before = Some(NextBoot::Disk);
         }
-        // A system that came up has removed the stamp; then its firmware or its VIM prefers this live system, and no round failed.
-        if earlier::awaits_first_boot(file, disk.partitions.clone(), self.site.system.stop()) {
-            let (rounds, mut failures) = self.rounds(&order.request.clone().unwrap_or_default());
-            failures.push(NEVER_CAME_UP.to_owned());
-            let last = Trace { at: self.now(), rounds: rounds + 1, failures, ..trace.clone() };
-            self.keep(&last, outcome);
+        outcome.warnings.extend(doubts(&checks));
+        // In the same live boot the disk has had no chance; with another order, the boot before this one was not from the disk.
+        let is_round = has_not_come_up && order.boot_order == BootOrder::Disk;
+        let boot = self.boot_id();
+        if is_round && (boot.is_none() || boot != last.boot) {
+            last.count(NEVER_CAME_UP);
         }
+        self.keep(&Trace { at: self.now(), boot, ..last }, outcome);
         Ok(())
     }
 
-    /// Leaves the trace of a disk that is going to be written. Returns the one that was there.
-    pub(super) fn leave_begin(
-        &self,
-        order: &Order,
-        disk: &Disk,
-        outcome: &mut Outcome,
-    ) -> Option<Trace> {
-        let request = order.request.as_ref()?;
-        let before = self.last();
+    /// Leaves the trace of a disk that is going to be written.
+    pub(super) fn leave_begin(&self, order: &Order, disk: &Disk, outcome: &mut Outcome) -> Begun {
+        let Some(request) = &order.request else { return Begun::default() };
+        let before = Previous::read(&self.site.system, &[]);
+        let mut trace = self.trace(request, disk, DiskState::HalfWritten);
+        if let Some(last) = before.last_of(request) {
+            (trace.rounds, trace.failures) = (last.rounds, last.failures.clone());
+        }
         // It is a fruitless round until its end says something else.
-        let (rounds, mut failures) = self.rounds(request);
-        failures.push(CUT_SHORT.to_owned());
-        let rounds = (rounds + 1, failures);
-        self.keep(&self.trace(request, disk, DiskState::HalfWritten, rounds), outcome);
-        before
+        trace.count(CUT_SHORT);
+        let kept = self.keep(&trace, outcome).then_some(trace);
+        Begun { before: before.last, kept }
     }
 
     /// Leaves the trace of an order that was carried out.
     pub(super) fn leave_end(&self, order: &Order, target: &Target, outcome: &mut Outcome) {
         let Some(request) = &order.request else { return };
+        let disk = target.disk();
         let compared = outcome.proof.as_ref().and_then(|proof| proof.compared);
-        let trace = Trace {
-            proved: compared == Some(Compared::Whole),
-            ..self.trace(request, target.disk(), outcome.state, (0, Vec::new()))
-        };
-        match trace::leave(target, &trace) {
-            Ok(true) => info!("left a trace on {}", target.disk().device),
-            Ok(false) => info!("{} has no place for a trace", target.disk().device),
+        let proved = compared == Some(Compared::Whole);
+        let trace = Trace { proved, ..self.trace(request, disk, outcome.state) };
+        let saved = Saved::parse(&order.save_partlabel, &order.save_partindex).unwrap_or_default();
+        let kept = disk.partitions.iter().filter(|part| saved.keeps(part));
+        let kept: Vec<u32> = kept.filter_map(|part| part.number).collect();
+        match trace::leave(target, &kept, &trace) {
+            Ok(true) => info!("left a trace on {}", disk.device),
+            Ok(false) => info!("{} has no place for a trace", disk.device),
             Err(why) => outcome.warnings.push(format!("leaving a trace on the disk: {why}")),
         }
         self.keep(&trace, outcome);
     }
 
-    /// Leaves the trace of an order that failed after [`Act::leave_begin`], which returned `before`.
-    pub(super) fn leave_failure(
-        &self,
-        order: &Order,
-        before: Option<Trace>,
-        failure: &Failure,
-        outcome: &mut Outcome,
-    ) {
-        let (Some(request), Some(disk)) = (&order.request, outcome.disk.clone()) else { return };
-        let (rounds, mut failures) = self.rounds(request);
-        failures.pop();
-        let trace = if outcome.state == DiskState::Untouched {
+    /// Leaves the trace of an order that failed after it had begun.
+    pub(super) fn leave_failure(&self, begun: Begun, failure: &Failure, outcome: &mut Outcome) {
+        let Begun { before, kept: Some(mut trace) } = begun else { return };
+        (trace.stage, trace.at) = (outcome.state, self.now());
+        if outcome.state == DiskState::Untouched {
             // Such as a server that was not reached: no round of the disk.
-            let rounds = (rounds.saturating_sub(1), failures);
-            before.unwrap_or_else(|| self.trace(request, &disk, outcome.state, rounds))
+            trace.rounds -= 1;
+            trace.failures.pop();
+            self.keep(&before.unwrap_or(trace), outcome);
         } else {
-            failures.push(failure.to_string());
-            self.trace(request, &disk, outcome.state, (rounds, failures))
-        };
-        self.keep(&trace, outcome);
+            trace.explain(&failure.to_string());
+            self.keep(&trace, outcome);
+        }
     }
 
-    /// Keeps a trace in the firmware, if that has variables.
-    fn keep(&self, trace: &Trace, outcome: &mut Outcome) {
+    /// Keeps a trace in the firmware, if that has variables. Returns true if it is there.
+    fn keep(&self, trace: &Trace, outcome: &mut Outcome) -> bool {
         let system = &self.site.system;
         if !system.is_uefi() {
-            return;
+            return false;
         }
-        if let Err(why) = trace::remember(&system.efivars(), trace) {
-            let what = format!("the firmware keeps no trace of this install: {why}");
-            warn!("{what}");
-            outcome.warnings.push(what);
-        }
+        let (efivars, trace) = (system.efivars(), trace.clone());
+        let write = move || trace::remember(&efivars, &trace);
+        // Firmware that hangs must not prevent the install or its result.
+        let kept = ask_within("trace", LIMIT, system.stop(), write);
+        let Err(why) = kept.unwrap_or_else(|why| Err(why.to_string())) else { return true };
+        let what = format!("the firmware keeps no trace of this install: {why}");
+        warn!("{what}");
+        outcome.warnings.push(what);
+        false
     }
 
-    /// The trace in the firmware.
-    fn last(&self) -> Option<Trace> {
-        Previous::read(&self.site.system, &[]).last
-    }
-
-    fn rounds(&self, request: &Request) -> (u32, Vec<String>) {
-        Previous { last: self.last(), ..Previous::default() }.rounds(request)
-    }
-
-    fn trace(
-        &self,
-        request: &Request,
-        disk: &Disk,
-        stage: DiskState,
-        (rounds, failures): (u32, Vec<String>),
-    ) -> Trace {
+    fn trace(&self, request: &Request, disk: &Disk, stage: DiskState) -> Trace {
         Trace {
             request: request.id.clone(),
             digest: request.digest.clone(),
             stage,
             at: self.now(),
             proved: false,
+            boot: self.boot_id(),
             disk: identity_of(disk),
-            rounds,
-            failures,
+            rounds: 0,
+            failures: Vec::new(),
         }
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        let read = |machine: &probes::machine::Machine| {
+            machine.text("proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
+        };
+        self.site.system.ask(read).ok().flatten()
     }
 
     fn now(&self) -> String {
@@ -194,30 +229,18 @@ impl Act<'_> {
     }
 }
 
-fn exhausted(request: &Request, failures: &[String]) -> Failure {
+fn exhausted(request: &Request, last: &Trace) -> Failure {
     let why: Vec<String> =
-        (1..).zip(failures).map(|(number, why)| format!("{number}. {why}")).collect();
-    let what = say![
-        Term::Order,
-        format!(
-            " {} was tried {MAX_ROUNDS} times without a system: {}",
-            request.id,
-            why.join("; ")
-        )
-    ];
+        (1..).zip(&last.failures).map(|(number, why)| format!("{number}. {why}")).collect();
+    let why = why.join("; ");
+    let tried = format!(" {} was tried {MAX_ROUNDS} times without a system: {why}", request.id);
     let advice = say!["mend what failed; then give a new request, or ", Term::Reinstall];
-    Failure::new(Code::RoundsExhausted, what).advise(advice)
+    Failure::new(Code::RoundsExhausted, say![Term::Order, tried]).advise(advice)
 }
 
-fn already(request: &Request, found: &[(&Disk, &Trace)]) -> Failure {
-    let disks = found.iter().map(|(disk, trace)| format!("{} at {}", describe(disk), trace.at));
-    let what = say![
-        Term::Order,
-        format!(" {} was carried out already: {}", request.id, super::list(disks, ", "))
-    ];
+fn already(request: &Request, disk: &Disk, trace: &Trace, why: &str) -> Failure {
+    let (disk, at) = (describe(disk), &trace.at);
+    let what = format!(" {} was carried out on {disk} at {at}, {why}", request.id);
     let advice = say!["boot that disk; to install again, give a new request, or ", Term::Reinstall];
-    Failure::new(Code::AlreadyInstalled, what).advise(advice)
+    Failure::new(Code::AlreadyInstalled, say![Term::Order, what]).advise(advice)
 }
-
-/// The place of the disk in the firmware's order, and whether the next boot is from it in any case.
-pub(super) type Wish = (BootOrder, bool);

@@ -3,8 +3,7 @@
 //! coreos-installer makes none, so a machine whose firmware does not look for `\EFI\BOOT` by itself would boot
 //! what it booted before. Boot entries are the variables `Boot####`, `BootOrder` and `BootNext` (UEFI Specification 2.10,
 //! §3.1; `EFI_LOAD_OPTION` §3.1.3, device paths §10.3) in efivarfs (`Documentation/filesystems/efivarfs.rst`);
-//! the kernel does not protect these against writing. Only entries that an earlier install of this agent made, and that
-//! lead to no partition of this machine any more, are removed.
+//! the kernel does not protect these against writing. Only second entries that this agent made for this disk are removed.
 //!
 //! Disks that were written from one image have partitions with one GUID. So an entry counts only if number,
 //! place and size of the partition are this disk's too, and if its device path does not begin with a controller:
@@ -27,8 +26,19 @@ use crate::bounded;
 const ATTRIBUTES: [u8; 4] = [7, 0, 0, 0];
 /// The largest variable that is read, in bytes.
 const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
+/// The most entries that are read.
+const MAX_ENTRIES: usize = 1024;
 /// The entry's name in the firmware's menu.
 const DESCRIPTION: &str = "CoreOS";
+
+/// How the firmware is to find the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// The disk's place in the order.
+    pub place: BootOrder,
+    /// True if the next boot is from the disk wherever it is in the order.
+    pub is_next: bool,
+}
 
 /// The written disk as the firmware finds it.
 #[derive(Debug)]
@@ -37,62 +47,45 @@ pub struct Bootable<'a> {
     pub esp: &'a Partition,
     /// The loaders in it.
     pub loaders: &'a [String],
-    /// The GUIDs of all partitions of the other disks, in lower case.
-    pub elsewhere: &'a BTreeSet<String>,
 }
 
 /// An entry: its number and its value.
 type Entry = (u16, Vec<u8>);
 
 impl Bootable<'_> {
-    /// Ensures that a boot entry leads to the disk, at the place that is wished for, and that the next boot is from it
-    /// if that is asked for; returns a description of the entry.
+    /// Ensures that a boot entry leads to the disk, as it is wished for; returns a description of the entry.
     ///
     /// # Errors
     /// A message if the variables cannot be read or written, or if the written data does not read back.
-    pub fn ensure_entry(
-        &self,
-        efivars: &Path,
-        wish: BootOrder,
-        is_next: bool,
-    ) -> Result<String, String> {
+    pub fn ensure_entry(&self, efivars: &Path, wish: Wish) -> Result<String, String> {
         let loader = best_loader(self.loaders).ok_or("no boot loader to start")?;
         let order = boot_order(efivars)?;
-        let entries = entries(efivars, &order);
-        let is_usable = |(_, option): &&Entry| {
-            LoadOption::parse(option).is_active() && self.is_led_to_by(option)
-        };
-        let (number, done) = match entries.iter().find(is_usable) {
+        let entries = all_entries(efivars);
+        let own: Vec<&Entry> =
+            entries.iter().filter(|(_, option)| self.is_led_to_by(option)).collect();
+        let position = |number: u16| order.iter().position(|other| *other == number);
+        let usable = own.iter().filter(|(_, option)| LoadOption::parse(option).is_active());
+        // Firmware may have dropped it from the order: that is no reason for a second one.
+        let usable = usable.min_by_key(|(number, _)| position(*number).unwrap_or(usize::MAX));
+        let (number, done) = match usable {
             Some((number, _)) => (*number, "already exists".to_owned()),
             None => (self.create(efivars, loader)?, format!("created for {loader}")),
         };
-        let is_stale = |entry: &&Entry| wish != BootOrder::Keep && self.is_stale(number, entry);
-        let stale: Vec<u16> = entries.iter().filter(is_stale).map(|(number, _)| *number).collect();
-        let is_kept = |other: &u16| *other != number && !stale.contains(other);
-        let rest = order.iter().copied().filter(is_kept);
-        let is_network = |other: &u16| {
-            entries.iter().any(|(number, option)| number == other && leads_to_network(option))
-        };
-        let new_order: Vec<u16> = match wish {
-            BootOrder::Disk => std::iter::once(number).chain(rest).collect(),
-            BootOrder::Network => {
-                let (network, rest): (Vec<u16>, Vec<u16>) = rest.partition(is_network);
-                [network, vec![number], rest].concat()
-            }
-            BootOrder::Keep if order.contains(&number) => order.clone(),
-            BootOrder::Keep => rest.chain([number]).collect(),
-        };
-        if new_order != order {
-            write(efivars, "BootOrder", &efi::encode_boot_order(&new_order))?;
-        }
-        for number in &stale {
-            remove(efivars, *number)?;
-        }
-        if is_next || wish == BootOrder::Disk {
+        if wish.is_next || wish.place == BootOrder::Disk {
             // The order of some firmware does not last: this one boot does.
             write(efivars, "BootNext", &number.to_le_bytes())?;
         }
-        let removed = stale.iter().map(|number| format!("; {} removed", boot_name(*number)));
+        let is_second = |(other, option): &&&Entry| *other != number && is_named_by_us(option);
+        let seconds = own.iter().filter(|_| wish.place != BootOrder::Keep).filter(is_second);
+        let seconds: Vec<u16> = seconds.map(|(other, _)| *other).collect();
+        let new_order = placed(efivars, wish.place, (number, &seconds), &order);
+        if new_order != order {
+            write(efivars, "BootOrder", &efi::encode_boot_order(&new_order))?;
+        }
+        let removed = seconds.iter().map(|second| match remove(efivars, *second) {
+            Ok(()) => format!("; {} removed", boot_name(*second)),
+            Err(why) => format!("; {why}"),
+        });
         Ok(format!("{} {done}{}", boot_name(number), removed.collect::<String>()))
     }
 
@@ -136,21 +129,47 @@ impl Bootable<'_> {
     fn is_led_to_by(&self, option: &[u8]) -> bool {
         leads_to(option, self.esp, self.loaders)
     }
+}
 
-    /// True if an earlier install of this agent made the entry, and it leads to this disk a second time or to a partition
-    /// that no disk has any more.
-    fn is_stale(&self, own: u16, (number, option): &Entry) -> bool {
-        let parsed = LoadOption::parse(option);
-        let is_ours = parsed.description.map(utf16::line).as_deref() == Some(DESCRIPTION);
-        let first = parsed.path.and_then(|path| device_path::nodes(path).next());
-        let Some(guid) = first.as_ref().and_then(device_path::partition_guid) else { return false };
-        let is_elsewhere = self.elsewhere.contains(&guid.to_string());
-        let is_here = guid == self.esp.guid && !self.is_led_to_by(option);
-        *number != own && is_ours && !is_elsewhere && !is_here
+/// The order with this entry at its place, and without the second ones.
+fn placed(
+    efivars: &Path,
+    place: BootOrder,
+    (number, seconds): (u16, &[u16]),
+    order: &[u16],
+) -> Vec<u16> {
+    let is_other = |other: &u16| *other != number && !seconds.contains(other);
+    let rest = order.iter().copied().filter(is_other);
+    let entries = entries(efivars, order);
+    let is_network = |other: &u16| {
+        entries.iter().any(|(number, option)| number == other && leads_to_network(option))
+    };
+    match place {
+        BootOrder::Disk => std::iter::once(number).chain(rest).collect(),
+        BootOrder::Network => {
+            let (network, rest): (Vec<u16>, Vec<u16>) = rest.partition(is_network);
+            [network, vec![number], rest].concat()
+        }
+        BootOrder::Keep if order.contains(&number) => order.to_vec(),
+        BootOrder::Keep => rest.chain([number]).collect(),
     }
 }
 
-/// The entries of the order that can be read.
+/// All entries that can be read, whether they are in the order or not.
+fn all_entries(efivars: &Path) -> Vec<Entry> {
+    let files = std::fs::read_dir(efivars).into_iter().flatten().flatten();
+    let number =
+        |file: std::fs::DirEntry| efi::boot_number(efi::variable_of(file.file_name().to_str()?)?);
+    let numbers: BTreeSet<u16> = files.filter_map(number).take(MAX_ENTRIES).collect();
+    entries(efivars, &Vec::from_iter(numbers))
+}
+
+/// True if the entry has the name that this agent gives.
+fn is_named_by_us(option: &[u8]) -> bool {
+    LoadOption::parse(option).description.map(utf16::line).as_deref() == Some(DESCRIPTION)
+}
+
+/// Those of these entries that can be read.
 fn entries(efivars: &Path, order: &[u16]) -> Vec<Entry> {
     let read = |number: &u16| Some((*number, read(efivars, &boot_name(*number))?));
     order.iter().filter_map(read).collect()
@@ -284,10 +303,10 @@ mod tests {
         Partition { type_guid: formats::gpt::ESP_TYPE, guid, ..part }
     }
 
-    /// Ensures the entry of a disk with this EFI system partition, on a machine whose other disk has the partition `cd…`.
-    fn ensure(vars: &Path, esp: &Partition, wish: BootOrder) -> Result<String, String> {
-        let elsewhere = [formats::guid::Guid([0xcd; 16]).to_string()].into();
-        Bootable { esp, loaders: &loaders(), elsewhere: &elsewhere }.ensure_entry(vars, wish, false)
+    /// Ensures the entry of a disk with this EFI system partition.
+    fn ensure(vars: &Path, esp: &Partition, place: BootOrder) -> Result<String, String> {
+        let wish = Wish { place, is_next: false };
+        Bootable { esp, loaders: &loaders() }.ensure_entry(vars, wish)
     }
 
     fn loaders() -> Vec<String> {
@@ -327,8 +346,8 @@ mod tests {
         assert!(ensure(vars, &other, BootOrder::Disk).unwrap().starts_with("Boot0002 created"));
     }
 
-    /// A machine that tries a shell, then the network, then the disk; two entries of earlier installs lead nowhere or to
-    /// another disk, and one is a duplicate.
+    /// A machine that tries a shell, then the network, then the disk; two entries of earlier installs lead to disks that are not
+    /// there or are others, and one is a second one of the disk.
     fn messy(vars: &Path) {
         let loader = "/EFI/BOOT/BOOTX64.EFI";
         let mac = device_path::node(device_path::MAC, &[0; 33]).unwrap();
@@ -346,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_gets_the_place_that_is_wished_for_and_entries_that_lead_nowhere_go() {
+    fn the_disk_gets_the_place_that_is_wished_for_and_its_second_entry_goes() {
         for (wish, order, next) in [
-            (BootOrder::Disk, &[4, 0, 1, 3][..], Some(vec![4, 0])),
-            (BootOrder::Network, &[1, 4, 0, 3], None),
+            (BootOrder::Disk, &[4, 0, 1, 2, 3][..], Some(vec![4, 0])),
+            (BootOrder::Network, &[1, 4, 0, 2, 3], None),
             (BootOrder::Keep, &[0, 1, 2, 3, 4, 5], None),
         ] {
             let dir = tempfile::tempdir().unwrap();
@@ -369,14 +388,25 @@ mod tests {
     }
 
     #[test]
+    fn entry_that_the_firmware_dropped_from_its_order_is_taken_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let vars = dir.path();
+        messy(vars);
+        write(vars, "BootOrder", &efi::encode_boot_order(&[0, 1, 2, 3, 0, 1])).unwrap();
+        let said = ensure(vars, &esp(), BootOrder::Disk).unwrap();
+        assert_eq!(said, "Boot0004 already exists; Boot0005 removed");
+        assert_eq!(boot_order(vars).unwrap()[..2], [4, 0]);
+        assert!(!variable(vars, "Boot0006").exists());
+    }
+
+    #[test]
     fn entries_that_come_before_the_disk_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let vars = dir.path();
         messy(vars);
-        let elsewhere = BTreeSet::new();
         let check = |order: &[u16], wish| {
             write(vars, "BootOrder", &efi::encode_boot_order(order)).unwrap();
-            let disk = Bootable { esp: &esp(), loaders: &loaders(), elsewhere: &elsewhere };
+            let disk = Bootable { esp: &esp(), loaders: &loaders() };
             disk.check_order(vars, wish)
         };
         let good = Some(Ok("the disk has its place".to_owned()));

@@ -165,8 +165,8 @@ pub(super) fn check(
     if found.is_empty() {
         return Ok("it is blank".into());
     }
-    if is_unfinished && are_remains(disk, saved) {
-        return Ok("it contains what an earlier round of this request left".into());
+    if is_unfinished && given != Some(ExistingDataPolicy::Refuse) && are_remains(disk, saved) {
+        return Ok("it contains what an interrupted install of this node left".into());
     }
     let is_described = description != Description::Absent;
     let (is_coreos, is_unowned) = (is_coreos(disk), is_unowned(disk));

@@ -113,7 +113,7 @@ impl Act<'_> {
         outcome.stage = Stage::Preflight;
         let recalled = self.recall(order, outcome);
         let Some(order) = &recalled.map_err(|failure| self.or_interrupted(failure))? else {
-            self.stage(Stage::Preflight, State::Done, Some("it is installed already"));
+            self.stage(Stage::Preflight, State::Done, Some("it was installed before"));
             return Ok(());
         };
         let passed =
@@ -133,11 +133,11 @@ impl Act<'_> {
         let before = read_before(&target, &order, &self.site.network_dir)
             .map_err(|failure| self.or_interrupted(failure))?;
         outcome.stage = Stage::Write;
-        let trace = self.leave_begin(&order, target.disk(), outcome);
+        let begun = self.leave_begin(&order, target.disk(), outcome);
         let done = self.write_on(&order, &target, &ignition, (version, image), before, outcome);
         match &done {
             Ok(()) => self.leave_end(&order, &target, outcome),
-            Err(failure) => self.leave_failure(&order, trace, failure, outcome),
+            Err(failure) => self.leave_failure(begun, failure, outcome),
         }
         done
     }

@@ -69,7 +69,7 @@ pub use self::order::{
     ImageSource, OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,
 };
 pub use self::outcome::{
-    Check, CheckName, Compared, DiskIdentity, DiskState, ExistingData, Outcome, Proof,
+    Check, CheckName, Compared, DiskIdentity, DiskState, ExistingData, NextBoot, Outcome, Proof,
     WriteCounters, WrittenImage, certainty,
 };
 use self::say::{Say, Term, Words, say};

@@ -68,12 +68,12 @@ pub struct Order {
     pub again: Again,
     /// True to install even then, and after any number of rounds that led to no system.
     pub reinstall: bool,
-    /// The disk that an earlier round of the request left without a whole system.
+    /// The disk that an earlier install of this node left without a whole system.
     pub unfinished: Option<DiskIdentity>,
 }
 
 impl Order {
-    /// True if an earlier round of the request left this disk without a whole system.
+    /// True if an earlier install of this node left this disk without a whole system.
     pub(super) fn is_unfinished(&self, disk: &Disk) -> bool {
         self.unfinished.as_ref().is_some_and(|found| is_one(found, disk))
     }
@@ -176,10 +176,10 @@ pub enum Again {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BootOrder {
-    /// First, and the next boot is from it whatever the order is. Entries of earlier installs that lead nowhere are removed.
+    /// First, and the next boot is from it whatever the order is. A second entry of an earlier install for this disk is removed.
     #[default]
     Disk,
-    /// After all entries of the network, and before the others. Entries of earlier installs that lead nowhere are removed.
+    /// After all entries of the network, and before the others. A second entry of an earlier install for this disk is removed.
     Network,
     /// Where it is, or last. Nothing else is changed.
     Keep,

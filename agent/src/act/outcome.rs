@@ -43,8 +43,8 @@ pub struct Outcome {
     pub erased: Vec<String>,
     /// The trace of the last install on this machine, if there is one.
     pub previous: Option<Trace>,
-    /// True if the same request was carried out before: nothing was written, and the disk is the next to boot.
-    pub is_installed_already: bool,
+    /// Set if the same request was carried out before, and nothing was written.
+    pub installed_before: Option<NextBoot>,
     /// Harmless facts that are worth knowing.
     pub warnings: Vec<String>,
     /// The findings that prevented it.
@@ -66,6 +66,15 @@ impl Outcome {
             DiskState::Installed => ExitStatus::NotReported,
         }
     }
+}
+
+/// What is known of the next boot of a machine whose disk was installed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextBoot {
+    /// It is from that disk.
+    Disk,
+    /// The firmware decides: it has no boot entries, or they could not be written.
+    Firmware,
 }
 
 /// The words for an installed disk, by how much of the image was compared with it. Only the whole image proves it.

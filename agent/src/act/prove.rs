@@ -10,8 +10,7 @@ use formats::guid::Guid;
 use probes::block::Disk;
 use tracing::{info, warn};
 
-use super::again::Wish;
-use super::efi::Bootable;
+use super::efi::{Bootable, Wish};
 use super::erase::Erasure;
 use super::install::{Act, Mark};
 use super::order::{OnUnproved, Order};
@@ -23,7 +22,7 @@ use super::saved::Saved;
 use super::stage::{Stage, State};
 use super::stream_facts::StreamFacts;
 use super::target::Target;
-use super::{Code, Failure, Term, describe, osmet, others, remains, say};
+use super::{Code, Failure, Term, describe, osmet, others, remains, say, trace};
 use crate::ask::{Unanswered, ask_within};
 use crate::random;
 use crate::signals::Stop;
@@ -129,7 +128,11 @@ impl Act<'_> {
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() && !is_interrupted {
-            proof.checks.extend(self.boot_entry((order.boot_order, false), (disk, &file), &disks));
+            proof.checks.extend(self.boot_entry(
+                Wish { place: order.boot_order, is_next: false },
+                disk,
+                &file,
+            ));
         }
         outcome.warnings.extend(doubts(&proof.checks));
         let (n_checks, compared) = (proof.checks.len(), proof.compared);
@@ -204,23 +207,20 @@ impl Act<'_> {
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
-    pub(super) fn boot_entry(
-        &self,
-        (wish, is_next): Wish,
-        (disk, file): (&Disk, &Arc<File>),
-        disks: &[Disk],
-    ) -> Vec<Check> {
+    pub(super) fn boot_entry(&self, wish: Wish, disk: &Disk, file: &Arc<File>) -> Vec<Check> {
         let efivars = self.site.system.efivars();
         let sector_bytes = sector_bytes(disk);
         let file = Arc::clone(file);
-        let partitions = others(disks, disk).flat_map(|other| &other.partitions);
-        let elsewhere = partitions.filter_map(|part| part.uuid.as_ref());
-        let elsewhere = elsewhere.map(|uuid| uuid.to_ascii_lowercase()).collect();
         let make = move || {
-            let (esp, loaders) = proof::esp::read(&proof::disk::Disk::of(file), sector_bytes)?;
-            let disk = Bootable { esp: &esp, loaders: &loaders, elsewhere: &elsewhere };
-            let entry = disk.ensure_entry(&efivars, wish, is_next)?;
-            Ok((entry, disk.check_order(&efivars, wish)))
+            let disk = proof::disk::Disk::of(file);
+            let (esp, loaders) = proof::esp::read(&disk, sector_bytes)?;
+            let disk = Bootable { esp: &esp, loaders: &loaders };
+            let entry = disk.ensure_entry(&efivars, wish).or_else(|why| {
+                // The entry is worth more than the trace, if there is no room for both.
+                trace::forget(&efivars).map_err(|_| why)?;
+                disk.ensure_entry(&efivars, wish)
+            })?;
+            Ok((entry, disk.check_order(&efivars, wish.place)))
         };
         // Firmware that hangs in a variable service must not prevent the result.
         let outcome = ask_within("efi", BOOT_ENTRY_LIMIT, self.site.system.stop(), make)

@@ -132,7 +132,7 @@ impl Selection<'_> {
         decide(disks, &self.wanted(), &resolve)
     }
 
-    fn wanted(&self) -> Wanted<'_> {
+    pub(super) fn wanted(&self) -> Wanted<'_> {
         let Self { order, protect, min_bytes, .. } = *self;
         Wanted { order, protect, min_bytes }
     }

@@ -92,7 +92,7 @@ pub struct JobResult {
 pub enum Outcome {
     /// The disk was written and verified.
     Installed,
-    /// The same request was carried out before. Nothing was written; the disk is the next to boot.
+    /// The same request was carried out before, and nothing was written. `message` says whether the disk is the next to boot.
     AlreadyInstalled,
     /// Nothing was written; `code` says why.
     Refused,

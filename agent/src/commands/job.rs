@@ -138,7 +138,7 @@ fn with_engine(
             let mut collect = || {
                 let mut report = collect();
                 let disks = report.inventory.block.as_ref().map_or(&[][..], |block| &block.disks);
-                report.previous = Previous::read(&system, disks).newest().cloned();
+                report.previous = Previous::read(&system, disks).newest();
                 collected(&report)
             };
             if let Some(settings) = offline {

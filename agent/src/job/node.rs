@@ -309,8 +309,8 @@ impl Node {
             warn!("{warning}");
         }
         let disk = outcome.disk.as_deref().map(describe).unwrap_or_default();
-        let what = if outcome.is_installed_already {
-            "would be the next to boot, because this request has installed it"
+        let what = if outcome.installed_before.is_some() {
+            "would not be written, because this request has installed it before"
         } else {
             "would be written now"
         };

@@ -38,18 +38,25 @@ pub(in crate::act) fn check(
     ask_within("coreos", LIMIT, stop, work).map_err(|why| why.to_string())?
 }
 
-/// True if the system on an open disk with these partitions has not come up yet: in `boot`, the stamp for its first boot is left.
+/// True if the system on an open disk with these partitions has not come up yet: the stamp for its first boot is left in `boot`.
+///
+/// # Errors
+/// A message if no system is there, or `boot` cannot be read.
 pub(in crate::act) fn awaits_first_boot(
     file: Arc<File>,
     partitions: Vec<Partition>,
     stop: &Stop,
-) -> bool {
+) -> Result<bool, String> {
     let work = move || {
-        let boot = partitions.iter().find(|part| has_label(part, &["boot"]))?;
-        let files = BootFiles::open(window(&Disk::of(file), boot).ok()?).ok()?;
-        files.size(STAMP).ok()
+        let boot = partitions.iter().find(|part| has_label(part, &["boot"]));
+        let boot = boot.ok_or("it has no partition \"boot\"")?;
+        let files = BootFiles::open(window(&Disk::of(file), boot)?)?;
+        if files.entries()?.is_empty() {
+            return Err(format!("{} has no boot loader entry", name(boot)));
+        }
+        Ok(files.size(STAMP).is_ok())
     };
-    ask_within("stamp", LIMIT, stop, work).is_ok_and(|found| found.is_some())
+    ask_within("stamp", LIMIT, stop, work).map_err(|why| why.to_string())?
 }
 
 fn examine(disk: &Disk, partitions: &[Partition]) -> Result<(), String> {

@@ -17,7 +17,7 @@ const MAX_LOADERS: usize = 16;
 /// The EFI system partition of a disk and the boot loaders in it.
 ///
 /// # Errors
-/// As for [`partition`] and [`loaders`].
+/// As for [`loaders`]; a message if the disk cannot be read, or has no such partition.
 pub fn read(disk: &Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
     let part = partition(disk, sector_bytes)?;
     let loaders = loaders(disk, std::slice::from_ref(&part))?;
@@ -28,7 +28,7 @@ pub fn read(disk: &Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), 
 ///
 /// # Errors
 /// A message if the disk cannot be read, or has none.
-pub fn partition(disk: &Disk, sector_bytes: u64) -> Result<Partition, String> {
+fn partition(disk: &Disk, sector_bytes: u64) -> Result<Partition, String> {
     let table = super::gpt::read(&mut disk.clone(), sector_bytes)?.partitions;
     let part = table.into_iter().find(|part| part.type_guid == ESP_TYPE);
     part.ok_or_else(|| "no EFI system partition".into())
@@ -37,7 +37,7 @@ pub fn partition(disk: &Disk, sector_bytes: u64) -> Result<Partition, String> {
 /// At most `max_bytes` of a file in the EFI system partition.
 ///
 /// # Errors
-/// As for [`partition`], or a message if there is no such file.
+/// A message if the disk cannot be read, or has no such partition or file.
 pub fn content(
     disk: &Disk,
     sector_bytes: u64,

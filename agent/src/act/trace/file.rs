@@ -10,14 +10,14 @@ use formats::gpt::{ESP_TYPE, Partition};
 use probes::block;
 
 use super::{MAX_BYTES, Trace};
-use crate::act::System;
 use crate::act::proof::disk::Disk;
-use crate::act::proof::esp;
+use crate::act::proof::{esp, gpt};
 use crate::act::target::Target;
+use crate::act::{Failure, System};
 use crate::ask::ask_within;
 
 /// Time limit for reading or writing the trace on one disk.
-pub(super) const LIMIT: Duration = Duration::from_secs(30);
+pub(in crate::act) const LIMIT: Duration = Duration::from_secs(30);
 /// The folder of the file, and its name.
 const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";
@@ -45,29 +45,32 @@ fn read(disk: &Disk, sector_bytes: u64) -> Option<Trace> {
     Trace::parse(&esp::content(disk, sector_bytes, path, MAX_BYTES).ok()?)
 }
 
-/// Writes the trace to the EFI system partition of the installed disk, and reads it back. Returns false if it has none.
+/// Writes the trace to the EFI system partition of the installed disk, unless that is one of those to `keep`, and reads it back.
+/// Returns false if there is no such partition.
 ///
 /// # Errors
-/// A message with what could not be written.
-pub(in crate::act) fn leave(target: &Target, trace: &Trace) -> Result<bool, String> {
+/// A message with what could not be read or written.
+pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Result<bool, String> {
     let sector_bytes = sector_bytes(target.disk());
-    let table = esp::partition(&Disk::of(direct(target)?), sector_bytes);
-    let Ok(part) = table else { return Ok(false) };
-    let file = target.writable().map_err(|failure| failure.message.to_string())?;
-    let (bytes, copy) = (trace.bytes()?, direct(target)?);
-    let work = move || -> Result<Option<Trace>, String> {
-        write(&file, &part, &bytes).map_err(|error| error.to_string())?;
-        Ok(read(&Disk::of(copy), sector_bytes))
+    let (bytes, target, stop) = (trace.bytes()?, target.clone(), target.system().stop().clone());
+    let keep = keep.to_vec();
+    let work = move || -> Result<Option<Option<Trace>>, String> {
+        let failed = |failure: Failure| failure.message.to_string();
+        let disk = || target.direct().map(|file| Disk::of(Arc::new(file))).map_err(failed);
+        let table = gpt::read(&mut disk()?, sector_bytes)?.partitions;
+        let is_place =
+            |part: &&Partition| part.type_guid == ESP_TYPE && !keep.contains(&part.number);
+        let Some(part) = table.iter().find(is_place) else { return Ok(None) };
+        let file = target.writable().map_err(failed)?;
+        write(&file, part, &bytes).map_err(|error| error.to_string())?;
+        Ok(Some(read(&disk()?, sector_bytes)))
     };
-    let answer = ask_within("trace", LIMIT, target.system().stop(), work);
+    let answer = ask_within("trace", LIMIT, &stop, work);
     match answer.map_err(|why| why.to_string())?? {
-        Some(found) if found == *trace => Ok(true),
-        _ => Err("it does not contain what was written".to_owned()),
+        None => Ok(false),
+        Some(Some(found)) if found == *trace => Ok(true),
+        Some(_) => Err("it does not contain what was written".to_owned()),
     }
-}
-
-fn direct(target: &Target) -> Result<Arc<File>, String> {
-    target.direct().map(Arc::new).map_err(|failure| failure.message.to_string())
 }
 
 /// Writes the file into the file system of a partition.

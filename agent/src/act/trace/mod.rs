@@ -9,22 +9,25 @@ mod variable;
 
 use formats::digest;
 use probes::block::Disk;
+use probes::guard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::outcome::{DiskIdentity, DiskState};
 use super::{System, identity_of};
-use crate::ask::ask_within;
+use crate::ask::{Answer, GRACE, ask_within, receive_within};
 use crate::clean;
 
-pub(super) use self::file::leave;
-pub(super) use self::variable::remember;
+pub(super) use self::file::{LIMIT, leave};
+pub(super) use self::variable::{forget, remember};
 
 /// The largest trace that is read or written, in bytes.
 const MAX_BYTES: usize = 4096;
 /// The longest text in one, in characters.
 const MAX_CHARS: usize = 160;
+/// Stack of a thread that reads a disk.
+const STACK_BYTES: usize = 2 << 20;
 /// Rounds of one request after which it is not tried again.
 pub const MAX_ROUNDS: u32 = 3;
 
@@ -61,6 +64,8 @@ pub struct Trace {
     pub at: String,
     /// True if the whole image was compared with the disk.
     pub proved: bool,
+    /// Id of the kernel's boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot: Option<String>,
     /// The disk.
     pub disk: DiskIdentity,
     /// Number of rounds of the request that led to no system.
@@ -77,21 +82,57 @@ impl Trace {
         self.request == request.id && self.digest == request.digest
     }
 
+    /// Counts a round that led to no system.
+    pub(super) fn count(&mut self, why: &str) {
+        self.rounds = self.rounds.saturating_add(1);
+        self.failures.push(short(why));
+        let n_old = self.failures.len().saturating_sub(MAX_ROUNDS as usize);
+        self.failures.drain(..n_old);
+    }
+
+    /// Replaces the reason of the last round that was counted.
+    pub(super) fn explain(&mut self, why: &str) {
+        self.failures.pop();
+        self.failures.push(short(why));
+    }
+
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let trace: Self = serde_json::from_slice(bytes.get(..MAX_BYTES).unwrap_or(bytes)).ok()?;
-        let short = |text: &str| clean::text(text, MAX_CHARS);
-        let failures = trace.failures.iter().rev().take(MAX_ROUNDS as usize).rev();
-        Some(Self {
-            at: short(&trace.at),
-            failures: failures.map(|why| short(why)).collect(),
-            ..trace
-        })
+        serde_json::from_slice(bytes.get(..MAX_BYTES).unwrap_or(bytes)).ok()
     }
 
     fn bytes(&self) -> Result<Vec<u8>, String> {
         let bytes = serde_json::to_vec(self).map_err(|error| error.to_string())?;
         if bytes.len() > MAX_BYTES { Err("it is too long".into()) } else { Ok(bytes) }
     }
+
+    /// The trace as it may be shown: whoever wrote it.
+    fn shown(&self) -> Self {
+        let field = |text: &Option<String>| text.as_deref().map(short);
+        Self {
+            request: short(&self.request),
+            digest: short(&self.digest),
+            at: short(&self.at),
+            boot: field(&self.boot),
+            disk: DiskIdentity {
+                device: short(&self.disk.device),
+                serial: field(&self.disk.serial),
+                wwn: field(&self.disk.wwn),
+                ..self.disk
+            },
+            failures: self
+                .failures
+                .iter()
+                .take(MAX_ROUNDS as usize)
+                .map(|why| short(why))
+                .collect(),
+            ..*self
+        }
+    }
+}
+
+/// One line without secrets and odd characters: any system of the machine can read a variable.
+fn short(text: &str) -> String {
+    clean::text(text, MAX_CHARS)
 }
 
 /// True if an identity is that of the disk by serial number or WWN, and nothing contradicts it. A disk without both is not known
@@ -121,50 +162,59 @@ impl Previous {
         let disks: Vec<Disk> = disks.iter().filter(is_own).cloned().collect();
         let recall = move || variable::recall(&efivars?);
         let last = ask_within("trace", file::LIMIT, system.stop(), recall);
-        // A disk that does not respond must not hide the trace of another one.
-        let of_disk = |disk: Disk| {
-            let (name, within) = (disk.name.clone(), system.clone());
-            let read = move || file::of(&within, &disk);
-            let found = ask_within("trace", file::LIMIT, system.stop(), read);
-            Some((name, found.ok()??))
+        // All at once, so that a disk that does not respond delays nothing and hides no trace of another one.
+        let ask = |disk: Disk| {
+            let (name, system) = (disk.name.clone(), system.clone());
+            let answer = guard::ask("trace", STACK_BYTES, move || file::of(&system, &disk));
+            Some((name, answer.ok()?))
         };
-        let on_disks = disks.into_iter().filter_map(of_disk).collect();
+        let asked: Vec<_> = disks.into_iter().filter_map(ask).collect();
+        let (clock, stop) = (system.clock().as_ref(), system.stop());
+        let end = clock.now_outside() + file::LIMIT;
+        let receive = |(name, answer): (String, Answer<Option<Trace>>)| {
+            let left = end.saturating_duration_since(clock.now_outside());
+            Some((name, receive_within(clock, &answer, (left, GRACE), stop).ok()??))
+        };
+        let on_disks = asked.into_iter().filter_map(receive).collect();
         Self { last: last.unwrap_or_default(), on_disks }
     }
 
-    /// The trace that says most about the last install: the variable's, otherwise the newest on a disk.
-    pub fn newest(&self) -> Option<&Trace> {
+    /// The newest of all traces, as it may be shown.
+    pub fn newest(&self) -> Option<Trace> {
         let on_disks = self.on_disks.iter().map(|(_, trace)| trace);
-        on_disks.chain(&self.last).max_by(|a, b| a.at.cmp(&b.at))
+        on_disks.chain(&self.last).max_by(|a, b| a.at.cmp(&b.at)).map(Trace::shown)
     }
 
-    /// The number of rounds of this request that led to no system, and why they failed.
-    pub(super) fn rounds(&self, request: &Request) -> (u32, Vec<String>) {
-        let last = self.last.as_ref().filter(|trace| trace.is_of(request));
-        last.map(|trace| (trace.rounds, trace.failures.clone())).unwrap_or_default()
+    /// The trace of the last install that began, if this request ordered it.
+    pub(super) fn last_of(&self, request: &Request) -> Option<&Trace> {
+        self.last.as_ref().filter(|trace| trace.is_of(request))
     }
 
-    /// The disks that contain the installed system of this request: without its copies, if the disk itself is there.
+    /// The disk with the installed system of this request: the one that the trace names, also if only the firmware has the trace;
+    /// a copy, such as the second half of a mirror, only if that disk is gone.
     pub(super) fn installed<'d>(
         &self,
         request: &Request,
         disks: &'d [Disk],
-    ) -> Vec<(&'d Disk, &Trace)> {
-        let is_it = |trace: &Trace| trace.stage == DiskState::Installed && trace.is_of(request);
-        let with_disk = |(name, trace): &'_ (String, Trace)| {
-            let disk = disks.iter().find(|disk| disk.name == *name)?;
-            Some(disk).filter(|_| is_it(trace))
-        };
-        let found: Vec<_> =
-            self.on_disks.iter().filter_map(|entry| Some((with_disk(entry)?, &entry.1))).collect();
-        let (own, copies): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|(disk, trace)| is_one(&trace.disk, disk));
-        if own.is_empty() { copies } else { own }
+    ) -> Option<(&'d Disk, &Trace)> {
+        let is_it = |trace: &&Trace| trace.stage == DiskState::Installed && trace.is_of(request);
+        // What began later counts.
+        if self.last_of(request).is_some_and(|last| !is_it(&last)) {
+            return None;
+        }
+        let copies = || self.on_disks.iter().filter(|(_, trace)| is_it(&trace));
+        let traces = copies().map(|(_, trace)| trace).chain(self.last.iter().filter(is_it));
+        let named = |is_it: &dyn Fn(&Disk) -> bool| disks.iter().find(|disk| is_it(disk));
+        let mut owned =
+            traces.filter_map(|trace| Some((named(&|disk| is_one(&trace.disk, disk))?, trace)));
+        owned.next().or_else(|| {
+            copies().find_map(|(name, trace)| Some((named(&|disk| disk.name == *name)?, trace)))
+        })
     }
 
-    /// The disk that this request left without a whole system.
-    pub(super) fn unfinished(&self, request: &Request) -> Option<&DiskIdentity> {
-        let last = self.last.as_ref().filter(|trace| trace.is_of(request))?;
+    /// The disk that an install of this node left without a whole system, whatever ordered it.
+    pub(super) fn unfinished(&self) -> Option<&DiskIdentity> {
+        let last = self.last.as_ref()?;
         let is_written =
             matches!(last.stage, DiskState::HalfWritten | DiskState::Written | DiskState::Erased);
         is_written.then_some(&last.disk)
@@ -183,6 +233,7 @@ mod testing {
             stage,
             at: "2026-11-25T10:00:00Z".into(),
             proved: true,
+            boot: None,
             disk: DiskIdentity { serial: Some("S1".into()), ..DiskIdentity::default() },
             rounds: 1,
             failures: vec!["why".into()],
@@ -200,35 +251,65 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_request_finds_its_disk_and_its_rounds() {
+    fn only_the_same_request_finds_its_disk_and_a_copy_only_without_it() {
         let own = request("r1", "sha256-1");
+        let disks = ["sda", "sdb"].map(|name| crate::act::testing::disk(name, 9));
+        let of = |stage| Trace { disk: identity_of(&disks[0]), ..trace(stage) };
+        let installed = |last: Option<Trace>, on: &[&str], request: &Request, disks: &[Disk]| {
+            let on_disks = on.iter().map(|name| ((*name).to_owned(), of(DiskState::Installed)));
+            let previous = Previous { last, on_disks: on_disks.collect() };
+            previous.installed(request, disks).map(|(disk, _)| disk.name.clone())
+        };
+        let (done, cut) = (of(DiskState::Installed), of(DiskState::HalfWritten));
+        for (last, on, here, expected) in [
+            (None, &["sda"][..], &disks[..], Some("sda")),
+            // `boot_device.mirror` copies the partition to the second disk.
+            (None, &["sdb", "sda"], &disks, Some("sda")),
+            (None, &["sdb"], &disks, Some("sda")),
+            (None, &["sdb"], &disks[1..], Some("sdb")),
+            // The file could not be read.
+            (Some(done.clone()), &[], &disks, Some("sda")),
+            (Some(done.clone()), &[], &disks[1..], None),
+            // It was begun once more, and not ended.
+            (Some(cut), &["sda"], &disks, None),
+            (None, &[], &disks, None),
+        ] {
+            assert_eq!(
+                installed(last.clone(), on, &own, here).as_deref(),
+                expected,
+                "{last:?} {on:?}"
+            );
+        }
+        for other in [request("r2", "sha256-1"), request("r1", "sha256-2")] {
+            assert_eq!(installed(Some(done.clone()), &["sda"], &other, &disks), None);
+        }
+    }
+
+    #[test]
+    fn disk_without_a_whole_system_is_known_whatever_ordered_it() {
         for (stage, is_unfinished) in [
             (DiskState::HalfWritten, true),
             (DiskState::Written, true),
             (DiskState::Erased, true),
             (DiskState::Installed, false),
+            (DiskState::Untouched, false),
         ] {
-            let disks = ["sda", "sdb"].map(|name| crate::act::testing::disk(name, 9));
-            // `boot_device.mirror` copies the partition to the second disk.
-            let on_first = Trace { disk: identity_of(&disks[0]), ..trace(stage) };
-            let on_disks = ["sda", "sdb"].map(|name| (name.to_owned(), on_first.clone())).into();
-            let previous = Previous { last: Some(trace(stage)), on_disks };
-            let installed = |request: &Request, disks| -> Vec<String> {
-                let found = previous.installed(request, disks).into_iter();
-                found.map(|(disk, _)| disk.name.clone()).collect()
-            };
-            assert_eq!(previous.unfinished(&own).is_some(), is_unfinished, "{stage:?}");
-            let expected: &[&str] = if is_unfinished { &[] } else { &["sda"] };
-            assert_eq!(installed(&own, &disks), expected, "{stage:?}");
-            let moved: &[&str] = if is_unfinished { &[] } else { &["sdb"] };
-            assert_eq!(installed(&own, &disks[1..]), moved, "{stage:?}: only the copy is left");
-            assert_eq!(previous.rounds(&own), (1, vec!["why".to_owned()]));
-            for other in [request("r2", "sha256-1"), request("r1", "sha256-2")] {
-                assert_eq!(previous.unfinished(&other), None);
-                assert!(installed(&other, &disks).is_empty());
-                assert_eq!(previous.rounds(&other).0, 0);
-            }
+            let previous = Previous { last: Some(trace(stage)), on_disks: Vec::new() };
+            assert_eq!(previous.unfinished().is_some(), is_unfinished, "{stage:?}");
         }
+    }
+
+    #[test]
+    fn last_three_rounds_are_kept_and_a_forged_number_of_them_is_no_panic() {
+        let mut trace = Trace { rounds: u32::MAX - 1, ..trace(DiskState::HalfWritten) };
+        for why in ["a", "b", "c", "token=SECRET\u{1b}"] {
+            trace.count(why);
+        }
+        trace.explain(&"x".repeat(500));
+        assert_eq!(trace.rounds, u32::MAX);
+        assert_eq!(trace.failures.len(), 3);
+        assert!(trace.failures.iter().all(|why| why.chars().count() <= MAX_CHARS));
+        assert_eq!(Trace::parse(&trace.bytes().unwrap()), Some(trace));
     }
 
     #[test]
@@ -256,15 +337,22 @@ mod tests {
 
     #[test]
     fn text_of_a_foreign_trace_is_short_and_visible() {
+        let odd = format!("\u{1b}[31m\u{202e}\n{}", "9".repeat(200));
         let odd = Trace {
-            at: format!("\u{1b}[31m{}", "9".repeat(500)),
-            failures: vec!["\u{202e}x\n".into(); 9],
+            request: odd.clone(),
+            at: odd.clone(),
+            failures: vec![odd.clone(); 5],
+            disk: DiskIdentity { device: odd, ..DiskIdentity::default() },
             ..trace(DiskState::Erased)
         };
         let found = Trace::parse(&serde_json::to_vec(&odd).unwrap()).unwrap();
-        assert!(!found.at.contains('\u{1b}') && found.at.chars().count() <= MAX_CHARS);
-        assert_eq!(found.failures.len(), 3);
-        assert!(!found.failures.concat().contains(['\u{202e}', '\n']));
+        let previous = Previous { last: Some(found), on_disks: Vec::new() };
+        let shown = previous.newest().unwrap();
+        assert_eq!(shown.failures.len(), 3);
+        for text in [&shown.request, &shown.at, &shown.failures[2], &shown.disk.device] {
+            assert!(text.chars().count() <= MAX_CHARS, "{text}");
+            assert!(!text.contains(['\u{1b}', '\u{202e}', '\n']), "{text:?}");
+        }
         let long = Trace { request: "x".repeat(MAX_BYTES), ..trace(DiskState::Erased) };
         assert!(long.bytes().is_err());
         assert_eq!(Trace::parse(&serde_json::to_vec(&long).unwrap()), None);

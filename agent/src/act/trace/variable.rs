@@ -51,6 +51,16 @@ pub(in crate::act) fn remember(efivars: &Path, trace: &Trace) -> Result<(), Stri
     }
 }
 
+/// Removes the trace.
+///
+/// # Errors
+/// A message with the variable's path.
+pub(in crate::act) fn forget(efivars: &Path) -> Result<(), String> {
+    let path = file(efivars);
+    let removed = unlock(&path).and_then(|()| std::fs::remove_file(&path));
+    removed.map_err(|error| format!("removing {}: {error}", path.display()))
+}
+
 /// Takes the flag off an existing variable.
 fn unlock(path: &Path) -> io::Result<()> {
     let file = match File::open(path) {
@@ -84,6 +94,8 @@ mod tests {
             std::fs::write(file(dir.path()), content).unwrap();
             assert_eq!(recall(dir.path()), None, "{damaged}");
         }
+        forget(dir.path()).unwrap();
+        assert_eq!(recall(dir.path()), None);
         let error = remember(Path::new("/nonexistent"), &trace(DiskState::Erased)).unwrap_err();
         assert!(error.starts_with("writing /nonexistent/RunCoreosInstaller-"), "{error}");
     }

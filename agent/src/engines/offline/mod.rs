@@ -32,6 +32,8 @@ pub const REQUEST_ID: &str = "offline";
 pub struct Settings {
     /// The order.
     pub order: Order,
+    /// What the configuration asks for, by which the order is known again.
+    pub asked: String,
     /// The file for the result.
     pub result: ResultFile,
     /// The action after the install.
@@ -102,10 +104,8 @@ impl Engine for Offline<'_> {
         self.node.make_known();
         info!("order {REQUEST_ID} asks for {}: as configured, without a VIM", Action::Install);
         let mut order = self.settings.order.clone();
-        // Without an id, the order itself is the request.
-        let asked = format!("{:?}", Order { reinstall: false, ..order.clone() });
-        order.request =
-            Some(Request::of(REQUEST_ID, &self.node.collected.node_id, asked.as_bytes()));
+        let (node_id, asked) = (&self.node.collected.node_id, self.settings.asked.as_bytes());
+        order.request = Some(Request::of(REQUEST_ID, node_id, asked));
         Next::Act(Box::new(Task::new(order, &self.node, Arc::clone(&self.client))))
     }
 

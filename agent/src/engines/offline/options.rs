@@ -44,11 +44,27 @@ pub(crate) fn offline(
     check_combination(options, settings)?;
     check_patterns(&options.block)?;
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
+    let order = order(ignition, options)?;
+    let asked = asked(settings, order.ignition.inline.as_deref().unwrap_or_default());
     Ok(Some(Settings {
-        order: order(ignition, options)?,
+        order,
+        asked,
         result: ResultFile(options.offline.result.clone()),
         after: options.offline.after,
     }))
+}
+
+/// What the options ask for: as text, so that a new version of the agent knows it again.
+fn asked(settings: &[Setting], config: &str) -> String {
+    let command = OfflineOptions::augment_args(clap::Command::new(""));
+    let is_asked = |name: &str| {
+        !["again", "reinstall", "after", "result"].contains(&name)
+            && command.get_arguments().any(|argument| argument.get_long() == Some(name))
+    };
+    let asked =
+        settings.iter().filter(|setting| is_asked(&setting.name) && !setting.values.is_empty());
+    let lines = asked.map(|setting| format!("{}={}\n", setting.name, setting.values.join(",")));
+    lines.chain([config.to_owned()]).collect()
 }
 
 /// Checks the codes of findings that prevent an install, or do not.

@@ -3,7 +3,9 @@
 use formats::time::rfc3339;
 
 use crate::act::say::{Term, Words};
-use crate::act::{DiskState, Outcome, Stage, certainty, describe, existing_data, identity_of};
+use crate::act::{
+    DiskState, NextBoot, Outcome, Stage, certainty, describe, existing_data, identity_of,
+};
 use crate::api::{self, API_VERSION, JobResult, Neighbours};
 use crate::checkpoint::Checkpoint;
 use crate::clock::Clock;
@@ -17,7 +19,7 @@ const MAX_WARNINGS: usize = 100;
 /// The word of the API for how an install ended.
 pub fn kind(outcome: &Outcome) -> api::Outcome {
     match outcome.state {
-        _ if outcome.is_installed_already => api::Outcome::AlreadyInstalled,
+        _ if outcome.installed_before.is_some() => api::Outcome::AlreadyInstalled,
         _ if outcome.failure.is_none() => api::Outcome::Installed,
         DiskState::Untouched => api::Outcome::Refused,
         DiskState::HalfWritten => api::Outcome::Failed,
@@ -63,13 +65,19 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
     let disk = outcome.disk.as_deref();
     let failure = outcome.failure.as_ref();
     let named = disk.map(describe).unwrap_or_default();
-    let message = match failure {
-        Some(failure) => failure.message.in_words(words),
-        None if outcome.is_installed_already => format!(
-            "{named} was installed by this request before, and is the next to boot; to install again, {}",
-            words(Term::Reinstall)
-        ),
-        None => format!("{named} is {}", certainty(outcome.proof.as_ref())),
+    let message = match (failure, outcome.installed_before) {
+        (Some(failure), _) => failure.message.in_words(words),
+        (None, Some(next)) => {
+            let next = match next {
+                NextBoot::Disk => "it is the next to boot",
+                NextBoot::Firmware => "whether it boots next is up to the firmware",
+            };
+            let again = words(Term::Reinstall);
+            format!(
+                "{named} was installed by this request before, and {next}; to install again, {again}"
+            )
+        }
+        (None, None) => format!("{named} is {}", certainty(outcome.proof.as_ref())),
     };
     JobResult {
         api_version: API_VERSION.into(),
