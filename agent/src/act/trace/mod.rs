@@ -105,7 +105,7 @@ impl Trace {
         if bytes.len() > MAX_BYTES { Err("it is too long".into()) } else { Ok(bytes) }
     }
 
-    /// The trace as it may be shown: whoever wrote it.
+    /// The trace as it may be shown: anyone may have written it.
     fn shown(&self) -> Self {
         let field = |text: &Option<String>| text.as_deref().map(short);
         Self {
