@@ -41,32 +41,27 @@ pub(super) struct Begun {
 }
 
 impl Act<'_> {
-    /// Reads what earlier rounds of the request left. Returns the order to carry out; `None` if it was carried out before.
+    /// Reads what earlier rounds of the request left, for the order to know. Returns false if it was carried out before.
     ///
     /// # Errors
     /// `ALREADY_INSTALLED` if the order asks for that, or its system is not found where it was installed; `ROUNDS_EXHAUSTED`; those
     /// of opening the disk.
-    pub(super) fn recall(
-        &self,
-        order: &Order,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Order>, Failure> {
-        let mut order = order.clone();
-        let Some(request) = order.request.clone() else { return Ok(Some(order)) };
-        let disks = self.selection(&order).disks()?;
+    pub(super) fn recall(&self, order: &mut Order, outcome: &mut Outcome) -> Result<bool, Failure> {
+        let Some(request) = order.request.clone() else { return Ok(true) };
+        let disks = self.selection(order).disks()?;
         // Another look may differ, such as at a disk that did not respond.
         outcome.seen = Some(Seen::of(&disks, self.site));
         let previous = Previous::read(&self.site.system, &disks);
         outcome.previous = previous.newest();
         order.unfinished = previous.unfinished().cloned();
         if order.reinstall {
-            return Ok(Some(order));
+            return Ok(true);
         }
         let installed =
             previous.installed(&request, &disks).filter(|_| order.again != Again::Install);
         // A disk that was moved may be another one than the order means by now.
         if let Some((disk, trace)) =
-            installed.filter(|(disk, _)| self.is_meant(&order, disk, &disks))
+            installed.filter(|(disk, _)| self.is_meant(order, disk, &disks))
         {
             if order.again == Again::Ask {
                 return Err(already(
@@ -77,11 +72,11 @@ impl Act<'_> {
                 ));
             }
             let last = previous.last_of(&request).unwrap_or(trace);
-            return self.boot_again(&order, disk, (trace, last), outcome).map(|()| None);
+            return self.boot_again(order, disk, (trace, last), outcome).map(|()| false);
         }
         match previous.last_of(&request) {
             Some(last) if last.rounds >= MAX_ROUNDS => Err(exhausted(&request, last)),
-            _ => Ok(Some(order)),
+            _ => Ok(true),
         }
     }
 

@@ -103,16 +103,16 @@ impl Act<'_> {
         let mut outcome = Outcome::default();
         let missing = [order.protect_missing, self.site.protect_missing];
         let strictest = missing.into_iter().find(|found| *found == Some(ProtectMissing::Refuse));
-        let order = &Order { protect_missing: strictest.flatten(), ..order.clone() };
-        outcome.failure = self.write_and_prove(order, &mut outcome).err();
+        let mut order = Order { protect_missing: strictest.flatten(), ..order.clone() };
+        outcome.failure = self.write_and_prove(&mut order, &mut outcome).err();
         outcome
     }
 
-    fn write_and_prove(&self, order: &Order, outcome: &mut Outcome) -> Result<(), Failure> {
+    fn write_and_prove(&self, order: &mut Order, outcome: &mut Outcome) -> Result<(), Failure> {
         self.stage(Stage::Preflight, State::Started, None);
         outcome.stage = Stage::Preflight;
-        let recalled = self.recall(order, outcome);
-        let Some(order) = &recalled.map_err(|failure| self.or_interrupted(failure))? else {
+        let is_new = self.recall(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
+        if !is_new {
             self.stage(Stage::Preflight, State::Done, Some("it was installed before"));
             return Ok(());
         };

@@ -107,9 +107,7 @@ pub(super) fn lock_out(root: &At<'_>) -> Option<&'static str> {
     let is_merged = ["ignition.config.merge.*.source", "ignition.config.replace.source"];
     let has_account = ["/etc/shadow", "/etc/passwd", "authorized_keys", "/sudoers", "/etc/ssh"];
     let logs_in = ["systemd.units.*.contents", "systemd.units.*.dropins.*.contents"];
-    let has = |pattern: &str, is_it: &dyn Fn(&str) -> bool| {
-        root.each(pattern).iter().any(|at| is_it(at.text()))
-    };
+    let has = |pattern: &str, is_it: &dyn Fn(&str) -> bool| any_text(root.value, pattern, is_it);
     if is_merged.iter().any(|pattern| has(pattern, &|text| !text.is_empty()))
         || has("storage.files.*.path", &|path| has_account.iter().any(|part| path.contains(part)))
         || logs_in.iter().any(|pattern| has(pattern, &|text| text.contains("--autologin")))
@@ -133,5 +131,18 @@ pub(super) fn lock_out(root: &At<'_>) -> Option<&'static str> {
         ),
         (true, _, true) => Some("sshd.service is off, so users can log in on the console only"),
         _ => None,
+    }
+}
+
+/// True if a text that `pattern` matches is meant. Unlike [`At::each`] it keeps no places: a config may have thousands of files.
+fn any_text(value: &Value, pattern: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
+    let (part, rest) = pattern.split_once('.').unwrap_or((pattern, ""));
+    let below = |value: &Value| match rest {
+        "" => value.as_str().is_some_and(is_it),
+        _ => any_text(value, rest, is_it),
+    };
+    match part {
+        "*" => value.as_array().is_some_and(|items| items.iter().any(below)),
+        key => value.get(key).is_some_and(below),
     }
 }

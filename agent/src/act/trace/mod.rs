@@ -7,7 +7,7 @@
 mod file;
 mod variable;
 
-use formats::digest;
+use formats::digest::{Algorithm, Hasher};
 use probes::block::Disk;
 use probes::guard;
 use schemars::JsonSchema;
@@ -45,8 +45,9 @@ impl Request {
     pub fn of(id: &str, node_id: &str, asked: &[u8]) -> Self {
         // Such a name lasts until the next boot.
         let node_id = if node_id.starts_with("boot-") { "" } else { node_id };
-        let digest = digest::sha256(&[node_id.as_bytes(), b"\n", asked].concat());
-        Self { id: id.to_owned(), digest }
+        let mut digest = Hasher::new(Algorithm::Sha256);
+        [node_id.as_bytes(), b"\n", asked].iter().for_each(|part| digest.update(part));
+        Self { id: id.to_owned(), digest: digest.finish() }
     }
 }
 

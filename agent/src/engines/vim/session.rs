@@ -211,10 +211,11 @@ impl Vim<'_> {
     }
 
     /// The order of an instruction. It is known again by its id and all keys but `reinstall`.
-    fn order_of(&self, id: &str, install: Install) -> Box<Order> {
-        let asked = serde_json::to_vec(&Install { reinstall: None, ..install.clone() }).ok();
+    fn order_of(&self, id: &str, mut install: Install) -> Box<Order> {
+        let reinstall = install.reinstall.take();
+        let asked = serde_json::to_vec(&install).ok();
         let request = asked.map(|asked| Request::of(id, &self.node.collected.node_id, &asked));
-        Box::new(Order { request, ..Order::from(install) })
+        Box::new(Order { request, ..Order::from(Install { reinstall, ..install }) })
     }
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
