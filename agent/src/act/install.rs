@@ -115,7 +115,7 @@ impl Act<'_> {
         if !is_new {
             self.stage(Stage::Preflight, State::Done, Some("it was installed before"));
             return Ok(());
-        };
+        }
         let passed =
             self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
         let Passed { target, ignition, version, image, order } = passed;

@@ -46,7 +46,9 @@ impl Request {
         // Such a name lasts until the next boot.
         let node_id = if node_id.starts_with("boot-") { "" } else { node_id };
         let mut digest = Hasher::new(Algorithm::Sha256);
-        [node_id.as_bytes(), b"\n", asked].iter().for_each(|part| digest.update(part));
+        for part in [node_id.as_bytes(), b"\n", asked] {
+            digest.update(part);
+        }
         Self { id: id.to_owned(), digest: digest.finish() }
     }
 }
