@@ -102,7 +102,10 @@ const KERNEL_FILES: [(&str, &str); 8] = [
     ("agent/src/job/supervise.rs", "starts the program that is running once more"),
     ("agent/src/act/device.rs", "opens a device once more by its descriptor"),
     ("agent/src/act/proof/fsck.rs", "names an open disk for a program that reads it"),
-    ("agent/src/act/system.rs", "says where efivarfs is mounted, to which act/efi.rs writes"),
+    (
+        "agent/src/act/system.rs",
+        "says where efivarfs is mounted, where act/efi.rs and act/trace write",
+    ),
     ("agent/src/act/takedown/kernel.rs", "names a swap area by its open descriptor"),
 ];
 

@@ -2,16 +2,13 @@
 //!
 //! coreos-installer makes none, so a machine whose firmware does not look for `\EFI\BOOT` by itself would boot
 //! what it booted before. Boot entries are the variables `Boot####`, `BootOrder` and `BootNext` (UEFI Specification 2.10,
-//! §3.1; `EFI_LOAD_OPTION` §3.1.3, device paths §10.3) in efivarfs (`Documentation/filesystems/efivarfs.rst`);
-//! the kernel does not protect these against writing. Only second entries that this agent made for this disk are removed.
+//! §3.1; `EFI_LOAD_OPTION` §3.1.3, device paths §10.3). Only second entries that this agent made for this disk are removed.
 //!
 //! Disks that were written from one image have partitions with one GUID. So an entry counts only if number,
 //! place and size of the partition are this disk's too, and if its device path does not begin with a controller:
 //! such an entry may belong to the disk in the next bay.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::Path;
 
 use formats::device_path::{self, Node};
@@ -19,13 +16,8 @@ use formats::efi::{self, ACTIVE, LoadOption, boot_name};
 use formats::gpt::Partition;
 use formats::utf16;
 
-use super::BootOrder;
-use crate::bounded;
+use super::{BootOrder, efivar};
 
-/// Non-volatile, boot service access, runtime access.
-const ATTRIBUTES: [u8; 4] = [7, 0, 0, 0];
-/// The largest variable that is read, in bytes.
-const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
 /// The most entries that are read.
 const MAX_ENTRIES: usize = 1024;
 /// The entry's name in the firmware's menu.
@@ -36,7 +28,7 @@ const DESCRIPTION: &str = "CoreOS";
 pub struct Wish {
     /// The disk's place in the order.
     pub place: BootOrder,
-    /// True if the next boot is from the disk wherever it is in the order.
+    /// True if the next boot is from the disk, wherever it is in the order: that of some firmware does not last.
     pub is_next: bool,
 }
 
@@ -71,20 +63,22 @@ impl Bootable<'_> {
             Some((number, _)) => (*number, "already exists".to_owned()),
             None => (self.create(efivars, loader)?, format!("created for {loader}")),
         };
-        if wish.is_next || wish.place == BootOrder::Disk {
-            // The order of some firmware does not last: this one boot does.
+        if wish.is_next {
             write(efivars, "BootNext", &number.to_le_bytes())?;
         }
-        let is_second = |(other, option): &&&Entry| *other != number && is_named_by_us(option);
-        let seconds = own.iter().filter(|_| wish.place != BootOrder::Keep).filter(is_second);
-        let seconds: Vec<u16> = seconds.map(|(other, _)| *other).collect();
-        let new_order = placed(efivars, wish.place, (number, &seconds), &order);
+        let is_second = |(other, option): &&&Entry| {
+            wish.place != BootOrder::Keep && *other != number && is_named_by_us(option)
+        };
+        let seconds: Vec<u16> = own.iter().filter(is_second).map(|(other, _)| *other).collect();
+        let new_order = placed(&entries, wish.place, (number, &seconds), &order);
         if new_order != order {
             write(efivars, "BootOrder", &efi::encode_boot_order(&new_order))?;
         }
-        let removed = seconds.iter().map(|second| match remove(efivars, *second) {
-            Ok(()) => format!("; {} removed", boot_name(*second)),
-            Err(why) => format!("; {why}"),
+        let removed = seconds.iter().map(|second| {
+            match efivar::remove(&variable(efivars, &boot_name(*second))) {
+                Ok(()) => format!("; {} removed", boot_name(*second)),
+                Err(why) => format!("; {why}"),
+            }
         });
         Ok(format!("{} {done}{}", boot_name(number), removed.collect::<String>()))
     }
@@ -133,14 +127,13 @@ impl Bootable<'_> {
 
 /// The order with this entry at its place, and without the second ones.
 fn placed(
-    efivars: &Path,
+    entries: &[Entry],
     place: BootOrder,
     (number, seconds): (u16, &[u16]),
     order: &[u16],
 ) -> Vec<u16> {
     let is_other = |other: &u16| *other != number && !seconds.contains(other);
     let rest = order.iter().copied().filter(is_other);
-    let entries = entries(efivars, order);
     let is_network = |other: &u16| {
         entries.iter().any(|(number, option)| number == other && leads_to_network(option))
     };
@@ -181,12 +174,6 @@ fn leads_to_network(option: &[u8]) -> bool {
     device_path::nodes(path).any(|node| device_path::NETWORK.contains(&node.kind()))
 }
 
-/// Removes an entry, which is in no order any more.
-fn remove(efivars: &Path, number: u16) -> Result<(), String> {
-    let path = variable(efivars, &boot_name(number));
-    std::fs::remove_file(&path).map_err(|error| format!("removing {}: {error}", path.display()))
-}
-
 /// The entry as the firmware's menu shows it, `Boot0003 "UEFI PXE"`; only its number if the rest cannot be read.
 fn named((number, option): &Entry) -> String {
     let name = boot_name(*number);
@@ -200,28 +187,12 @@ fn variable(efivars: &Path, name: &str) -> std::path::PathBuf {
     efivars.join(efi::file_name(name))
 }
 
-/// A variable's value, without the attributes that efivarfs puts before it.
 fn read(efivars: &Path, name: &str) -> Option<Vec<u8>> {
-    let bytes = bounded::read_file(&variable(efivars, name), MAX_VARIABLE_BYTES).ok()?;
-    efi::value(&bytes).map(<[u8]>::to_vec)
+    efivar::read(&variable(efivars, name))
 }
 
-/// Writes a variable in one call, as efivarfs asks for, and reads it back.
 fn write(efivars: &Path, name: &str, value: &[u8]) -> Result<(), String> {
-    let path = variable(efivars, name);
-    let bytes = [&ATTRIBUTES, value].concat();
-    // Not truncated: an empty variable is one that is deleted. The files of a test are no variables.
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(cfg!(test))
-        .open(&path)
-        .and_then(|mut file| file.write_all(&bytes))
-        .map_err(|error| format!("writing {}: {error}", path.display()))?;
-    match read(efivars, name) {
-        Some(found) if found == value => Ok(()),
-        _ => Err(format!("{} does not contain what was written", path.display())),
-    }
+    efivar::write(&variable(efivars, name), value)
 }
 
 /// The order of the entries; empty without such a variable. One that cannot be read is an error: to write a new one
@@ -305,7 +276,7 @@ mod tests {
 
     /// Ensures the entry of a disk with this EFI system partition.
     fn ensure(vars: &Path, esp: &Partition, place: BootOrder) -> Result<String, String> {
-        let wish = Wish { place, is_next: false };
+        let wish = Wish { place, is_next: place == BootOrder::Disk };
         Bootable { esp, loaders: &loaders() }.ensure_entry(vars, wish)
     }
 
@@ -334,8 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let vars = dir.path();
         let pxe = LoadOption::encode(ACTIVE, "PXE", &[]).unwrap();
-        let old = [&ATTRIBUTES[..], &pxe].concat();
-        std::fs::write(variable(vars, "Boot0000"), old).unwrap();
+        write(vars, "Boot0000", &pxe).unwrap();
         write(vars, "BootOrder", &[0, 0]).unwrap();
         let made = ensure(vars, &esp(), BootOrder::Disk).unwrap();
         assert!(made.starts_with("Boot0001 created"), "{made}");

@@ -16,6 +16,7 @@ mod counters;
 mod device;
 mod disarm;
 pub mod efi;
+mod efivar;
 pub mod erase;
 mod existing;
 pub mod first_boot;

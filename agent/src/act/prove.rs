@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::efi::{Bootable, Wish};
 use super::erase::Erasure;
 use super::install::{Act, Mark};
-use super::order::{OnUnproved, Order};
+use super::order::{BootOrder, OnUnproved, Order};
 use super::outcome::{Check, CheckName, Compared, DiskState, Outcome};
 use super::proof::before::{Before, Unread};
 use super::proof::{self, Expected, Proved};
@@ -88,7 +88,7 @@ pub(super) fn read_before(
     Err(Failure::advised(code, what))
 }
 
-fn sector_bytes(disk: &Disk) -> u64 {
+pub(super) fn sector_bytes(disk: &Disk) -> u64 {
     disk.logical_block_bytes.map_or(512, u64::from)
 }
 
@@ -128,11 +128,9 @@ impl Act<'_> {
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() && !is_interrupted {
-            proof.checks.extend(self.boot_entry(
-                Wish { place: order.boot_order, is_next: false },
-                disk,
-                &file,
-            ));
+            let place = order.boot_order;
+            let wish = Wish { place, is_next: place == BootOrder::Disk };
+            proof.checks.extend(self.boot_entry(wish, disk, &file));
         }
         outcome.warnings.extend(doubts(&proof.checks));
         let (n_checks, compared) = (proof.checks.len(), proof.compared);
@@ -232,7 +230,7 @@ impl Act<'_> {
         let expected = "a boot entry for the disk's EFI system partition";
         let mut checks = vec![proof::check(CheckName::EfiEntry, expected, entry)];
         let expected =
-            "the disk's entry before all others, or after those of the network as wished";
+            "the disk's entry before all others, or after those of the network as ordered";
         checks.extend(order.map(|order| proof::check(CheckName::EfiOrder, expected, order)));
         checks.into_iter().map(|check| Check { fatal: false, ..check }).collect()
     }
