@@ -122,6 +122,20 @@ fn five_live_boots_with_the_same_answer_write_the_disk_once() {
 }
 
 #[test]
+fn install_without_a_vim_is_not_repeated_either() {
+    let mut machine = Machine::offline(&with(json!({})));
+    machine.writes(&image::coreos(IGNITION, "ignition.platform.id=metal"));
+    machine.run();
+    assert_eq!(machine.result()["outcome"], "installed");
+    is_reported_as_installed(&mut machine);
+    comes_up(&machine);
+    assert_eq!((machine.run().exit_status, n_writes(&machine)), (ExitStatus::Done, 1));
+    let result = machine.result();
+    assert_eq!(result["outcome"], "already_installed", "{result:#}");
+    assert_says(&result["message"], &["to install again, set --reinstall"]);
+}
+
+#[test]
 fn system_that_never_comes_up_ends_the_request_until_it_does() {
     let mut machine = machine("write_image");
     let asked = order("r1", json!({}));

@@ -54,15 +54,13 @@ pub(crate) fn offline(
     }))
 }
 
-/// What the options ask for: as text, so that a new version of the agent knows it again.
+/// The options that are set and the config, as text: a new version of the agent must know them again.
 fn asked(settings: &[Setting], config: &str) -> String {
     let command = OfflineOptions::augment_args(clap::Command::new(""));
-    let is_asked = |name: &str| {
-        !["again", "reinstall", "after", "result"].contains(&name)
-            && command.get_arguments().any(|argument| argument.get_long() == Some(name))
-    };
-    let asked =
-        settings.iter().filter(|setting| is_asked(&setting.name) && !setting.values.is_empty());
+    let mut names: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+    names.retain(|name| !["again", "reinstall", "after", "result"].contains(name));
+    names.sort_unstable();
+    let asked = names.into_iter().filter_map(|name| set(settings, name));
     let lines = asked.map(|setting| format!("{}={}\n", setting.name, setting.values.join(",")));
     lines.chain([config.to_owned()]).collect()
 }
@@ -340,6 +338,20 @@ mod tests {
             "boot_order": "network",
         });
         assert_eq!(order, of(&expected));
+    }
+
+    #[test]
+    fn options_ask_for_the_same_whatever_follows_once_it_is_done() {
+        let asked = |more: &[(&str, &str)]| {
+            let settings = outcome(&[&[("ignition", "https://h/a.ign")], more].concat());
+            settings.unwrap().unwrap().asked
+        };
+        assert_eq!(asked(&[]), "ignition=https://h/a.ign\n");
+        for after in [("again", "install"), ("reinstall", "true"), ("after", "stay")] {
+            assert_eq!(asked(&[after]), asked(&[]), "{after:?}");
+        }
+        let other = "disk=/dev/sda\nignition=https://h/a.ign\n";
+        assert_eq!(asked(&[("disk", "/dev/sda")]), other);
     }
 
     #[test]

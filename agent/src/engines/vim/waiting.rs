@@ -202,7 +202,8 @@ impl Vim<'_> {
         }
         // The first re-inspection starts at once; each further one in a row waits longer.
         let is_first = self.again.n_failed() == 0;
-        let failed = Failed { retry_after: asked, ..Failed::unavailable(String::new()) };
+        let failed = Failed::unavailable("the VIM asks for another inspection".into());
+        let failed = Failed { retry_after: asked, ..failed };
         let wait = self.again.wait(&failed, self.node.clock.as_ref());
         let wait = match asked {
             _ if !is_first => wait,
