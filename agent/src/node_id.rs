@@ -11,7 +11,7 @@ use probes::sys::random_id::RANDOM_ID;
 use sha2::{Digest as _, Sha256};
 
 /// Random per boot and the same until the next one.
-const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+pub(crate) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// The longest name that VIM API v1 allows.
 const MAX_ID_BYTES: usize = 128;
 /// What distinguishes captured trees that contain nothing else to name them by.

@@ -25,6 +25,7 @@ use super::target::Target;
 use super::trace::{self, LIMIT, MAX_ROUNDS, Previous, Request, Trace};
 use super::{Code, Failure, Term, describe, identity_of, say};
 use crate::ask::ask_within;
+use crate::node_id::BOOT_ID;
 
 /// A round that did not come to its end.
 const CUT_SHORT: &str = "it did not come to its end, as after a power cut";
@@ -64,18 +65,13 @@ impl Act<'_> {
             installed.filter(|(disk, _)| self.is_meant(order, disk, &disks))
         {
             if order.again == Again::Ask {
-                return Err(already(
-                    &request,
-                    disk,
-                    trace,
-                    "and is not to be installed again unasked",
-                ));
+                return Err(already(disk, trace, "and is not to be installed again unasked"));
             }
             let last = previous.last_of(&request).unwrap_or(trace);
             return self.boot_again(order, disk, (trace, last), outcome).map(|()| false);
         }
         match previous.last_of(&request) {
-            Some(last) if last.rounds >= MAX_ROUNDS => Err(exhausted(&request, last)),
+            Some(last) if last.rounds >= MAX_ROUNDS => Err(exhausted(last)),
             _ => Ok(true),
         }
     }
@@ -98,20 +94,17 @@ impl Act<'_> {
         let target = Target::hold(disk, system)?;
         let file = Arc::new(target.direct()?);
         outcome.disk = Some(Box::new(disk.clone()));
-        let request = Request { id: trace.request.clone(), digest: trace.digest.clone() };
         let partitions = disk.partitions.clone();
         let has_not_come_up =
             earlier::awaits_first_boot(Arc::clone(&file), partitions, system.stop()).map_err(
-                |why| {
-                    already(&request, disk, trace, &format!("but its system is not found: {why}"))
-                },
+                |why| already(disk, trace, &format!("but its system is not found: {why}")),
             )?;
         let mut last = last.clone();
         if !has_not_come_up {
             // Then its firmware or its VIM prefers this live system, and no round failed.
             (last.rounds, last.failures) = (0, Vec::new());
         } else if last.rounds >= MAX_ROUNDS {
-            return Err(exhausted(&request, &last));
+            return Err(exhausted(&last));
         }
         outcome.installed_before = Some(NextBoot::Firmware);
         info!("{} was installed at {} by the same request", describe(disk), trace.at);
@@ -161,7 +154,7 @@ impl Act<'_> {
         match trace::leave(target, &kept, &trace) {
             Ok(true) => info!("left a trace on {}", disk.device),
             Ok(false) => info!("{} has no place for a trace", disk.device),
-            Err(why) => outcome.warnings.push(format!("leaving a trace on the disk: {why}")),
+            Err(why) => outcome.warnings.push(format!("leaving a trace on {}: {why}", disk.device)),
         }
         self.keep(&trace, outcome);
     }
@@ -214,7 +207,7 @@ impl Act<'_> {
 
     fn boot_id(&self) -> Option<String> {
         let read = |machine: &probes::machine::Machine| {
-            machine.text("proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
+            machine.text(BOOT_ID).map(|id| id.trim().to_owned())
         };
         self.site.system.ask(read).ok().flatten()
     }
@@ -224,18 +217,18 @@ impl Act<'_> {
     }
 }
 
-fn exhausted(request: &Request, last: &Trace) -> Failure {
+fn exhausted(last: &Trace) -> Failure {
     let why: Vec<String> =
         (1..).zip(&last.failures).map(|(number, why)| format!("{number}. {why}")).collect();
     let why = why.join("; ");
-    let tried = format!(" {} was tried {MAX_ROUNDS} times without a system: {why}", request.id);
+    let tried = format!(" {} was tried {MAX_ROUNDS} times without a system: {why}", last.request);
     let advice = say!["mend what failed; then give a new request, or ", Term::Reinstall];
     Failure::new(Code::RoundsExhausted, say![Term::Order, tried]).advise(advice)
 }
 
-fn already(request: &Request, disk: &Disk, trace: &Trace, why: &str) -> Failure {
+fn already(disk: &Disk, trace: &Trace, why: &str) -> Failure {
     let (disk, at) = (describe(disk), &trace.at);
-    let what = format!(" {} was carried out on {disk} at {at}, {why}", request.id);
+    let what = format!(" {} was carried out on {disk} at {at}, {why}", trace.request);
     let advice = say!["boot that disk; to install again, give a new request, or ", Term::Reinstall];
     Failure::new(Code::AlreadyInstalled, say![Term::Order, what]).advise(advice)
 }

@@ -203,7 +203,7 @@ pub(super) fn check(
 }
 
 /// True if nothing on the disk has an owner but the partitions to keep, and none of it is in use.
-pub(super) fn are_remains(disk: &Disk, saved: &Saved) -> bool {
+fn are_remains(disk: &Disk, saved: &Saved) -> bool {
     let kept: Vec<&str> =
         disk.partitions.iter().filter(|part| saved.keeps(part)).map(|part| &*part.name).collect();
     let is_of_kept = |obstacle: &Obstacle| {

@@ -34,21 +34,25 @@ fn partition(disk: &Disk, sector_bytes: u64) -> Result<Partition, String> {
     part.ok_or_else(|| "no EFI system partition".into())
 }
 
-/// At most `max_bytes` of a file in the EFI system partition.
+/// At most `max_bytes` of a file in the EFI system partition; `None` if there is no such file.
 ///
 /// # Errors
-/// A message if the disk cannot be read, or has no such partition or file.
+/// A message if the disk cannot be read, or has no such partition.
 pub fn content(
     disk: &Disk,
     sector_bytes: u64,
     path: String,
     max_bytes: usize,
-) -> Result<Vec<u8>, String> {
+) -> Result<Option<Vec<u8>>, String> {
     let part = partition(disk, sector_bytes)?;
     Fat::open(disk.window(part.start_bytes, part.size_bytes)?)?.ask(move |root| {
+        let file = match root.open_file(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
         let mut content = Vec::new();
-        root.open_file(&path)?.take(max_bytes as u64).read_to_end(&mut content)?;
-        Ok(content)
+        file.take(max_bytes as u64).read_to_end(&mut content)?;
+        Ok(Some(content))
     })
 }
 

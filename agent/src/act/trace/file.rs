@@ -12,6 +12,7 @@ use probes::block;
 use super::{MAX_BYTES, Trace};
 use crate::act::proof::disk::Disk;
 use crate::act::proof::{esp, gpt};
+use crate::act::prove::sector_bytes;
 use crate::act::target::Target;
 use crate::act::{Failure, System};
 use crate::ask::ask_within;
@@ -23,26 +24,32 @@ const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";
 
 /// The trace on a disk with an EFI system partition.
-pub(super) fn of(system: &System, disk: &block::Disk) -> Option<Trace> {
+///
+/// # Errors
+/// A message if it cannot be read.
+pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, String> {
     let is_esp = |part: &block::Partition| {
         let kind = part.type_uuid.as_deref();
         kind.is_some_and(|kind| kind.eq_ignore_ascii_case(&ESP_TYPE.to_string()))
     };
-    disk.partitions.iter().find(|part| is_esp(part))?;
-    let handle = system.open(&disk.device).ok()?;
-    // Another device may have its name by now.
-    let is_it = handle.number().ok()?.is_none_or(|number| Some(number) == disk.device_number);
-    let file = handle.file().ok().filter(|_| is_it)?;
+    if !disk.partitions.iter().any(is_esp) {
+        return Ok(None);
+    }
+    let handle = system.open(&disk.device)?;
+    let in_words = |error: io::Error| error.to_string();
+    let number = handle.number().map_err(in_words)?;
+    if number.is_some() && number != disk.device_number {
+        return Err("its name leads to another device now".to_owned());
+    }
+    let file = handle.file().map_err(in_words)?;
     read(&Disk::cached(Arc::new(file)), sector_bytes(disk))
 }
 
-fn sector_bytes(disk: &block::Disk) -> u64 {
-    u64::from(disk.logical_block_bytes.unwrap_or(512))
-}
-
-fn read(disk: &Disk, sector_bytes: u64) -> Option<Trace> {
+fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Trace>, String> {
     let path = format!("{}/{NAME}", FOLDER.join("/"));
-    Trace::parse(&esp::content(disk, sector_bytes, path, MAX_BYTES).ok()?)
+    let Some(content) = esp::content(disk, sector_bytes, path, MAX_BYTES)? else { return Ok(None) };
+    let trace = Trace::parse(&content);
+    trace.map(Some).ok_or_else(|| format!("{NAME} contains no trace that this agent can read"))
 }
 
 /// Writes the trace to the EFI system partition of the installed disk, unless that is one of those to `keep`, and reads it back.
@@ -63,7 +70,7 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
         let Some(part) = table.iter().find(is_place) else { return Ok(None) };
         let file = target.writable().map_err(failed)?;
         write(&file, part, &bytes).map_err(|error| error.to_string())?;
-        Ok(Some(read(&disk()?, sector_bytes)))
+        read(&disk()?, sector_bytes).map(Some)
     };
     let answer = ask_within("trace", LIMIT, &stop, work);
     match answer.map_err(|why| why.to_string())?? {
@@ -169,7 +176,7 @@ mod tests {
     }
 
     fn read_back(file: &File) -> Option<Trace> {
-        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512)
+        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512).unwrap()
     }
 
     #[test]
@@ -183,7 +190,7 @@ mod tests {
         }
         let disk = Disk::of(Arc::new(file.try_clone().unwrap()));
         let loader = esp::content(&disk, 512, "EFI/BOOT/BOOTX64.EFI".into(), 9).unwrap();
-        assert_eq!(loader, b"MZ");
+        assert_eq!(loader.unwrap(), b"MZ");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The trace that an install leaves for the next live boot: in an UEFI variable before the first write, and after the proof there and
+//! The trace that an install leaves for the next live boot: in a UEFI variable before the first write, and after the proof there and
 //! in a file on the disk's EFI system partition. Kernel arguments are left alone, because sealed images take none.
 //!
 //! Anyone may have written a trace. It therefore allows nothing but to go on with a disk that contains no more than remains of a
@@ -7,12 +7,15 @@
 mod file;
 mod variable;
 
+use std::io;
+
 use formats::digest::{Algorithm, Hasher};
 use probes::block::Disk;
 use probes::guard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use tracing::warn;
 
 use super::outcome::{DiskIdentity, DiskState};
 use super::{System, identity_of};
@@ -32,7 +35,7 @@ const STACK_BYTES: usize = 2 << 20;
 pub const MAX_ROUNDS: u32 = 3;
 
 /// A request, by which an install is known again.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Its id, e.g. the `request_id` of an instruction.
     pub id: String,
@@ -149,7 +152,7 @@ pub(super) fn is_one(identity: &DiskIdentity, disk: &Disk) -> bool {
 }
 
 /// The traces of earlier installs on this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Previous {
     /// That of the last install that began, if the firmware keeps variables.
     pub last: Option<Trace>,
@@ -168,17 +171,29 @@ impl Previous {
         // All at once, so that a disk that does not respond delays nothing and hides no trace of another one.
         let ask = |disk: Disk| {
             let (name, system) = (disk.name.clone(), system.clone());
-            let answer = guard::ask("trace", STACK_BYTES, move || file::of(&system, &disk));
-            Some((name, answer.ok()?))
+            (name, guard::ask("trace", STACK_BYTES, move || file::of(&system, &disk)))
         };
-        let asked: Vec<_> = disks.into_iter().filter_map(ask).collect();
+        let asked: Vec<_> = disks.into_iter().map(ask).collect();
         let (clock, stop) = (system.clock().as_ref(), system.stop());
         let end = clock.now_outside() + file::LIMIT;
-        let receive = |(name, answer): (String, Answer<Option<Trace>>)| {
+        let receive = |answer: io::Result<Answer<_>>| {
+            let answer = answer.map_err(|error| format!("could not start a thread: {error}"))?;
             let left = end.saturating_duration_since(clock.now_outside());
-            Some((name, receive_within(clock, &answer, (left, GRACE), stop).ok()??))
+            let answer = receive_within(clock, &answer, (left, GRACE), stop);
+            answer.map_err(|why| why.to_string())?
         };
-        let on_disks = asked.into_iter().filter_map(receive).collect();
+        let unread = |what: &str, why: String| {
+            warn!("reading the trace of an earlier install {what}: {why}");
+        };
+        let last = last.inspect_err(|why| unread("in the firmware", why.to_string()));
+        let on_disk = |(name, answer)| match receive(answer) {
+            Ok(trace) => Some((name, trace?)),
+            Err(why) => {
+                unread(&format!("on /dev/{name}"), why);
+                None
+            }
+        };
+        let on_disks = asked.into_iter().filter_map(on_disk).collect();
         Self { last: last.unwrap_or_default(), on_disks }
     }
 
@@ -207,11 +222,13 @@ impl Previous {
         }
         let copies = || self.on_disks.iter().filter(|(_, trace)| is_it(&trace));
         let traces = copies().map(|(_, trace)| trace).chain(self.last.iter().filter(is_it));
-        let named = |is_it: &dyn Fn(&Disk) -> bool| disks.iter().find(|disk| is_it(disk));
-        let mut owned =
-            traces.filter_map(|trace| Some((named(&|disk| is_one(&trace.disk, disk))?, trace)));
+        let mut owned = traces.filter_map(|trace| {
+            Some((disks.iter().find(|disk| is_one(&trace.disk, disk))?, trace))
+        });
         owned.next().or_else(|| {
-            copies().find_map(|(name, trace)| Some((named(&|disk| disk.name == *name)?, trace)))
+            copies().find_map(|(name, trace)| {
+                Some((disks.iter().find(|disk| disk.name == *name)?, trace))
+            })
         })
     }
 
