@@ -32,7 +32,7 @@ pub enum End {
 pub struct Outcome {
     /// Logical CPU number.
     pub cpu: u32,
-    /// Its output, as [`Said`].
+    /// Its output, as `Said` reads it.
     pub output: String,
     /// Its end.
     pub end: End,
