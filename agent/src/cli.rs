@@ -77,6 +77,13 @@ pub enum Command {
     /// Everything that can be checked is checked before the disk is written, and
     /// the disk is read back afterwards. --dry-run stops before the write.
     Install(Box<InstallOptions>),
+    /// Give the installed system another Ignition config; write no image
+    ///
+    /// On the installed system itself, or in a live image. The config is checked
+    /// as for an install and put in place so that the next boot applies it, then
+    /// it is read back. What Ignition finds on the disk stays unless the config
+    /// says otherwise.
+    Reignite(ReigniteOptions),
     /// Print the hardware of this machine
     Inspect(InspectOptions),
     /// Print only what is wrong; exit status 1, or 7 if critical
@@ -158,7 +165,7 @@ pub struct SourceOptions {
 }
 
 /// How the VIM is reached.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct VimOptions {
     /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1]:8080`
     ///

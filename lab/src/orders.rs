@@ -198,16 +198,19 @@ pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusa
     source.map_or(Ok(None), |source| reboot(lab, node, &source))
 }
 
+/// Outcomes of an instruction that is carried out.
+const ENDED_WELL: [&str; 3] = ["installed", "already_installed", "reignited"];
+
 /// Returns the reason to reboot for a node that has installed its instruction already.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Refusal> {
     if lab.options.after_install != AfterInstall::Reboot {
         return Ok(None);
     }
     let Some(result) = lab.store.last("results", &node.id)? else { return Ok(None) };
-    let is_install = source.instruction()["action"] == "install";
+    let action = source.instruction()["action"].clone();
+    let is_install = action == "install" || action == "reignite";
     let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
-    let is_installed =
-        ["installed", "already_installed"].iter().any(|end| result.body["outcome"] == *end);
+    let is_installed = ENDED_WELL.iter().any(|end| result.body["outcome"] == *end);
     let is_done = is_installed && is_install && !is_changed;
     Ok(is_done.then(|| {
         format!(

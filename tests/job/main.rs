@@ -34,6 +34,7 @@ mod proxy;
 #[expect(dead_code, reason = "the noise test needs more of it")]
 mod random;
 mod refusal;
+mod reignite;
 mod remains;
 mod secrets;
 mod signature;

@@ -95,12 +95,16 @@ fn only_the_section_live_is_read_outside_of_the_machine() {
 
 /// Files of the agent that name a file below `/sys` or `/proc` themselves, and what they do with it that the
 /// machine, which only reads, cannot do.
-const KERNEL_FILES: [(&str, &str); 8] = [
+const KERNEL_FILES: [(&str, &str); 9] = [
     ("agent/src/links.rs", "writes the flags that bring a port up and down"),
     ("agent/src/check/load/child.rs", "makes itself the first process that a lack of memory ends"),
     ("agent/src/check/load/memory.rs", "reads the one entry of a large table that a page has"),
     ("agent/src/job/supervise.rs", "starts the program that is running once more"),
     ("agent/src/act/device.rs", "opens a device once more by its descriptor"),
+    (
+        "agent/src/act/mounted.rs",
+        "names an open device to mount, and reads the mounts of its thread",
+    ),
     ("agent/src/act/proof/fsck.rs", "names an open disk for a program that reads it"),
     (
         "agent/src/act/system.rs",

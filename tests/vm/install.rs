@@ -21,7 +21,7 @@ use crate::narrator::Narrator;
 /// Time limit of one boot of the live system with an install; many times what an idle machine needs.
 pub(crate) const LIVE: Duration = Duration::from_mins(20);
 /// Time limit of one boot of the installed system.
-const INSTALLED: Duration = Duration::from_mins(8);
+pub(crate) const INSTALLED: Duration = Duration::from_mins(8);
 
 /// A random word, so that the proof cannot come from an earlier run.
 pub(crate) fn nonce() -> Result<String> {

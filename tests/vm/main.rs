@@ -33,6 +33,7 @@ mod netboot;
 mod packet;
 mod pointer;
 mod rack;
+mod reignite;
 mod reinstall;
 mod report;
 mod sectors;

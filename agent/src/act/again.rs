@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::choose::pick;
 use super::efi::Wish;
 use super::install::Act;
+use super::mounted::Volume;
 use super::order::{Again, BootOrder, Order};
 use super::outcome::{CheckName, Compared, DiskState, NextBoot, Outcome};
 use super::proof::earlier;
@@ -22,7 +23,7 @@ use super::prove::doubts;
 use super::saved::Saved;
 use super::seen::Seen;
 use super::target::Target;
-use super::trace::{self, LIMIT, MAX_ROUNDS, Previous, Request, Trace};
+use super::trace::{self, LIMIT, MAX_ROUNDS, Previous, Request, Trace, is_one};
 use super::{Code, Failure, Term, describe, identity_of, say};
 use crate::ask::ask_within;
 use crate::node_id::BOOT_ID;
@@ -151,12 +152,54 @@ impl Act<'_> {
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex).unwrap_or_default();
         let kept = disk.partitions.iter().filter(|part| saved.keeps(part));
         let kept: Vec<u32> = kept.filter_map(|part| part.number).collect();
-        match trace::leave(target, &kept, &trace) {
-            Ok(true) => info!("left a trace on {}", disk.device),
-            Ok(false) => info!("{} has no place for a trace", disk.device),
-            Err(why) => outcome.warnings.push(format!("leaving a trace on {}: {why}", disk.device)),
+        self.leave(target, &kept, &trace, outcome);
+    }
+
+    /// Adds to the trace of the installed system which request gave it another config.
+    pub(super) fn leave_reignited(&self, order: &Order, target: &Target, outcome: &mut Outcome) {
+        let Some(request) = &order.request else { return };
+        let disk = target.disk();
+        let previous = Previous::read(&self.site.system, std::slice::from_ref(disk));
+        let mut known = previous.on_disks.into_iter().map(|(_, trace)| trace).chain(previous.last);
+        let known =
+            known.find(|trace| trace.stage == DiskState::Installed && is_one(&trace.disk, disk));
+        let trace = known.unwrap_or_else(|| self.trace(request, disk, DiskState::Installed));
+        let trace = Trace {
+            config_of: Some(request.clone()),
+            at: self.now(),
+            boot: self.boot_id(),
+            rounds: 0,
+            failures: Vec::new(),
+            ..trace
+        };
+        // Its kernel would not see what changes below a mount.
+        let mounted = disk.partitions.iter().filter(|part| !part.mounted_at.is_empty());
+        let mounted: Vec<u32> = mounted.filter_map(|part| part.number).collect();
+        self.leave(target, &mounted, &trace, outcome);
+    }
+
+    /// Leaves a trace on the disk, except in the partitions to `keep`, and in the firmware.
+    fn leave(&self, target: &Target, keep: &[u32], trace: &Trace, outcome: &mut Outcome) {
+        let device = &target.disk().device;
+        match trace::leave(target, keep, trace) {
+            Ok(true) => info!("left a trace on {device}"),
+            Ok(false) => match self.leave_in_boot(target.disk(), trace) {
+                Ok(()) => info!("left a trace in boot on {device}"),
+                Err(why) => info!("{device} has no place for a trace: {why}"),
+            },
+            Err(why) => outcome.warnings.push(format!("leaving a trace on {device}: {why}")),
         }
-        self.keep(&trace, outcome);
+        self.keep(trace, outcome);
+    }
+
+    /// Leaves a trace in the file system `boot`, as on machines without UEFI, whose disks have no EFI system partition.
+    fn leave_in_boot(&self, disk: &Disk, trace: &Trace) -> Result<(), String> {
+        let system = &self.site.system;
+        // Its partitions are known from before the write.
+        let disks = system.disks()?.unwrap_or_default();
+        let disk = disks.iter().find(|now| now.name == disk.name).unwrap_or(disk);
+        let (volume, _) = Volume::of_boot(disk)?;
+        system.replace(&volume, vec![trace.file()?]).map_err(|error| error.to_string())
     }
 
     /// Leaves the trace of an order that failed after it had begun.
@@ -202,6 +245,7 @@ impl Act<'_> {
             disk: identity_of(disk),
             rounds: 0,
             failures: Vec::new(),
+            config_of: None,
         }
     }
 

@@ -89,12 +89,16 @@ pub fn decide<'d>(
         if order.protect_missing == Some(ProtectMissing::Refuse) {
             protect::check_missing(disks, lists, resolve)?;
         }
-        let overrides = Overrides::of(order, &picked);
-        let obstacles = overrides.left(disk, disks);
-        check_obstacles(disk, &obstacles, overrides.advice(&obstacles, disk, disks))?;
         if disk.is_on_fabric && picked.description != Description::Identity {
             return Err(unidentified(disk));
         }
+        if order.reignite {
+            // No data is overwritten, and the system may be the running one.
+            return Ok(vec![picked.because.clone().into()]);
+        }
+        let overrides = Overrides::of(order, &picked);
+        let obstacles = overrides.left(disk, disks);
+        check_obstacles(disk, &obstacles, overrides.advice(&obstacles, disk, disks))?;
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex)?;
         let why = existing::check(
             disk,

@@ -11,7 +11,7 @@ use probes::block::{Disk, ObstacleKind};
 
 use super::choice::{Undecided, Wanted};
 use super::hints::Hints;
-use super::{Code, DiskChoice, Failure, IfSeveral, Term, describe, list, say};
+use super::{Code, DiskChoice, Failure, IfSeveral, Term, describe, existing, list, say};
 
 /// The disk that an order means.
 #[derive(Debug, Clone)]
@@ -56,6 +56,9 @@ pub(super) fn pick<'d>(
             let failure = impossible(&[disk], min_bytes);
             return Err(Undecided { disk: Some(disk), failure });
         }
+        if wanted.order.reignite && !existing::is_coreos(disk) {
+            return Err(Undecided { disk: Some(disk), failure: without_system(&[disk]) });
+        }
         let is_stable = is_stable_path(device);
         let description = if is_stable { Description::Identity } else { Description::Attributes };
         let because = format!("it is {device}");
@@ -65,11 +68,13 @@ pub(super) fn pick<'d>(
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
     let is_match = |disk: &&Disk| hints.as_ref().is_none_or(|hints| hints.matches(disk));
     let matching: Vec<&Disk> = disks.iter().filter(is_match).collect();
-    let is_plausible = |disk: &&Disk| structural(disk, min_bytes).is_none();
+    let has_system = |disk: &Disk| !wanted.order.reignite || existing::is_coreos(disk);
+    let is_plausible = |disk: &&Disk| structural(disk, min_bytes).is_none() && has_system(disk);
     let plausible: Vec<&Disk> = matching.iter().copied().filter(is_plausible).collect();
     if plausible.is_empty() {
         let failure = match matching[..] {
             [] => none(disks),
+            _ if wanted.order.reignite => without_system(&matching),
             _ => impossible(&matching, min_bytes),
         };
         return Err(failure.into());
@@ -261,6 +266,13 @@ fn none(disks: &[Disk]) -> Failure {
     Failure::new(Code::DiskNone, what).advise(
         "correct the hints or insert the missing disk; `run-coreos-installer disks` lists the disks",
     )
+}
+
+/// The failure if none of the disks that match has a system that could get another config.
+fn without_system(disks: &[&Disk]) -> Failure {
+    let names = list(disks.iter().map(|disk| describe(disk)), "; ");
+    Failure::new(Code::DiskNone, format!("no installed CoreOS is on {names}"))
+        .advise("choose another disk, or install")
 }
 
 /// The failure if no order can mean any of the disks that match.

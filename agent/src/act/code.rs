@@ -20,8 +20,6 @@ pub enum Code {
     InstructionInvalid,
     /// The API has no such action.
     ActionUnknown,
-    /// The API has the action, but this agent does not support it.
-    ActionUnsupported,
     /// The API has the key, but this agent does not support it.
     KeyUnsupported,
     /// The instruction is for another node.

@@ -116,6 +116,12 @@ impl Act<'_> {
             self.stage(Stage::Preflight, State::Done, Some("it was installed before"));
             return Ok(());
         }
+        if order.reignite {
+            return self.reignite(order, outcome).map_err(|failure| match outcome.state {
+                DiskState::Untouched => self.or_interrupted(failure),
+                _ => failure,
+            });
+        }
         let passed =
             self.preflight(order, outcome).map_err(|failure| self.or_interrupted(failure))?;
         let Passed { target, ignition, version, image, order } = passed;
@@ -167,7 +173,7 @@ impl Act<'_> {
     }
 
     /// True if the agent is to end.
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.site.system.stop().is_stopped()
     }
 
@@ -187,6 +193,19 @@ impl Act<'_> {
 
     /// Every check before the disk is touched.
     fn preflight(&self, order: &Order, outcome: &mut Outcome) -> Result<Passed, Failure> {
+        let (Chosen { target, order, mut warnings }, ignition) = self.judged(order, outcome)?;
+        let (site, client, disk) = (self.site, self.client, target.disk());
+        let (version, image) = preflight::check(&order, disk, site, client, &mut warnings)?;
+        outcome.warnings.extend(warnings);
+        Ok(Passed { target, ignition, version, image, order })
+    }
+
+    /// The chosen disk and the Ignition config, both checked.
+    pub(super) fn judged(
+        &self,
+        order: &Order,
+        outcome: &mut Outcome,
+    ) -> Result<(Chosen, Vec<u8>), Failure> {
         self.check_configuration(order)?;
         let (ignition, warnings, erased) = preflight::ignition(order, self.client)?;
         let selection = self.selection(order);
@@ -197,12 +216,8 @@ impl Act<'_> {
         let missing = protect::missing(&disks, lists, &resolve).into_iter();
         outcome.warnings.extend(missing.map(|entry| protect::no_disk(entry)));
         let chosen = choose(self.site, &selection, &disks, &erased, self.findings, outcome)?;
-        let Chosen { target, order, warnings: more } = chosen;
-        let mut warnings = [warnings, more].concat();
-        let (site, client, disk) = (self.site, self.client, target.disk());
-        let (version, image) = preflight::check(&order, disk, site, client, &mut warnings)?;
-        outcome.warnings.extend(warnings);
-        Ok(Passed { target, ignition, version, image, order })
+        let warnings = [warnings, chosen.warnings].concat();
+        Ok((Chosen { warnings, ..chosen }, ignition))
     }
 
     /// Checks that the configuration allows the order, and that this agent can carry it out.
@@ -308,7 +323,11 @@ pub fn choose(
     outcome.disk = Some(Box::new(disk.clone()));
     // A response of the disk takes time, so only the chosen one is asked.
     outcome.unreadable = readable::check(&target);
-    let (order, notes) = with_derived(selection.order, disk, &site.system)?;
+    let (order, notes) = match selection.order {
+        // The system on the disk has found its root.
+        order if order.reignite => (order.clone(), Vec::new()),
+        order => with_derived(order, disk, &site.system)?,
+    };
     let findings = findings(outcome.unreadable.as_ref());
     let around = selection.around(disk, disks, erased)?;
     let policy = site.blocking.of(&order)?;

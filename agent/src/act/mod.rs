@@ -26,6 +26,7 @@ pub mod identity;
 pub mod image;
 pub mod install;
 mod labels;
+mod mounted;
 pub mod order;
 pub mod osmet;
 pub mod outcome;
@@ -37,6 +38,7 @@ pub mod protect;
 mod prove;
 pub mod readable;
 pub mod record;
+mod reignite;
 pub mod remains;
 pub mod root_arguments;
 pub mod run;
@@ -65,6 +67,7 @@ use probes::block::Disk;
 
 use self::advice::advice;
 pub use self::code::Code;
+pub use self::mounted::{NewFile, Volume};
 pub use self::order::{
     Again, BlockOn, BootOrder, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource,
     ImageSource, OnUnproved, Order, Override, ProtectMissing, StreamSource, Verify,

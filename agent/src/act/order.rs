@@ -68,6 +68,8 @@ pub struct Order {
     pub again: Again,
     /// True to install even then, and after any number of rounds that led to no system.
     pub reinstall: bool,
+    /// True to write no image, but to give the installed system of the disk this config for its next boot.
+    pub reignite: bool,
     /// The disk that an earlier install of this node left without a whole system.
     pub unfinished: Option<DiskIdentity>,
 }

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub previous: Option<Trace>,
     /// Set if the same request was carried out before, and nothing was written.
     pub installed_before: Option<NextBoot>,
+    /// True if no image was written, and the installed system got another config.
+    pub is_reignited: bool,
     /// Harmless facts that are worth knowing.
     pub warnings: Vec<String>,
     /// The findings that prevented it.

@@ -204,7 +204,10 @@ pub fn has_memory(available_bytes: Option<u64>) -> bool {
 }
 
 /// Checks everything that ends up on a command line.
-fn arguments(order: &Order) -> Result<(), Failure> {
+///
+/// # Errors
+/// `KARGS`; `INSTRUCTION_INVALID`.
+pub fn arguments(order: &Order) -> Result<(), Failure> {
     let refuse = |what: Say| Err(Failure::advised(Code::Kargs, what));
     for (key, values) in [
         (Term::AppendKargs, &order.append_kargs),

@@ -150,7 +150,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn set_state(&self, state: DiskState, outcome: &mut Outcome) {
+    pub(super) fn set_state(&self, state: DiskState, outcome: &mut Outcome) {
         outcome.state = state;
         self.watch.note(Mark::State(state));
     }
@@ -270,7 +270,7 @@ fn erase(target: &Target, keep: Vec<Partition>) -> Result<String, String> {
 }
 
 /// Describes a check that failed: `image_content: found …, expected …`.
-fn difference(check: &Check) -> String {
+pub(super) fn difference(check: &Check) -> String {
     format!(
         "{}: found {}, expected {}",
         check.name,

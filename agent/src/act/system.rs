@@ -16,6 +16,7 @@ use probes::guard;
 use probes::machine::{Machine, Source};
 
 use super::device::{OpenDevice, device_number};
+use super::mounted::{NewFile, Volume, replace};
 use super::programs::{Programs, RealPrograms};
 use super::takedown::{Step, disable_activation, perform};
 use crate::ask::{Answer, GRACE, ask_by};
@@ -26,7 +27,7 @@ use crate::signals::Stop;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit for collecting the facts of all disks.
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
-/// Time limit for one step of a take-down.
+/// Time limit for one step of a take-down, or for replacing files.
 const TAKE_DOWN_LIMIT: Duration = Duration::from_mins(2);
 
 /// Of the threads that are not waited for.
@@ -70,6 +71,14 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// As the kernel answers.
     fn take_down(&self, step: &Step) -> io::Result<()> {
         Err(io::Error::other(format!("this kernel takes nothing down: {step:?}")))
+    }
+
+    /// Replaces files of a file system.
+    ///
+    /// # Errors
+    /// With the number of the kernel's error if nothing was written.
+    fn replace(&self, volume: &Volume, _: &[NewFile]) -> io::Result<()> {
+        Err(io::Error::other(format!("this kernel mounts nothing: {volume:?}")))
     }
 
     /// Keeps everything that is taken down from being started again. Returns the time until that has an effect.
@@ -226,6 +235,16 @@ impl System {
         self.on_a_thread("take down", TAKE_DOWN_LIMIT, move |kernel| kernel.take_down(&step))
     }
 
+    /// Replaces files of a file system.
+    ///
+    /// # Errors
+    /// As [`Kernel::replace`]; or if it does not answer in time.
+    pub(crate) fn replace(&self, volume: &Volume, files: Vec<NewFile>) -> io::Result<()> {
+        let volume = volume.clone();
+        let work = move |kernel: &dyn Kernel| kernel.replace(&volume, &files);
+        self.on_a_thread("files", TAKE_DOWN_LIMIT, work)
+    }
+
     /// Opens a device. A disk that does not respond can block this, so it happens on a thread of its own.
     ///
     /// # Errors
@@ -327,6 +346,10 @@ impl Kernel for Files {
 
     fn take_down(&self, step: &Step) -> io::Result<()> {
         if self.is_live() { perform(step) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    fn replace(&self, volume: &Volume, files: &[NewFile]) -> io::Result<()> {
+        if self.is_live() { replace(volume, files) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 
     fn keep_down(&self) -> io::Result<Duration> {

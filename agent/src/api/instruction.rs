@@ -40,7 +40,8 @@ pub struct Instruction {
     /// docs/expectations.md. Each deviation is a finding of the result, and `install.block_on` decides which prevent
     /// an install. `install.expect` is about the chosen disk only.
     pub expect: Option<serde_json::Map<String, serde_json::Value>>,
-    /// `install`: what to write and where. `reignite`: the Ignition config. Absent otherwise.
+    /// `install`: what to write and where. `reignite`: the Ignition config, the disk, kernel arguments and policies; nothing that
+    /// is about an image or the data on the disk. Absent otherwise.
     pub install: Option<Install>,
 }
 

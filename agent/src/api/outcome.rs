@@ -94,6 +94,8 @@ pub enum Outcome {
     Installed,
     /// The same request was carried out before, and nothing was written. `message` says whether the disk is the next to boot.
     AlreadyInstalled,
+    /// The installed system got another config for its next boot, which was read back. No image was written.
+    Reignited,
     /// Nothing was written; `code` says why.
     Refused,
     /// Writing started and failed.

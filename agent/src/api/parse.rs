@@ -146,6 +146,11 @@ fn check(instruction: &Instruction) -> Result<(), String> {
         };
     };
     check_forms(install)?;
+    if instruction.action == Action::Reignite
+        && let Some(key) = of_an_image(install)
+    {
+        return Err(format!("install.{key} is for an install, but the action is reignite"));
+    }
     if install.ignition.url.is_some() == install.ignition.inline.is_some() {
         return Err("install.ignition needs exactly one of url and inline".into());
     }
@@ -161,6 +166,23 @@ fn check(instruction: &Instruction) -> Result<(), String> {
         return Err("install.disk has both device and hints, expected one of them".into());
     }
     Ok(())
+}
+
+/// A key that is set and means nothing where no image is written.
+fn of_an_image(install: &Install) -> Option<&'static str> {
+    [
+        ("image", install.image.is_some()),
+        ("existing_data", install.existing_data.is_some()),
+        ("override", !install.overrides.is_empty()),
+        ("save_partlabel", !install.save_partlabel.is_empty()),
+        ("save_partindex", !install.save_partindex.is_empty()),
+        ("console", !install.console.is_empty()),
+        ("copy_network", install.copy_network.is_some()),
+        ("verify", install.verify.is_some()),
+        ("on_unproved", install.on_unproved.is_some()),
+    ]
+    .into_iter()
+    .find_map(|(key, is_set)| is_set.then_some(key))
 }
 
 /// Checks the form of addresses and digests, without their values: a config may be where its address belongs, and a password

@@ -232,6 +232,47 @@ pub struct OfflineOptions {
     pub result: PathBuf,
 }
 
+/// Options of `reignite`.
+#[derive(Debug, Clone, Args)]
+pub struct ReigniteOptions {
+    /// The Ignition config
+    #[arg(long, value_name = "FILE|URL")]
+    pub ignition: String,
+    /// Digest of that config, `sha256-…` or `sha512-…`
+    #[arg(long, value_name = "DIGEST")]
+    pub ignition_hash: Option<String>,
+    /// Disk with the system [default: the only one with a CoreOS]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "hints")]
+    pub disk: Option<String>,
+    /// What the disk must be, e.g. `serial=S1,tran=sas`, or JSON
+    #[arg(long, value_name = "JSON|KEY=VALUE", num_args = 1..)]
+    pub hints: Vec<String>,
+    /// Kernel arguments to add to the installed system
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub append_karg: Vec<String>,
+    /// Kernel arguments to remove from the installed system
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub delete_karg: Vec<String>,
+    /// Kernel arguments for the next boot only
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub firstboot_args: Option<String>,
+    /// Ignition platform [default: that of the installed system]
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<String>,
+    /// Disks that are never written, as for `install`
+    #[arg(long, value_name = "DISK", value_delimiter = ',')]
+    pub protect: Vec<String>,
+    /// Allow an Ignition config over plain HTTP
+    #[arg(long)]
+    pub allow_plain_http: bool,
+    /// CA certificates (PEM) to trust in addition to the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Do everything up to the write, then stop; nothing is changed
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
 /// What may be overwritten.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DataOptions {

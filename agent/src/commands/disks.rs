@@ -100,8 +100,12 @@ fn judge_live(site: &Site, order: &Order, disks: &[Disk], findings: &[Finding]) 
         findings.iter().cloned().chain(unreadable).collect()
     };
     let mut outcome = Outcome::default();
+    // The system that gets another config may be the running one.
+    let free = |disk: &Disk| {
+        if order.reignite { Ok(()) } else { check_use(disk, &site.system, &[]) }
+    };
     let chosen = choose(site, &selection, disks, &[], &findings, &mut outcome)
-        .and_then(|chosen| check_use(chosen.target.disk(), &site.system, &[]).map(|()| chosen));
+        .and_then(|chosen| free(chosen.target.disk()).map(|()| chosen));
     match chosen {
         Ok(chosen) => decided(selection.decide(&with(disks, chosen.target.disk()))),
         Err(failure) => Err((outcome.disk, failure)),
@@ -154,7 +158,9 @@ fn instruction(path: &Path) -> anyhow::Result<Order> {
         );
     }
     match (parsed.action, parsed.install) {
-        (Action::Install, Some(install)) => Ok(Order::from(install)),
+        (action @ (Action::Install | Action::Reignite), Some(install)) => {
+            Ok(Order { reignite: action == Action::Reignite, ..Order::from(install) })
+        }
         (action, _) => bail!(
             "--instruction {name}: its action is {action}, which writes no disk; expected install"
         ),

@@ -352,7 +352,7 @@ fn proxy(options: &VimOptions) -> Option<ProxySettings> {
     Some(if options.no_proxy.is_empty() { proxy } else { proxy.with_no_proxy(&options.no_proxy) })
 }
 
-fn server_settings(options: &VimOptions) -> ServerSettings {
+pub(super) fn server_settings(options: &VimOptions) -> ServerSettings {
     ServerSettings {
         proxy: proxy(options),
         url: options.vim.clone(),

@@ -7,6 +7,7 @@ mod explain;
 mod inspect;
 mod job;
 mod network;
+mod reignite;
 
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
@@ -90,6 +91,7 @@ pub fn run(configuration: &Configuration, process: &Process) -> anyhow::Result<E
             let is_typed = is_typed(&configuration.settings, "dry-run");
             Ok(job::install(options, offline, is_typed, expectations.as_ref(), process))
         }
+        Command::Reignite(options) => reignite::reignite(options),
         Command::Report(options) => job::send_report(options, process),
     }
 }

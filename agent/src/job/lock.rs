@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 16;
 ///
 /// # Errors
 /// `NODE_LOCKED`: another agent has it.
-pub(super) fn take(run_dir: &Path) -> Result<Option<Arc<File>>, Failure> {
+pub(crate) fn take(run_dir: &Path) -> Result<Option<Arc<File>>, Failure> {
     let path = run_dir.join(NAME);
     let why = match open(&path, run_dir).map(|file| (file.try_lock(), file)) {
         Ok((Ok(()), file)) => {

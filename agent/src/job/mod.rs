@@ -16,7 +16,7 @@ mod engine;
 mod findings;
 mod listener;
 mod load;
-mod lock;
+pub(crate) mod lock;
 pub(crate) mod node;
 pub(crate) mod power;
 mod qr;

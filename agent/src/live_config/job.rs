@@ -101,7 +101,7 @@ pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow:
         Some(name) => bail!(
             "{name} is for an install without a VIM: drop it, or set --install instead of --vim"
         ),
-        None => offline::disk(&options.offline)
+        None => offline::disk(options.offline.disk.as_deref(), &options.offline.hints)
             .and_then(|_| offline::check_patterns(&options.block))
             .context("--agent-option"),
     }

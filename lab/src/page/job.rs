@@ -35,7 +35,7 @@ pub(super) struct Standing {
 }
 
 /// Outcomes after which the node boots its disk.
-const ENDED: [&str; 3] = ["installed", "already_installed", "unproven"];
+const ENDED: [&str; 4] = ["installed", "already_installed", "reignited", "unproven"];
 
 /// Derives the state from the last event and the result.
 pub(super) fn standing(node: &Node) -> Standing {
@@ -89,6 +89,7 @@ pub(super) fn outcome(result: &Value) -> (&'static str, &'static str) {
     match result["outcome"].as_str() {
         Some("installed") => ("installed", "good"),
         Some("already_installed") => ("installed before", "good"),
+        Some("reignited") => ("config replaced", "good"),
         Some("refused") if result["code"] == "FINDINGS" => ("blocked", "bad"),
         Some("refused") => ("refused", "bad"),
         Some("unproven") => ("installed, not proven", "warn"),

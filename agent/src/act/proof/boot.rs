@@ -124,6 +124,25 @@ impl BootFiles {
     }
 }
 
+/// A file in a folder of the root directory; `None` if there is none.
+///
+/// # Errors
+/// A message if the file system cannot be read, or the file is larger than `max_bytes`.
+pub(in crate::act) fn content(
+    window: Window,
+    (folder, name): (&str, &str),
+    max_bytes: u64,
+) -> Result<Option<Vec<u8>>, String> {
+    let files = BootFiles::open(window)?;
+    let has =
+        |folder: &str, name: &str| files.names(folder).map(|all| all.iter().any(|n| n == name));
+    let folder_path = format!("/{folder}");
+    if !has("/", folder)? || !has(&folder_path, name)? {
+        return Ok(None);
+    }
+    files.read(&format!("{folder_path}/{name}"), max_bytes).map(Some)
+}
+
 /// A path from the root directory on, as the FAT library takes it.
 fn relative(path: &str) -> String {
     path.trim_start_matches('/').to_owned()

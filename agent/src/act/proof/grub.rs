@@ -8,7 +8,20 @@ const GRUB_CFG: &str = "/grub2/grub.cfg";
 /// The assignment of the variable, with or without `set`.
 const SETS: &str = "ignition_firstboot=";
 /// The uses of the variable in the options of an entry.
-const USES: [&str; 2] = ["$ignition_firstboot", "${ignition_firstboot}"];
+pub(super) const USES: [&str; 2] = ["$ignition_firstboot", "${ignition_firstboot}"];
+
+/// True if GRUB's configuration is there and sets the variable.
+///
+/// # Errors
+/// It is empty or damaged.
+pub(super) fn sets_variable(files: &BootFiles) -> Result<bool, String> {
+    let config = files.read(GRUB_CFG, MAX_ENTRY_BYTES);
+    let text = config.as_deref().map(String::from_utf8_lossy);
+    if text.as_ref().is_ok_and(|text| text.trim().is_empty() || text.contains('\0')) {
+        return Err(format!("{GRUB_CFG} is empty or damaged"));
+    }
+    Ok(text.is_ok_and(|text| text.contains(SETS)))
+}
 
 /// Checks that GRUB and the entries agree on the variable. An image that has another way needs neither; on s390x there is no
 /// GRUB.
@@ -19,12 +32,7 @@ pub(super) fn check(files: &BootFiles, entries: &[Entry]) -> Result<(), String> 
     if cfg!(target_arch = "s390x") {
         return Ok(());
     }
-    let config = files.read(GRUB_CFG, MAX_ENTRY_BYTES);
-    let text = config.as_deref().map(String::from_utf8_lossy);
-    if text.as_ref().is_ok_and(|text| text.trim().is_empty() || text.contains('\0')) {
-        return Err(format!("{GRUB_CFG} is empty or damaged"));
-    }
-    let is_set = text.is_ok_and(|text| text.contains(SETS));
+    let is_set = sets_variable(files)?;
     let words = |entry: &Entry| entry.options.clone().unwrap_or_default();
     let uses = |entry: &&Entry| {
         words(entry).split_whitespace().any(|w| USES.contains(&w) || w == "ignition.firstboot")

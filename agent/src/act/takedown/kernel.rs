@@ -1,5 +1,6 @@
 //! The kernel calls of a take-down: `swapoff(2)`, `ioctl(DM_DEV_REMOVE)` (`uapi/linux/dm-ioctl.h`),
-//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`); and `ioctl(BLKRRPART)` after a table was erased (`uapi/linux/fs.h`).
+//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`); `ioctl(BLKRRPART)` after a table was erased, and `ioctl(FIFREEZE)` of a
+//! file system whose files were replaced (`uapi/linux/fs.h`).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -29,6 +30,9 @@ const DM_DEV_REMOVE: libc::c_ulong = 0xc138_fd04;
 const STOP_ARRAY: libc::c_ulong = 0x0932;
 /// `BLKRRPART`: `_IO(0x12, 95)`.
 const BLKRRPART: libc::c_ulong = 0x125f;
+/// `FIFREEZE` and `FITHAW`: `_IOWR('X', 119, int)` and `_IOWR('X', 120, int)`.
+const FIFREEZE: libc::c_ulong = 0xc004_5877;
+const FITHAW: libc::c_ulong = 0xc004_5878;
 
 /// Carries out a step on the running kernel.
 ///
@@ -107,10 +111,26 @@ pub(in crate::act) fn reread_table(disk: &File) -> io::Result<()> {
     request(disk, BLKRRPART)
 }
 
-/// Makes a request without an argument: [`STOP_ARRAY`] or [`BLKRRPART`].
+/// Stops writes to a mounted file system once everything is in its place, also what is in a journal.
+///
+/// # Errors
+/// As the kernel answers; `EOPNOTSUPP` if the file system cannot.
+pub(in crate::act) fn freeze(place: &File) -> io::Result<()> {
+    request(place, FIFREEZE)
+}
+
+/// Allows writes again.
+///
+/// # Errors
+/// As the kernel answers.
+pub(in crate::act) fn thaw(place: &File) -> io::Result<()> {
+    request(place, FITHAW)
+}
+
+/// Makes a request whose argument does not count.
 #[expect(unsafe_code, reason = "these ioctls have no safe wrapper")]
 fn request(device: &File, request: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as `device` is borrowed, and neither request has an argument.
+    // SAFETY: the descriptor is open for as long as `device` is borrowed, and the kernel reads no argument of these requests.
     let code = unsafe { libc::ioctl(device.as_raw_fd(), request as libc::Ioctl) };
     Errno::result(code).map(|_| ()).map_err(Into::into)
 }

@@ -1,4 +1,4 @@
-//! The trace in a file on the EFI system partition of an installed disk.
+//! The trace in a file on the EFI system partition of an installed disk, or in `boot` if it has none.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,10 +11,10 @@ use probes::block;
 
 use super::{MAX_BYTES, Trace};
 use crate::act::proof::disk::Disk;
-use crate::act::proof::{esp, gpt};
+use crate::act::proof::{boot, esp, gpt};
 use crate::act::prove::sector_bytes;
 use crate::act::target::Target;
-use crate::act::{Failure, System};
+use crate::act::{Failure, NewFile, System, Volume};
 use crate::ask::ask_within;
 
 /// Time limit for reading or writing the trace on one disk.
@@ -23,7 +23,7 @@ pub(in crate::act) const LIMIT: Duration = Duration::from_secs(30);
 const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";
 
-/// The trace on a disk with an EFI system partition.
+/// The trace on a disk.
 ///
 /// # Errors
 /// A message if it cannot be read.
@@ -32,7 +32,9 @@ pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, S
         let kind = part.type_uuid.as_deref();
         kind.is_some_and(|kind| kind.eq_ignore_ascii_case(&ESP_TYPE.to_string()))
     };
-    if !disk.partitions.iter().any(is_esp) {
+    let has_esp = disk.partitions.iter().any(is_esp);
+    let boot = Volume::of_boot(disk).ok().filter(|_| !has_esp);
+    if boot.is_none() && !has_esp {
         return Ok(None);
     }
     let handle = system.open(&disk.device)?;
@@ -42,14 +44,36 @@ pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, S
         return Err("its name leads to another device now".to_owned());
     }
     let file = handle.file().map_err(in_words)?;
-    read(&Disk::cached(Arc::new(file)), sector_bytes(disk))
+    let file = Disk::cached(Arc::new(file));
+    match boot {
+        Some((_, (start, size))) => {
+            let window = file.window(start, size)?;
+            let content = boot::content(window, (FOLDER[1], NAME), MAX_BYTES as u64)?;
+            content.map_or(Ok(None), |content| parse(&content).map(Some))
+        }
+        None => read(&file, sector_bytes(disk)),
+    }
 }
 
 fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Trace>, String> {
     let path = format!("{}/{NAME}", FOLDER.join("/"));
     let Some(content) = esp::content(disk, sector_bytes, path, MAX_BYTES)? else { return Ok(None) };
-    let trace = Trace::parse(&content);
-    trace.map(Some).ok_or_else(|| format!("{NAME} contains no trace that this agent can read"))
+    parse(&content).map(Some)
+}
+
+fn parse(content: &[u8]) -> Result<Trace, String> {
+    let trace = Trace::parse(content);
+    trace.ok_or_else(|| format!("{NAME} contains no trace that this agent can read"))
+}
+
+impl Trace {
+    /// The trace as a file of the file system `boot`, for disks without an EFI system partition.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub(in crate::act) fn file(&self) -> Result<NewFile, String> {
+        Ok(NewFile { path: format!("{}/{NAME}", FOLDER[1]), mode: 0o644, bytes: self.bytes()? })
+    }
 }
 
 /// Writes the trace to the EFI system partition of the installed disk, unless that is one of those to `keep`, and reads it back.
@@ -82,7 +106,7 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
 
 /// Writes the file into the file system of a partition.
 fn write(file: &File, part: &Partition, bytes: &[u8]) -> io::Result<()> {
-    let volume = Volume { file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+    let volume = Window { file, start: part.start_bytes, size: part.size_bytes, at: 0 };
     let system = fatfs::FileSystem::new(volume, fatfs::FsOptions::new())?;
     let folder = FOLDER.iter().try_fold(system.root_dir(), |at, name| at.create_dir(name))?;
     let mut content = folder.create_file(NAME)?;
@@ -95,14 +119,14 @@ fn write(file: &File, part: &Partition, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A part of a disk.
-struct Volume<'f> {
+struct Window<'f> {
     file: &'f File,
     start: u64,
     size: u64,
     at: u64,
 }
 
-impl Volume<'_> {
+impl Window<'_> {
     /// The first of `length` bytes on the disk, and how many of them are in this part.
     fn place(&self, length: usize) -> (u64, usize) {
         let left = self.size.saturating_sub(self.at);
@@ -110,7 +134,7 @@ impl Volume<'_> {
     }
 }
 
-impl Read for Volume<'_> {
+impl Read for Window<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (from, length) = self.place(buffer.len());
         let n = self.file.read_at(&mut buffer[..length], from)?;
@@ -119,7 +143,7 @@ impl Read for Volume<'_> {
     }
 }
 
-impl Write for Volume<'_> {
+impl Write for Window<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (to, length) = self.place(bytes.len());
         let n = self.file.write_at(&bytes[..length], to)?;
@@ -132,7 +156,7 @@ impl Write for Volume<'_> {
     }
 }
 
-impl Seek for Volume<'_> {
+impl Seek for Window<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
@@ -165,7 +189,7 @@ mod tests {
         let table = build(std::slice::from_ref(&part), Guid([9; 16]), N_BLOCKS, 512).unwrap();
         file.write_all_at(&table.start, 0).unwrap();
         let volume =
-            || Volume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+            || Window { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
         fatfs::format_volume(volume(), fatfs::FormatVolumeOptions::new()).unwrap();
         let fat = fatfs::FileSystem::new(volume(), fatfs::FsOptions::new()).unwrap();
         let boot = fat.root_dir().create_dir("EFI").unwrap().create_dir("BOOT").unwrap();
@@ -197,7 +221,7 @@ mod tests {
     fn nothing_outside_of_the_partition_is_written() {
         let (file, part) = disk();
         let mut volume =
-            Volume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+            Window { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
         volume.seek(SeekFrom::End(-2)).unwrap();
         assert_eq!(volume.write(b"abcd").unwrap(), 2);
         assert_eq!(volume.write(b"cd").unwrap(), 0);

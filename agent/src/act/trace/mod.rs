@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 2 << 20;
 pub const MAX_ROUNDS: u32 = 3;
 
 /// A request, by which an install is known again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     /// Its id, e.g. the `request_id` of an instruction.
     pub id: String,
@@ -80,12 +80,15 @@ pub struct Trace {
     /// Why they failed, the last one at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// The request that gave the installed system the config that it applies last; absent for that of the install.
+    pub config_of: Option<Request>,
 }
 
 impl Trace {
     /// True if it is of this request.
     pub(super) fn is_of(&self, request: &Request) -> bool {
         self.request == request.id && self.digest == request.digest
+            || self.config_of.as_ref() == Some(request)
     }
 
     /// Counts a round that led to no system.
@@ -131,6 +134,10 @@ impl Trace {
                 .take(MAX_ROUNDS as usize)
                 .map(|why| short(why))
                 .collect(),
+            config_of: self
+                .config_of
+                .as_ref()
+                .map(|of| Request { id: short(&of.id), digest: short(&of.digest) }),
             ..*self
         }
     }
@@ -257,6 +264,7 @@ mod testing {
             disk: DiskIdentity { serial: Some("S1".into()), ..DiskIdentity::default() },
             rounds: 1,
             failures: vec!["why".into()],
+            config_of: None,
         }
     }
 }

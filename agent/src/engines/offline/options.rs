@@ -159,7 +159,7 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     Ok(Order {
         ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
         image: image(options)?,
-        disk: disk(offline)?,
+        disk: disk(offline.disk.as_deref(), &offline.hints)?,
         existing_data: known(offline.data.existing_data.as_deref()),
         overrides: overrides(&offline.data),
         save_partlabel: offline.save_partlabel.clone(),
@@ -199,7 +199,14 @@ fn check_url(option: &str, address: &str, options: &InstallOptions) -> anyhow::R
     Ok(())
 }
 
-fn ignition_source(ignition: &str, hash: Option<String>) -> anyhow::Result<IgnitionSource> {
+/// The config at an address, or in a file.
+///
+/// # Errors
+/// The file cannot be read, or contains no valid config.
+pub(crate) fn ignition_source(
+    ignition: &str,
+    hash: Option<String>,
+) -> anyhow::Result<IgnitionSource> {
     if is_url(ignition) {
         return Ok(IgnitionSource { url: Some(ignition.to_owned()), inline: None, hash });
     }
@@ -247,15 +254,15 @@ fn is_metadata(address: &str) -> bool {
 ///
 /// # Errors
 /// If the agent would not understand it.
-pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Option<DiskChoice>> {
-    if let Some(device) = &offline.disk {
+pub(crate) fn disk(device: Option<&str>, hints: &[String]) -> anyhow::Result<Option<DiskChoice>> {
+    if let Some(device) = device {
         check_device(device)?;
-        return Ok(Some(DiskChoice { device: Some(device.clone()), ..DiskChoice::default() }));
+        return Ok(Some(DiskChoice { device: Some(device.to_owned()), ..DiskChoice::default() }));
     }
-    if offline.hints.is_empty() {
+    if hints.is_empty() {
         return Ok(None);
     }
-    let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
+    let hints = from_option(hints).map_err(|error| anyhow!(error))?;
     Hints::parse(&hints).map_err(|error| anyhow!("--hints: {}", error.in_words(words)))?;
     Ok(Some(DiskChoice { hints: Some(hints), ..DiskChoice::default() }))
 }
@@ -274,7 +281,7 @@ pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
 }
 
 /// Kernel arguments; a source that cannot repeat an option gives several in one text.
-fn arguments(arguments: &[String]) -> Vec<String> {
+pub(crate) fn arguments(arguments: &[String]) -> Vec<String> {
     let split =
         |arguments| command_line::arguments(arguments).map(|found| found.written.to_owned());
     arguments.iter().flat_map(|arguments| split(arguments)).collect()

@@ -63,6 +63,7 @@ impl From<api::Install> for Order {
             request: None,
             again: again.unwrap_or_default(),
             reinstall: reinstall.unwrap_or_default(),
+            reignite: false,
             unfinished: None,
         }
     }

@@ -20,6 +20,7 @@ const MAX_WARNINGS: usize = 100;
 pub fn kind(outcome: &Outcome) -> api::Outcome {
     match outcome.state {
         _ if outcome.installed_before.is_some() => api::Outcome::AlreadyInstalled,
+        _ if outcome.is_reignited => api::Outcome::Reignited,
         _ if outcome.failure.is_none() => api::Outcome::Installed,
         DiskState::Untouched => api::Outcome::Refused,
         DiskState::HalfWritten => api::Outcome::Failed,
@@ -76,6 +77,9 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
             format!(
                 "{named} was installed by this request before, and {next}; to install again, {again}"
             )
+        }
+        (None, None) if outcome.is_reignited => {
+            format!("the system on {named} applies the config at its next boot")
         }
         (None, None) => format!("{named} is {}", certainty(outcome.proof.as_ref())),
     };

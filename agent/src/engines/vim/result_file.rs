@@ -115,6 +115,7 @@ fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
     match result.outcome {
         api::Outcome::Installed => lines.push(format!("installed: {}", result.message)),
+        api::Outcome::Reignited => lines.push(format!("reignited: {}", result.message)),
         api::Outcome::AlreadyInstalled => lines.push(format!("nothing to do: {}", result.message)),
         _ => {}
     }

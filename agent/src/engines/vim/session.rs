@@ -169,9 +169,11 @@ impl Vim<'_> {
             expectations.and_then(|keys| Expectations::parse_keys(keys).ok()).map(Arc::new);
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         match (instruction.action, instruction.install) {
-            (Action::Install, Some(_)) if self.needs_report() => Step::Inspect,
-            (Action::Install, Some(install)) => {
-                Step::Act(self.order_of(&instruction.request_id, install))
+            (Action::Install | Action::Reignite, Some(_)) if self.needs_report() => Step::Inspect,
+            (action @ (Action::Install | Action::Reignite), Some(install)) => {
+                let order = self.order_of(&instruction.request_id, install);
+                let reignite = action == Action::Reignite;
+                Step::Act(Box::new(Order { reignite, ..order }))
             }
             (Action::Wait, _) => {
                 self.again.reset();
@@ -196,26 +198,21 @@ impl Vim<'_> {
                 self.event(Stage::Result, State::Done, Some("stopped as the VIM asks"));
                 Step::End(ExitStatus::Untouched)
             }
-            (Action::Reignite, _) => {
-                let message = "this version of the agent cannot carry out reignite";
-                let failure = Failure::new(Code::ActionUnsupported, message)
-                    .advise("use install instead, with save_partlabel for partitions to keep");
-                self.refuse_instruction(failure)
-            }
             // parse_instruction refuses this; the type allows it.
-            (Action::Install, None) => {
-                let message = "the instruction's action is install, but it has no install";
+            (Action::Install | Action::Reignite, None) => {
+                let message =
+                    format!("the instruction's action is {action}, but it has no install");
                 self.refuse_instruction(Failure::new(Code::InstructionInvalid, message))
             }
         }
     }
 
     /// The order of an instruction. It is known again by its id and all keys but `reinstall`.
-    fn order_of(&self, id: &str, mut install: Install) -> Box<Order> {
+    fn order_of(&self, id: &str, mut install: Install) -> Order {
         let reinstall = install.reinstall.take();
         let asked = serde_json::to_vec(&install).ok();
         let request = asked.map(|asked| Request::of(id, &self.node.collected.node_id, &asked));
-        Box::new(Order { request, ..Order::from(Install { reinstall, ..install }) })
+        Order { request, ..Order::from(Install { reinstall, ..install }) }
     }
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
