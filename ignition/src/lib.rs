@@ -1,7 +1,8 @@
 //! Ignition, before and after the agent: checks a config that a VIM returned, and makes the one that adds the agent to
 //! a live image.
 //!
-//! [`merge`] merges a child config into its parent, [`hostname`] adds the host's name. [`check()`] and [`verify_hash`] run before the disk is touched. [`live`] turns one set of
+//! [`merge`] merges a child config into its parent, [`hostname`] adds the host's name, [`confirm`] a report of the first
+//! boots. [`check()`] and [`verify_hash`] run before the disk is touched. [`live`] turns one set of
 //! [`live::Settings`] into Ignition JSON, Butane YAML, kernel arguments and an iPXE script.
 //!
 //! Sources: the Ignition specifications 3.0 to 3.6 (`docs/configuration-v3_*.md` of coreos/ignition) and
@@ -9,6 +10,7 @@
 //! coreos/butane; `ignition.*` kernel arguments in Ignition's `docs/operator-notes.md`.
 
 pub mod check;
+pub mod confirm;
 mod digest;
 pub mod hostname;
 pub mod live;
