@@ -107,6 +107,7 @@ impl Act<'_> {
         } else if last.rounds >= MAX_ROUNDS {
             return Err(exhausted(&last));
         }
+        outcome.confirm = trace.shown().confirm;
         outcome.installed_before = Some(NextBoot::Firmware);
         info!("{} was installed at {} by the same request", describe(disk), trace.at);
         if self.is_dry_run || !system.is_uefi() {
@@ -132,7 +133,7 @@ impl Act<'_> {
     pub(super) fn leave_begin(&self, order: &Order, disk: &Disk, outcome: &mut Outcome) -> Begun {
         let Some(request) = &order.request else { return Begun::default() };
         let before = Previous::read(&self.site.system, &[]);
-        let mut trace = self.trace(request, disk, DiskState::HalfWritten);
+        let mut trace = self.trace(request, disk, DiskState::HalfWritten, outcome);
         if let Some(last) = before.last_of(request) {
             (trace.rounds, trace.failures) = (last.rounds, last.failures.clone());
         }
@@ -148,7 +149,7 @@ impl Act<'_> {
         let disk = target.disk();
         let compared = outcome.proof.as_ref().and_then(|proof| proof.compared);
         let proved = compared == Some(Compared::Whole);
-        let trace = Trace { proved, ..self.trace(request, disk, outcome.state) };
+        let trace = Trace { proved, ..self.trace(request, disk, outcome.state, outcome) };
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex).unwrap_or_default();
         let kept = disk.partitions.iter().filter(|part| saved.keeps(part));
         let kept: Vec<u32> = kept.filter_map(|part| part.number).collect();
@@ -234,8 +235,9 @@ impl Act<'_> {
         false
     }
 
-    fn trace(&self, request: &Request, disk: &Disk, stage: DiskState) -> Trace {
+    fn trace(&self, request: &Request, disk: &Disk, stage: DiskState, outcome: &Outcome) -> Trace {
         Trace {
+            confirm: outcome.confirm.clone(),
             request: request.id.clone(),
             digest: request.digest.clone(),
             stage,

@@ -207,7 +207,7 @@ impl Act<'_> {
         outcome: &mut Outcome,
     ) -> Result<(Chosen, Vec<u8>), Failure> {
         self.check_configuration(order)?;
-        let (ignition, warnings, erased) = preflight::ignition(order, self.client)?;
+        let (mut ignition, warnings, checked) = preflight::ignition(order, self.client)?;
         let selection = self.selection(order);
         let disks = selection.disks()?;
         outcome.seen = Some(Seen::of(&disks, self.site));
@@ -215,8 +215,15 @@ impl Act<'_> {
         let resolve = |path: &str| self.site.system.kernel().resolve(path);
         let missing = protect::missing(&disks, lists, &resolve).into_iter();
         outcome.warnings.extend(missing.map(|entry| protect::no_disk(entry)));
-        let chosen = choose(self.site, &selection, &disks, &erased, self.findings, outcome)?;
-        let warnings = [warnings, chosen.warnings].concat();
+        let chosen =
+            choose(self.site, &selection, &disks, &checked.erased, self.findings, outcome)?;
+        let mut warnings = [warnings, chosen.warnings].concat();
+        if let Some(confirm) = &order.confirm {
+            let disk = chosen.target.disk();
+            let (wrapped, digests) = confirm.add(&ignition, &checked.version, disk)?;
+            (ignition, outcome.confirm) = (wrapped, Some(digests));
+            warnings.extend_from_slice(&confirm.warnings);
+        }
         Ok((Chosen { warnings, ..chosen }, ignition))
     }
 

@@ -12,6 +12,7 @@ pub mod busy;
 pub mod choice;
 pub(crate) mod choose;
 pub mod code;
+mod confirm;
 mod counters;
 mod device;
 mod disarm;
@@ -67,6 +68,7 @@ use probes::block::Disk;
 
 use self::advice::advice;
 pub use self::code::Code;
+pub use self::confirm::{Confirm, ConfirmDigests};
 pub use self::mounted::{NewFile, Volume};
 pub use self::order::{
     Again, BlockOn, BootOrder, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource,

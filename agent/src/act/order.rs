@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::confirm::Confirm;
 use super::outcome::DiskIdentity;
 use super::trace::{Request, is_one};
 
@@ -70,6 +71,8 @@ pub struct Order {
     pub reinstall: bool,
     /// True to write no image, but to give the installed system of the disk this config for its next boot.
     pub reignite: bool,
+    /// What the installed system confirms; `None` if it is not asked to.
+    pub confirm: Option<Confirm>,
     /// The disk that an earlier install of this node left without a whole system.
     pub unfinished: Option<DiskIdentity>,
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::Failure;
+use super::confirm::ConfirmDigests;
 use super::readable::Unreadable;
 use super::seen::Seen;
 use super::stage::Stage;
@@ -43,6 +44,8 @@ pub struct Outcome {
     pub erased: Vec<String>,
     /// The trace of the last install on this machine, if there is one.
     pub previous: Option<Trace>,
+    /// The digests of what the installed system confirms; `None` if it does not.
+    pub confirm: Option<ConfirmDigests>,
     /// Set if the same request was carried out before, and nothing was written.
     pub installed_before: Option<NextBoot>,
     /// True if no image was written, and the installed system got another config.
@@ -211,7 +214,7 @@ pub enum CheckName {
     RootFilesystem,
     /// `/ignition.firstboot`, which makes Ignition run, exists; GRUB and every boot loader entry use it.
     FirstbootStamp,
-    /// `/ignition/config.ign` contains exactly the bytes that the VIM sent.
+    /// `/ignition/config.ign` contains exactly the bytes that the VIM sent, or with `confirm` the config that contains them.
     IgnitionDigest,
     /// Every boot loader entry contains the requested kernel arguments.
     KernelArguments,

@@ -33,8 +33,8 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 
-/// The bytes of an Ignition config, warnings for the result, and the devices that the config erases.
-pub type Config = (Vec<u8>, Vec<String>, Vec<ignition::Erased>);
+/// The bytes of an Ignition config, warnings for the result, and the result of its checks.
+pub type Config = (Vec<u8>, Vec<String>, ignition::Checked);
 
 /// Fetches the Ignition config and checks its digest, version and rules. Returns it.
 ///
@@ -87,7 +87,7 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
     secret::conceal_config(&bytes);
     let checked = checked.map_err(refuse)?;
     let warnings = warnings_of(order, &checked);
-    Ok((bytes.into_owned(), warnings, checked.erased))
+    Ok((bytes.into_owned(), warnings, checked))
 }
 
 /// Warnings about a config that is installed all the same.

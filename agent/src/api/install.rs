@@ -76,6 +76,9 @@ pub struct Install {
     pub again: Option<Again>,
     /// True to install even then, and after three rounds of the request that led to no system.
     pub reinstall: Option<bool>,
+    /// Whether the installed system confirms its first two boots, with `PUT /v1/nodes/{id}/boots/{n}`. A unit is added to its
+    /// Ignition config for that, which removes itself.
+    pub confirm: Option<bool>,
 }
 
 /// Where the Ignition config is: exactly one of `url` and `inline`.

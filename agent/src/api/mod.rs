@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+pub use crate::act::ConfirmDigests;
 pub use crate::act::code::Code;
 pub use crate::act::outcome::{
     Check, CheckName, DiskIdentity, DiskState, ExistingData, Proof, WriteCounters, WrittenImage,
@@ -65,6 +66,32 @@ pub struct NeighbourReport {
     pub api_version: String,
     /// The neighbours of each port that was listened on, by the port's kernel name; empty for a port without one.
     pub neighbours: Neighbours,
+}
+
+/// A boot of the installed system: the body of `PUT /v1/nodes/{id}/boots/{n}`, where `n` is 1 or 2. The installed system sends it,
+/// with the token of this install alone.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BootReport {
+    /// Version of the API: `1`.
+    #[schemars(extend("const" = "1"))]
+    pub api_version: String,
+    /// The instruction that was carried out.
+    pub request_id: String,
+    /// Id of the kernel's boot.
+    pub boot_id: String,
+    /// The disk from which it runs; absent if it cannot be compared.
+    pub disk: Option<BootDisk>,
+}
+
+/// The disk of a running system, by serial number and world wide name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BootDisk {
+    /// The disk that was installed.
+    Same,
+    /// Another one.
+    Other,
 }
 
 /// A batch of events: the body of `POST /v1/nodes/{id}/events`.

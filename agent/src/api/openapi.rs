@@ -73,7 +73,9 @@ mod tests {
     use schemars::generate::SchemaSettings;
 
     use super::*;
-    use crate::api::{Accepted, EventBatch, Instruction, JobResult, NeighbourReport, Problem};
+    use crate::api::{
+        Accepted, BootReport, EventBatch, Instruction, JobResult, NeighbourReport, Problem,
+    };
     use crate::report::Report;
 
     /// Every schema of the API by name, from the types.
@@ -88,6 +90,7 @@ mod tests {
         generator.subschema_for::<Problem>();
         generator.subschema_for::<Accepted>();
         generator.subschema_for::<NeighbourReport>();
+        generator.subschema_for::<BootReport>();
         let mut schemas = generator.take_definitions(true);
         schemas.sort_keys();
         schemas

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::{
-    DiskIdentity, DiskState, ExistingData, Proof, Stage, Trace, WriteCounters, WrittenImage,
+    ConfirmDigests, DiskIdentity, DiskState, ExistingData, Proof, Stage, Trace, WriteCounters,
+    WrittenImage,
 };
 
 /// How a job ended: the body of `POST /v1/nodes/{id}/result`.
@@ -64,6 +65,9 @@ pub struct JobResult {
     pub proof: Option<Proof>,
     /// The trace of the last install on this machine; absent if there is none.
     pub previous: Option<Trace>,
+    /// The digests by which the confirmation of the installed system is known; absent unless the instruction has `confirm` and the
+    /// disk was to be written.
+    pub confirm: Option<ConfirmDigests>,
     /// What is wrong with this machine.
     #[serde(default)]
     pub findings: Vec<Finding>,

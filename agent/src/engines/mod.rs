@@ -2,6 +2,7 @@
 //! converted into its format. Each gives its own word for every [`crate::act::say::Term`].
 
 pub mod assisted;
+mod confirm;
 pub mod inspector;
 pub mod ironic;
 pub mod offline;

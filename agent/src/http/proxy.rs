@@ -60,6 +60,11 @@ impl ProxySettings {
         Networks::of(self.no_proxy.iter().map(String::as_str))
     }
 
+    /// The proxy as options of curl. Its address may contain a password.
+    pub(crate) fn options_of_curl(&self) -> Vec<(&'static str, String)> {
+        vec![("proxy", self.url.expose().to_owned()), ("noproxy", self.no_proxy.join(","))]
+    }
+
     /// The same with another host that is reached without the proxy.
     pub(super) fn also_without(&self, host: String) -> Self {
         let mut other = self.clone();

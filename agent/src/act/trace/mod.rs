@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use tracing::warn;
 
+use super::confirm::ConfirmDigests;
 use super::outcome::{DiskIdentity, DiskState};
 use super::{System, identity_of};
 use crate::ask::{Answer, GRACE, ask_within, receive_within};
@@ -74,6 +75,8 @@ pub struct Trace {
     pub boot: Option<String>,
     /// The disk.
     pub disk: DiskIdentity,
+    /// The digests of what the installed system confirms, if it does.
+    pub confirm: Option<ConfirmDigests>,
     /// Number of rounds of the request that led to no system.
     #[serde(default)]
     pub rounds: u32,
@@ -115,7 +118,7 @@ impl Trace {
     }
 
     /// The trace as it may be shown: anyone may have written it.
-    fn shown(&self) -> Self {
+    pub(super) fn shown(&self) -> Self {
         let field = |text: &Option<String>| text.as_deref().map(short);
         Self {
             request: short(&self.request),
@@ -128,6 +131,10 @@ impl Trace {
                 wwn: field(&self.disk.wwn),
                 ..self.disk
             },
+            confirm: self.confirm.as_ref().map(|confirm| ConfirmDigests {
+                token_digest: short(&confirm.token_digest),
+                ignition_digest: short(&confirm.ignition_digest),
+            }),
             failures: self
                 .failures
                 .iter()
@@ -262,6 +269,7 @@ mod testing {
             proved: true,
             boot: None,
             disk: DiskIdentity { serial: Some("S1".into()), ..DiskIdentity::default() },
+            confirm: None,
             rounds: 1,
             failures: vec!["why".into()],
             config_of: None,

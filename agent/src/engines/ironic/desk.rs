@@ -12,7 +12,9 @@ use tracing::{error, info};
 use super::commands::Work;
 use super::steps::{ERASE, INSTALL, Kind, StepOrder, USE_CUSTOM_AGENT};
 use super::{Agent, Ironic, Surveyed, commands, erase, instance, words};
-use crate::act::{Code, Failure};
+use crate::act::{Code, Confirm, Failure, Order};
+use crate::api::{JSON_MEDIA_TYPE, is_node_id};
+use crate::engines::confirm::confirm;
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
 use crate::job::power::{self, POWEROFF_LIMIT, wait_for_signal};
@@ -111,7 +113,10 @@ impl Ironic<'_> {
         let hostname = nix::unistd::gethostname().unwrap_or_default();
         let hostname = hostname.to_str().unwrap_or_default();
         let is_allowed = self.node.settings.site.is_insecure_image_allowed;
-        let order = instance::instance(order, hostname, is_allowed)?;
+        let is_confirmed =
+            order.arguments().is_ok_and(|given| given.get("confirm") == Some(&true.into()));
+        let confirm = is_confirmed.then(|| self.confirmation(&order.node)).transpose()?;
+        let order = Order { confirm, ..instance::instance(order, hostname, is_allowed)? };
         let is_digest_known = order.image.as_ref().is_some_and(|image| image.hash.is_some());
         info!("reading the machine's hardware");
         let surveyed = self.survey()?;
@@ -132,6 +137,29 @@ impl Ironic<'_> {
         // An image needs no signature if its digest is known.
         task.site.is_insecure_image_allowed |= is_digest_known;
         Ok(task)
+    }
+
+    /// The request by which the installed system writes its boots into `extra` of the node. Ironic refuses that of a node in the
+    /// middle of a deployment.
+    fn confirmation(&self, node: &Value) -> Result<Confirm, Failure> {
+        let wrong = |what: &str| Failure::new(Code::Config, format!("confirm: {what}"));
+        let uuid = node.get("uuid").and_then(Value::as_str).filter(|uuid| is_node_id(uuid));
+        let uuid = uuid.ok_or_else(|| wrong("the node has no uuid"))?;
+        let address = self.api.address().ok_or_else(|| wrong("Ironic has no address"))?;
+        let instance = node.get("instance_uuid").filter(|id| id.is_string());
+        let instance = instance.map(|id| format!(r#""instance":{id},"#)).unwrap_or_default();
+        let value = format!(
+            r#"{{"state":"confirmed",{instance}"boot":@BOOT@,"boot_id":"@BOOT_ID@"@DISK@}}"#
+        );
+        let body =
+            format!(r#"[{{"op":"add","path":"/extra/run_coreos_installer","value":{value}}}]"#);
+        let options = [
+            ("request", "PATCH".to_owned()),
+            ("header", format!("Content-Type: {JSON_MEDIA_TYPE}")),
+            ("header", "X-OpenStack-Ironic-API-Version: 1.31".to_owned()),
+            ("data-raw", body),
+        ];
+        confirm(&self.settings.ironic, &address.join(&format!("/v1/nodes/{uuid}")), options)
     }
 
     fn erase(&mut self, agent: &Agent, order: &StepOrder) -> Result<Value, Failure> {

@@ -23,7 +23,7 @@ pub(super) const USE_CUSTOM_AGENT: &str = "set the node's deploy interface to cu
      NODE --deploy-interface custom-agent), and deploy it with the step install_coreos";
 
 /// The arguments of the step that installs: keys of `install` in VIM API v1.
-pub(super) const ARGUMENTS: [(&str, &str); 13] = [
+pub(super) const ARGUMENTS: [(&str, &str); 14] = [
     ("existing_data", "which data on the disk may be overwritten: refuse, coreos or wipe"),
     ("override", "list of what is allowed on an identified disk whose existing data is wiped"),
     (
@@ -43,6 +43,7 @@ pub(super) const ARGUMENTS: [(&str, &str); 13] = [
     ("delete_kargs", "kernel arguments to remove from the installed system"),
     ("platform", "Ignition platform of the installed system"),
     ("console", "consoles of the installed system"),
+    ("confirm", "whether the installed system writes its first two boots into the node's extra"),
 ];
 
 /// The kind of operation that a step belongs to.

@@ -31,6 +31,7 @@ impl From<api::Install> for Order {
             boot_order,
             again,
             reinstall,
+            confirm: _,
         } = install;
         Self {
             ignition: IgnitionSource { url, inline, hash },
@@ -64,6 +65,7 @@ impl From<api::Install> for Order {
             again: again.unwrap_or_default(),
             reinstall: reinstall.unwrap_or_default(),
             reignite: false,
+            confirm: None,
             unfinished: None,
         }
     }

@@ -103,6 +103,7 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
         attempts: outcome.tries,
         proof: outcome.proof.clone(),
         previous: outcome.previous.clone(),
+        confirm: outcome.confirm.clone(),
         findings: Vec::new(),
         warnings: Vec::new(),
         log_tail: outcome.log_tail.clone(),

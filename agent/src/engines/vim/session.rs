@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use compare::expectation::Expectations;
 use formats::digest;
+use serde_json::Value;
 use tracing::{error, info, warn};
 
 use super::client::Answer;
 use super::engine::{Step, Vim};
 use super::waiting::advice;
 use crate::act::trace::Request;
-use crate::act::{Code, Failure, IgnitionSource, Order, Stage, State};
-use crate::api::{Action, Install, Instruction, parse_instruction};
+use crate::act::{Code, Confirm, Failure, IgnitionSource, Order, Stage, State};
+use crate::api::{API_VERSION, Action, Install, Instruction, JSON_MEDIA_TYPE, parse_instruction};
 use crate::clean;
+use crate::engines::confirm::confirm;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::RetryAfter;
 use crate::job::node::unread;
@@ -171,9 +173,13 @@ impl Vim<'_> {
         match (instruction.action, instruction.install) {
             (Action::Install | Action::Reignite, Some(_)) if self.needs_report() => Step::Inspect,
             (action @ (Action::Install | Action::Reignite), Some(install)) => {
-                let order = self.order_of(&instruction.request_id, install);
-                let reignite = action == Action::Reignite;
-                Step::Act(Box::new(Order { reignite, ..order }))
+                match self.order_of(&instruction.request_id, install) {
+                    Ok(order) => {
+                        let reignite = action == Action::Reignite;
+                        Step::Act(Box::new(Order { reignite, ..order }))
+                    }
+                    Err(failure) => self.refuse_instruction(failure),
+                }
             }
             (Action::Wait, _) => {
                 self.again.reset();
@@ -208,11 +214,34 @@ impl Vim<'_> {
     }
 
     /// The order of an instruction. It is known again by its id and all keys but `reinstall`.
-    fn order_of(&self, id: &str, mut install: Install) -> Order {
+    ///
+    /// # Errors
+    /// As [`confirm`].
+    fn order_of(&self, id: &str, mut install: Install) -> Result<Order, Failure> {
         let reinstall = install.reinstall.take();
+        let confirm = install.confirm.unwrap_or_default().then(|| self.confirmation(id));
         let asked = serde_json::to_vec(&install).ok();
         let request = asked.map(|asked| Request::of(id, &self.node.collected.node_id, &asked));
-        Order { request, ..Order::from(Install { reinstall, ..install }) }
+        let order = Order::from(Install { reinstall, ..install });
+        Ok(Order { request, confirm: confirm.transpose()?, ..order })
+    }
+
+    /// The request by which the installed system confirms its boots.
+    fn confirmation(&self, id: &str) -> Result<Confirm, Failure> {
+        let path = format!("/v1/nodes/{}/boots/@BOOT@", self.node.id);
+        let url = self.client.url_of(&path);
+        let url = url.map_err(|why| Failure::new(Code::Config, why.message))?;
+        let id = Value::from(id);
+        let body = format!(
+            r#"{{"api_version":"{API_VERSION}","request_id":{id},"boot_id":"@BOOT_ID@"@DISK@}}"#
+        );
+        let options = [
+            ("request", "PUT".to_owned()),
+            ("header", format!("Content-Type: {JSON_MEDIA_TYPE}")),
+            ("header", "Authorization: Bearer @TOKEN@".to_owned()),
+            ("data-raw", body),
+        ];
+        confirm(&self.settings.server, &url, options)
     }
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
