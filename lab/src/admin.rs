@@ -31,7 +31,7 @@ pub(crate) async fn answer(lab: &Lab, request: &Request, rest: &[&str]) -> Resul
             let node = node(lab, id)?;
             Ok(shown(&summary(lab, &node)?))
         }
-        ["nodes", id, what @ ("report" | "result" | "events")] if get => {
+        ["nodes", id, what @ ("report" | "result" | "events" | "boots")] if get => {
             sent(lab, request, id, what).await
         }
         ["nodes", id, kind @ ("instruction" | "ignition" | "answer")] => {
@@ -107,7 +107,7 @@ fn find(lab: &Lab, id: &str, what: &str) -> Result<Value, Refusal> {
     node(lab, id)?;
     let missing = || Refusal::new(404, "NOT_SENT", format!("node {id:?} has sent no {what}"));
     let sent = lab.store.sent(id, what)?.filter(|sent| *sent != json!([])).ok_or_else(missing)?;
-    Ok(if what == "events" { json!({"events": sent}) } else { sent })
+    Ok(if sent.is_array() { json!({what: sent}) } else { sent })
 }
 
 /// Reads, changes or removes a setting.

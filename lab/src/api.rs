@@ -13,8 +13,12 @@ use crate::orders::{Order, known_name, order, renamed};
 /// # Errors
 /// 4xx for a request that violates the document, 500 when the database fails.
 pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
-    admit(lab, request)?;
-    let found = lab.contract.find(&request.method, &request.path)?;
+    let found = lab.contract.find(&request.method, &request.path);
+    // An installed system has neither the token nor the certificate of its node.
+    if !found.as_ref().is_ok_and(|found| found.operation.id == "putBoot") {
+        admit(lab, request)?;
+    }
+    let found = found?;
     found.check_head(&request.headers, request.query.as_deref())?;
     let body = match header(&request.headers, "content-encoding") {
         None | Some("identity") => request.body.clone(),
@@ -37,6 +41,7 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         }
         "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
         "putNeighbours" => neighbours(lab, &node, &value),
+        "putBoot" => boot(lab, request, &node, &found.path["n"], &value),
         "postEvents" => events(lab, &node, &value),
         "postResult" => {
             once(lab, request, operation, &body, || result(lab, &node, &found.path["id"], &value))
@@ -52,16 +57,19 @@ fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
         return Err(Refusal::new(403, "CLIENT_CERTIFICATE", message));
     }
     let Some(token) = &lab.token else { return Ok(()) };
-    let given = header(&request.headers, "authorization");
-    match given.and_then(|given| given.split_once(' ')) {
-        Some((scheme, given)) if scheme.eq_ignore_ascii_case("bearer") && given.trim() == token => {
-            Ok(())
-        }
+    match bearer(request) {
+        Some(given) if given == token => Ok(()),
         Some(_) => Err(Refusal::new(401, "TOKEN", "wrong bearer token")),
         None => {
             Err(Refusal::new(401, "TOKEN", "no bearer token, expected authorization: Bearer …"))
         }
     }
+}
+
+/// The bearer token of a request.
+fn bearer(request: &Request) -> Option<&str> {
+    let (scheme, token) = header(&request.headers, "authorization")?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Carries out a request once per Idempotency-Key.
@@ -125,6 +133,22 @@ fn neighbours(lab: &Lab, node: &str, supplement: &Value) -> Result<Answer, Refus
         return Err(unknown(node));
     }
     Ok(no_content())
+}
+
+/// A boot of an installed system, whose token is that of its install.
+fn boot(
+    lab: &Lab,
+    request: &Request,
+    node: &str,
+    n: &str,
+    boot: &Value,
+) -> Result<Answer, Refusal> {
+    let token = bearer(request).map(|token| format!("sha256-{}", hex(&Sha256::digest(token))));
+    if lab.store.add_boot(node, &token.unwrap_or_default(), n, boot)? {
+        return Ok(no_content());
+    }
+    let message = format!("no result of node {node:?} has the digest of this bearer token");
+    Err(Refusal::new(401, "TOKEN", message))
 }
 
 fn events(lab: &Lab, node: &str, batch: &Value) -> Result<Answer, Refusal> {

@@ -16,6 +16,9 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS results (
     n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS results_of ON results (node, n);
+-- The boots that installed systems have confirmed, by the digest of the token of their install.
+CREATE TABLE IF NOT EXISTS boots (
+    token TEXT NOT NULL, n INTEGER NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (token, n)) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
     operation TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, answer TEXT NOT NULL,
     PRIMARY KEY (operation, key)) STRICT;

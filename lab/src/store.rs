@@ -1,4 +1,4 @@
-//! The lab VIM's database, in `SQLite`: nodes, reports and their overviews, events, results, answers by key, settings.
+//! The lab VIM's database, in `SQLite`: nodes, reports and their overviews, events, results, confirmed boots, answers by key, settings.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::Context;
 use formats::time::rfc3339_ms;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::overview::overview;
@@ -50,6 +50,8 @@ pub(crate) struct Node {
     pub(crate) event: Option<Document>,
     /// Its last result, unless a report came after it.
     pub(crate) result: Option<Document>,
+    /// The boots that the system of the last result has confirmed: their numbers, and what it sent.
+    pub(crate) boots: Vec<(u8, Document)>,
 }
 
 impl Node {
@@ -122,6 +124,19 @@ impl Store {
         Ok(())
     }
 
+    /// Stores a boot of an installed system. Returns false if no result of the node has a token of this digest.
+    pub(crate) fn add_boot(&self, node: &str, token: &str, n: &str, body: &Value) -> Stored<bool> {
+        let sql =
+            "INSERT OR REPLACE INTO boots SELECT ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM results
+                   WHERE node = ?1 AND json_extract(body, '$.confirm.token_digest') = ?2)";
+        let n_new = self.lock().execute(sql, params![node, token, n, now(), body])?;
+        if n_new > 0 {
+            self.touch(node)?;
+            self.changed();
+        }
+        Ok(n_new > 0)
+    }
+
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
     pub(crate) fn add_neighbours(&self, node: &str, neighbours: &Value) -> Stored<bool> {
         self.touch(node)?;
@@ -191,11 +206,15 @@ impl Store {
         rows.collect()
     }
 
-    /// Returns what a node sent: its last `report` or `result`, or its `events`.
+    /// Returns what a node sent: its last `report` or `result`, its `events`, or the `boots` of the system of its last result.
     pub(crate) fn sent(&self, node: &str, what: &str) -> Stored<Option<Value>> {
         let last = match what {
             "report" => self.last("reports", node)?,
             "result" => self.last("results", node)?,
+            "boots" => {
+                let numbered = |(n, found): (u8, Document)| json!({"n": n, "received_at": found.received_at, "boot": found.body});
+                return Ok(Some(boots(&self.lock(), node)?.into_iter().map(numbered).collect()));
+            }
             _ => {
                 let events = self.events(node, 10_000)?;
                 return Ok(Some(events.into_iter().map(|event| event.body).collect()));
@@ -272,7 +291,7 @@ impl Store {
     pub(crate) fn forget_nodes(&self) -> Stored<()> {
         self.lock().execute_batch(
             "DELETE FROM nodes; DELETE FROM reports; DELETE FROM overviews;
-             DELETE FROM events; DELETE FROM results; DELETE FROM answers;",
+             DELETE FROM events; DELETE FROM results; DELETE FROM answers; DELETE FROM boots;",
         )?;
         self.changed();
         Ok(())
@@ -302,7 +321,18 @@ fn node(connection: &Connection, id: &str, reports: &str) -> Stored<Option<Node>
     };
     let result = last(connection, "results", id)?.filter(is_over);
     let event = last(connection, "events", id)?;
-    Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
+    let boots = boots(connection, id)?;
+    Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result, boots }))
+}
+
+/// The boots that the system of the node's last result has confirmed, with their numbers.
+fn boots(connection: &Connection, node: &str) -> Stored<Vec<(u8, Document)>> {
+    let Some(result) = last(connection, "results", node)? else { return Ok(Vec::new()) };
+    let token = result.body["confirm"]["token_digest"].as_str().unwrap_or_default();
+    let sql = "SELECT received_at, body, n FROM boots WHERE token = ?1 ORDER BY n";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([token], |row| Ok((row.get(2)?, document(row)?)))?;
+    rows.collect()
 }
 
 /// The first column of each row.
@@ -327,8 +357,6 @@ fn document(row: &Row<'_>) -> Stored<Document> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

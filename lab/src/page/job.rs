@@ -50,7 +50,11 @@ pub(super) fn standing(node: &Node) -> Standing {
     let moment = event.and_then(|event| event["state"].as_str()).unwrap_or("done");
     let at = STAGES.iter().position(|(name, _)| *name == stage);
     let at = at.unwrap_or(if stage == "wait" { 2 } else { 0 });
-    let (label, tone) = result.map_or_else(|| at_work(stage, moment), outcome);
+    let ended = |result: &Value| {
+        let confirmed = confirmed(&node.boots).filter(|_| result["outcome"] != "unproven");
+        confirmed.unwrap_or_else(|| outcome(result))
+    };
+    let (label, tone) = result.map_or_else(|| at_work(stage, moment), ended);
     let is_over = result.is_some_and(|r| ENDED.iter().any(|end| r["outcome"] == *end));
     let message = result.or(event).and_then(|last| last["message"].as_str());
     let percent = event.and_then(|event| event["percent"].as_u64());
@@ -95,6 +99,20 @@ pub(super) fn outcome(result: &Value) -> (&'static str, &'static str) {
         Some("unproven") => ("installed, not proven", "warn"),
         _ => ("failed", "bad"),
     }
+}
+
+/// Returns the label and the tone of a system that has confirmed boots; `None` if it has not.
+fn confirmed(boots: &[(u8, Document)]) -> Option<(&'static str, &'static str)> {
+    if boots.iter().any(|(_, boot)| boot.body["disk"] == "other") {
+        return Some(("booted from another disk", "bad"));
+    }
+    let label = match boots {
+        [] => return None,
+        [(1, _)] => "confirmed (boot 1)",
+        [_] => "confirmed (boot 2)",
+        _ => "confirmed (boots 1 and 2)",
+    };
+    Some((label, "good"))
 }
 
 /// Returns the label and the tone of a stage.
@@ -197,6 +215,7 @@ mod tests {
             report: Some(document(("T2", json!({})))),
             event: event.map(document),
             result: result.map(document),
+            boots: Vec::new(),
         })
     }
 

@@ -181,6 +181,55 @@ fn neighbours_supplement_the_last_report() {
 }
 
 #[test]
+fn boot_is_confirmed_with_the_token_of_the_install_and_with_no_other() {
+    let dir = folder();
+    fs::write(dir.join("token"), "of-the-node\n").unwrap();
+    let vim = Vim::start_in(&dir, &["--token", "token"]);
+    let boot = |token: &str, n: &str, disk: &str| {
+        let mut body = json!({"api_version": "1", "request_id": "r1", "boot_id": format!("b{n}")});
+        if !disk.is_empty() {
+            body["disk"] = json!(disk);
+        }
+        let token = format!("Bearer {token}");
+        let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
+        vim.put_with(&format!("/v1/nodes/uuid-1/boots/{n}"), &headers, &body).status
+    };
+    let send = |path: &str, body: &Value| {
+        let headers =
+            [("authorization", "Bearer of-the-node"), ("content-type", "application/json")];
+        vim.post_with(path, &headers, body.to_string().as_bytes()).status
+    };
+    let shows = |word: &str| {
+        vim.get("/nodes/uuid-1").assert_has(&[word]);
+        vim.get("/").assert_has(&[word]);
+    };
+    assert_eq!(send("/v1/reports", &report("uuid-1")), 202);
+    assert_eq!(boot("t1", "1", "same"), 401, "before the result");
+    let mut done = result("uuid-1", "installed");
+    let digest = formats::digest::sha256(b"t1");
+    done["confirm"] = json!({"token_digest": digest, "ignition_digest": digest});
+    assert_eq!(send("/v1/nodes/uuid-1/result", &done), 204);
+    shows(">installed<");
+    assert_eq!(vim.get("/lab/nodes/uuid-1/boots").status, 404);
+    assert_eq!((boot("t2", "1", "same"), boot("of-the-node", "1", "same")), (401, 401));
+    assert_eq!((boot("t1", "3", "same"), boot("t1", "1", "none")), (400, 422));
+    assert_eq!((boot("t1", "1", "same"), boot("t1", "1", "same")), (204, 204));
+    shows("confirmed (boot 1)");
+    assert_eq!(boot("t1", "2", ""), 204);
+    shows("confirmed (boots 1 and 2)");
+    let boots = &vim.get("/lab/nodes/uuid-1/boots").json()["boots"];
+    assert_eq!((&boots[0]["boot"]["disk"], &boots[1]["n"]), (&json!("same"), &json!(2)));
+    assert_eq!(boots[1]["boot"], json!({"api_version": "1", "request_id": "r1", "boot_id": "b2"}));
+    assert_eq!(boot("t1", "2", "other"), 204);
+    shows("booted from another disk");
+    // The confirmation of an earlier install says nothing about a later one.
+    done["confirm"]["token_digest"] = json!("sha256-0");
+    assert_eq!(send("/v1/nodes/uuid-1/result", &done), 204);
+    assert_eq!(boot("t1", "1", "same"), 204);
+    shows(">installed<");
+}
+
+#[test]
 fn an_installed_node_that_reports_again_must_reboot_until_its_instruction_changes() {
     let vim = Vim::installing(&[]);
     let action = || vim.post("/v1/reports", &report("uuid-1")).json()["action"].clone();

@@ -107,7 +107,14 @@ impl Vim {
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Got {
-        let request = client().put(self.url(path)).header("content-type", "application/json");
+        self.put_with(path, &[("content-type", "application/json")], body)
+    }
+
+    pub(crate) fn put_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Got {
+        let mut request = client().put(self.url(path));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         read(request.send(body.to_string())).unwrap()
     }
 
