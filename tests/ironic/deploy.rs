@@ -3,12 +3,16 @@
 use std::fs;
 use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::agent::{Agent, IGNITION, Task, WRITE};
+use super::image;
 use super::server::{Ironic, Node, Options};
 
 /// How many nodes are deployed at once.
@@ -49,6 +53,7 @@ fn deployments() {
         &[
             ("inspected and deployed node is active, with its disk written", happy),
             ("host of docs/first-node.md is deployed", metal3),
+            ("installed system writes its boots into the node", confirmed),
             ("agent killed in the middle of a step fails the deployment", killed),
             ("agent that its parent starts again after a crash fails the deployment", crashed),
             ("node that cannot be powered off is locked down, over IPv6", locked_down),
@@ -128,6 +133,36 @@ fn happy(ironic: &Ironic) {
     assert!(!agent.log().contains(&agent.token()), "the log contains the token");
     let listed = ironic.ramdisk_logs();
     assert!(listed.iter().any(|path| path.to_string_lossy().contains(&node.uuid)), "{listed:?}");
+}
+
+/// Ironic refuses the request while it deploys the node, so the script of the installed system repeats it.
+fn confirmed(ironic: &Ironic) {
+    let node = available(ironic, &by_serial());
+    let (args, more) = (json!({"confirm": true}), json!({"coreos_append_karg": ["a=b"]}));
+    node.deploy_with(&args, "install_coreos", IGNITION, &more);
+    node.until("wait call-back");
+    let path = format!("nodes/{}", node.uuid);
+    let extra = json!([{"op": "add", "path": "/extra/x", "value": 1}]);
+    assert_eq!(ironic.api("PATCH", &path, Some(&extra)).0, 409);
+    let agent = with_installer(&node, image::writing_config()).start();
+    node.until("active");
+    let config = fs::read(agent.folder.join("run/installed.ign")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let source = config["storage"]["files"][1]["contents"]["source"].as_str().unwrap();
+    let options = STANDARD.decode(source.strip_prefix("data:;base64,").unwrap()).unwrap();
+    let options = String::from_utf8(options).unwrap();
+    for n in ["1", "2"] {
+        let options = options.replace("@BOOT@", n).replace("@BOOT_ID@", &format!("b{n}"));
+        let file = agent.folder.join("options");
+        fs::write(&file, options.replace("@DISK@", r#",\"disk\":\"same\""#)).unwrap();
+        let curl = Command::new("curl").args(["-sSf", "-o", "/dev/null", "-K"]).arg(&file).output();
+        let curl = curl.unwrap();
+        assert!(curl.status.success(), "{curl:?}");
+        assert_eq!(
+            node.get()["extra"]["run_coreos_installer"],
+            json!({"state": "confirmed", "boot": n.parse::<u8>().unwrap(), "boot_id": format!("b{n}"), "disk": "same"}),
+        );
+    }
 }
 
 /// The `BareMetalHost` of the document, as the baremetal-operator gives it to Ironic (`devicehints.go`,

@@ -245,7 +245,12 @@ impl Node<'_> {
 
     /// Orders an install by this step.
     pub(crate) fn deploy_by(&self, step: &str, user_data: &str, meta_data: &Value) {
-        let step = json!({"interface": "deploy", "step": step, "args": {}, "priority": 80});
+        self.deploy_with(&json!({}), step, user_data, meta_data);
+    }
+
+    /// The same with these arguments of the step.
+    pub(crate) fn deploy_with(&self, args: &Value, step: &str, user_data: &str, meta_data: &Value) {
+        let step = json!({"interface": "deploy", "step": step, "args": args, "priority": 80});
         self.order_with(&json!({
             "target": "active",
             "configdrive": {"meta_data": meta_data, "user_data": user_data},

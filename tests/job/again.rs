@@ -19,14 +19,14 @@ fn forgetful(instruction: Value) -> Mock {
     })
 }
 
-fn order(request_id: &str, keys: Value) -> Value {
+pub(crate) fn order(request_id: &str, keys: Value) -> Value {
     let mut instruction = instruction_to_install(&with(keys));
     instruction["request_id"] = json!(request_id);
     instruction
 }
 
 /// A machine of UEFI whose coreos-installer does this with an image of CoreOS.
-fn machine(script: &str) -> Machine {
+pub(crate) fn machine(script: &str) -> Machine {
     let mut machine = Machine::new("http://h/");
     fs::write(machine.root.join("image"), image::coreos(IGNITION, "ignition.platform.id=metal"))
         .unwrap();
@@ -35,12 +35,12 @@ fn machine(script: &str) -> Machine {
     machine
 }
 
-fn efivars(machine: &Machine) -> std::path::PathBuf {
+pub(crate) fn efivars(machine: &Machine) -> std::path::PathBuf {
     machine.root.join("sys/firmware/efi/efivars")
 }
 
 /// A live boot with this answer; its result.
-fn boot(machine: &mut Machine, instruction: &Value) -> (ExitStatus, Value) {
+pub(crate) fn boot(machine: &mut Machine, instruction: &Value) -> (ExitStatus, Value) {
     let mock = forgetful(instruction.clone());
     machine.settings.vim.url = Some(mock.url.clone());
     // The counters of a disk begin anew at each boot.
@@ -55,7 +55,7 @@ fn n_writes(machine: &Machine) -> usize {
 }
 
 /// From now on the disk is reported as it is after an install.
-fn is_reported_as_installed(machine: &mut Machine) {
+pub(crate) fn is_reported_as_installed(machine: &mut Machine) {
     let part = |number: u32, label: &str, kind: Option<&str>| {
         let (start_mib, n_mib) = image::PARTS[number as usize - 1];
         Partition {
@@ -206,7 +206,7 @@ fn another_request_another_config_or_the_wish_to_reinstall_write_it_again() {
 }
 
 /// The order for a disk that is named, so that its data are no obstacle.
-fn with_wipe(mut instruction: Value) -> Value {
+pub(crate) fn with_wipe(mut instruction: Value) -> Value {
     instruction["install"]["disk"] = json!({"hints": {"serial": "SERIAL-sda"}});
     instruction
 }

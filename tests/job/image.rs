@@ -38,6 +38,18 @@ pub(crate) fn coreos(ignition: &str, options: &str) -> Vec<u8> {
     with_sectors(512, ignition, options)
 }
 
+/// What coreos-installer does: writes the image, and then the given config into its boot file system. A copy of the config stays.
+pub(crate) fn writing_config() -> String {
+    let (start, n) = PARTS[1];
+    format!(
+        "write_image; CONFIG=$ROOT/run/private/config.ign; cp $CONFIG $ROOT/run/private/installed.ign; \
+         dd if=$DEVICE of=$ROOT/boot bs=1M skip={start} count={n} status=none; \
+         for command in 'rm /ignition/config.ign' \"write $CONFIG /ignition/config.ign\"; do \
+         PATH=$PATH:/usr/sbin:/sbin debugfs -w -R \"$command\" $ROOT/boot 2>/dev/null; done; \
+         dd if=$ROOT/boot of=$DEVICE bs=1M seek={start} conv=notrunc status=none"
+    )
+}
+
 pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Vec<u8> {
     with_boot_files(sector, &boot_files(ignition, options))
 }

@@ -12,6 +12,7 @@ mod blocked;
 mod certificates;
 mod changed;
 mod choice;
+mod confirm;
 mod crash;
 mod delivery;
 mod ending;

@@ -13,6 +13,7 @@ use super::until::until;
 /// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
+    pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -234,8 +235,9 @@ fn serve(
             return Ok(());
         }
         let mut words = line.split_whitespace();
-        let path = words.nth(1).unwrap_or_default();
-        let mut request = Request { path: path.into(), headers: vec![], body: vec![] };
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (method, path) = (method.into(), path.into());
+        let mut request = Request { method, path, headers: vec![], body: vec![] };
         loop {
             let mut line = String::new();
             stream.read_line(&mut line)?;

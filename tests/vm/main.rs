@@ -23,6 +23,7 @@ mod rich;
 mod smbios;
 mod template;
 
+mod confirm;
 mod faults;
 mod inspect;
 mod ironic;

@@ -21,7 +21,7 @@ slim "$root"
 rm -rf "$root"/usr/sbin/{lvm,mdadm,multipath*} "$root"/usr/lib/udev/rules.d/*{lvm,md-raid,mdadm,multipath}*
 rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/{*/NetworkManager*,dbus-org.freedesktop.nm-dispatcher.service} "$root"/usr/lib/systemd/system/NetworkManager* \
   "$root"/usr/bin/nm* "$root"/usr/bin/perl* "$root"/usr/bin/{apt,dpkg}* "$root"/usr/lib/apt "$root"/usr/lib/udev/{hwdb.bin,hwdb.d} "$root"/usr/lib/x86_64-linux-gnu/libapt* \
-  "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/usr/bin/curl "$root"/etc/udev/hwdb.bin
+  "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/etc/udev/hwdb.bin
 # Distribution units that take time and test nothing of ours, or fail without the programs removed above.
 for unit in lvm2-monitor.service multipathd.{service,socket} systemd-logind.service serial-getty@ttyS0.service \
   modprobe@{configfs,dm_mod,drm,efi_pstore,fuse,loop}.service systemd-udev-trigger.service systemd-update-utmp{,-runlevel}.service \
