@@ -44,8 +44,8 @@ pub(crate) fn writing_config() -> String {
     format!(
         "write_image; CONFIG=$ROOT/run/private/config.ign; cp $CONFIG $ROOT/run/private/installed.ign; \
          dd if=$DEVICE of=$ROOT/boot bs=1M skip={start} count={n} status=none; \
-         for command in 'rm /ignition/config.ign' \"write $CONFIG /ignition/config.ign\"; do \
-         PATH=$PATH:/usr/sbin:/sbin debugfs -w -R \"$command\" $ROOT/boot 2>/dev/null; done; \
+         printf 'cd /ignition\\nrm config.ign\\nwrite %s config.ign\\n' $CONFIG | \
+         PATH=$PATH:/usr/sbin:/sbin debugfs -w $ROOT/boot >/dev/null 2>&1; \
          dd if=$ROOT/boot of=$DEVICE bs=1M seek={start} conv=notrunc status=none"
     )
 }
