@@ -12,6 +12,9 @@ use crate::check::MAX_CONFIG_BYTES;
 
 /// The unit that runs the script.
 pub const UNIT: &str = "run-coreos-installer-confirm.service";
+/// The link that starts it, also in a system that is not new.
+const WANTED: &str =
+    "/etc/systemd/system/multi-user.target.wants/run-coreos-installer-confirm.service";
 /// The script, which removes itself and its files after the second boot.
 pub const SCRIPT: &str = include_str!("confirm/confirm.sh");
 const UNIT_TEXT: &str = include_str!("confirm/confirm.service");
@@ -48,15 +51,21 @@ pub fn wrap(config: &[u8], version: &str, added: &Confirmation<'_>) -> Result<Ve
     let ca = added.ca.map(|ca| ("-ca.pem", 0o600, ca));
     let file = |(end, mode, text): (&str, u32, &str)| {
         let source = format!("data:;base64,{}", STANDARD.encode(text));
-        json!({"path": format!("{FILES}{end}"), "mode": mode, "contents": {"source": source}})
+        let path = format!("{FILES}{end}");
+        json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}})
     };
     let files: Vec<Value> = given.into_iter().chain(ca).map(file).collect();
     let unit = json!({"name": UNIT, "enabled": true, "contents": UNIT_TEXT});
-    let [files, unit, version] = [files.into(), unit, version.into()].map(|part| part.to_string());
+    // systemd applies what a config enables at the first boot of a machine only.
+    let link = json!({"path": WANTED, "target": format!("../{UNIT}"), "overwrite": true});
+    let parts: [Value; 4] = [files.into(), link, unit, version.into()];
+    let [files, link, unit, version] = parts.map(|part| part.to_string());
     let start = format!(
         r#"{{"ignition":{{"version":{version},"config":{{"merge":[{{"source":"data:;base64,"#
     );
-    let end = format!(r#""}}]}}}},"storage":{{"files":{files}}},"systemd":{{"units":[{unit}]}}}}"#);
+    let end = format!(
+        r#""}}]}}}},"storage":{{"files":{files},"links":[{link}]}},"systemd":{{"units":[{unit}]}}}}"#
+    );
     let n_bytes = start.len() + config.len().div_ceil(3) * 4 + end.len();
     if n_bytes > MAX_CONFIG_BYTES {
         return Err(n_bytes);

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use formats::digest;
 use probes::block::{Disk, Filesystem, Partition};
 use probes::machine::Source;
 use run_coreos_installer::act::system::{Files, Handle, Kernel};
@@ -178,9 +179,18 @@ fn installed_system_gets_another_config_once_and_nothing_but_boot_is_written() {
     assert_has(&result, &json!({"outcome": "already_installed", "disk_state": "untouched"}));
     assert_eq!(status, ExitStatus::Done);
     assert!(fs::read(machine.disk("sda")).unwrap() == after);
-    let other = json!({"ignition": {"inline": IGNITION}});
-    let (_, result) = boot(&mut machine, &order("r2", other));
+    let units = r#"{"ignition":{"version":"3.3.0"},"systemd":{"units":[{"name":"a.service","enabled":true}]}}"#;
+    let keys = json!({"ignition": {"inline": units}, "confirm": true});
+    let (_, result) = boot(&mut machine, &order("r2", keys.clone()));
     assert_eq!(result["outcome"], "reignited", "{result:#}");
+    assert!(result["warnings"].to_string().contains("such as a.service only while"), "{result:#}");
+    assert_eq!(result["confirm"]["ignition_digest"], digest::sha256(units.as_bytes()));
+    // The VIM has forgotten the token's digest.
+    let (_, again) = boot(&mut machine, &order("r2", keys));
+    assert_eq!(
+        (&again["outcome"], &again["confirm"]),
+        (&json!("already_installed"), &result["confirm"])
+    );
 }
 
 #[test]

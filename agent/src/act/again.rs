@@ -164,8 +164,10 @@ impl Act<'_> {
         let mut known = previous.on_disks.into_iter().map(|(_, trace)| trace).chain(previous.last);
         let known =
             known.find(|trace| trace.stage == DiskState::Installed && is_one(&trace.disk, disk));
-        let trace = known.unwrap_or_else(|| self.trace(request, disk, DiskState::Installed));
+        let trace =
+            known.unwrap_or_else(|| self.trace(request, disk, DiskState::Installed, outcome));
         let trace = Trace {
+            confirm: outcome.confirm.clone().or(trace.confirm),
             config_of: Some(request.clone()),
             at: self.now(),
             boot: self.boot_id(),

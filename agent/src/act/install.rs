@@ -17,6 +17,7 @@ use super::preflight;
 use super::proof::before::Before;
 use super::prove::{OnDisk, read_before};
 use super::readable::{self, Unreadable};
+use super::reignite::enabled;
 use super::root_arguments::with_derived;
 use super::run::{self, interrupted};
 use super::say::{Term, say};
@@ -105,6 +106,10 @@ impl Act<'_> {
         let strictest = missing.into_iter().find(|found| *found == Some(ProtectMissing::Refuse));
         let mut order = Order { protect_missing: strictest.flatten(), ..order.clone() };
         outcome.failure = self.write_and_prove(&mut order, &mut outcome).err();
+        if outcome.state == DiskState::Untouched && outcome.installed_before.is_none() {
+            // No disk has the token.
+            outcome.confirm = None;
+        }
         outcome
     }
 
@@ -218,6 +223,7 @@ impl Act<'_> {
         let chosen =
             choose(self.site, &selection, &disks, &checked.erased, self.findings, outcome)?;
         let mut warnings = [warnings, chosen.warnings].concat();
+        warnings.extend(if order.reignite { enabled(&ignition) } else { None });
         if let Some(confirm) = &order.confirm {
             let disk = chosen.target.disk();
             let (wrapped, digests) = confirm.add(&ignition, &checked.version, disk)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use formats::digest::sha512;
 use probes::block::Disk;
+use serde_json::Value;
 use tracing::info;
 
 use super::efi::Wish;
@@ -21,7 +22,7 @@ use super::prove::{difference, doubts, sector_bytes};
 use super::run::interrupted;
 use super::stage::{Stage, State};
 use super::target::Target;
-use super::{Code, Failure, describe, identity_of, others, preflight};
+use super::{Code, Failure, describe, identity_of, list, others, preflight};
 use crate::ask::ask_within;
 
 /// Time limit for reading `boot`.
@@ -146,4 +147,19 @@ impl Act<'_> {
         self.set_state(DiskState::Installed, outcome);
         Ok(())
     }
+}
+
+/// A warning about units that the config enables.
+pub(super) fn enabled(ignition: &[u8]) -> Option<String> {
+    let config: Value = serde_json::from_slice(ignition).ok()?;
+    let units = config["systemd"]["units"].as_array()?.iter();
+    let names =
+        units.filter(|unit| unit["enabled"] == true).filter_map(|unit| unit["name"].as_str());
+    let names = list(names.map(str::to_owned), ", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "Ignition config: systemd enables units such as {names} only while /etc/machine-id is empty, as at the first boot \
+             of a new system; enable them by hand, or with links in the config"
+        )
+    })
 }

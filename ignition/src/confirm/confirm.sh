@@ -6,7 +6,9 @@ set -u
 umask 077
 etc=${CONFIRM_ETC-/etc}
 own=$etc/run-coreos-installer/confirm
-var=${CONFIRM_VAR-/var/lib}/run-coreos-installer
+all=${CONFIRM_VAR-/var/lib}/run-coreos-installer
+# Another config of the same system begins with its own boot 1.
+var=$all/$(sha256sum "$own.curl" | cut -c -16)
 proc=${CONFIRM_PROC-/proc}
 sys=${CONFIRM_SYS-/sys}
 pause=${CONFIRM_PAUSE-10}
@@ -107,6 +109,6 @@ confirm 1
 confirm 2
 systemctl disable "$unit"
 rm -f "$etc/systemd/system/$unit" "$own".{sh,curl,disk} "$own-ca.pem"
-rm -f "$var"/{1,2}{,.done,.new} "$var/ca.pem"
-rmdir --ignore-fail-on-non-empty "$etc/run-coreos-installer" "$var"
+rm -rf "$all"
+rmdir --ignore-fail-on-non-empty "$etc/run-coreos-installer"
 exit 0
