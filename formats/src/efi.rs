@@ -2,7 +2,9 @@
 //! variables (`Documentation/filesystems/efivarfs.rst`).
 
 use crate::bytes::array;
-use crate::{Edit, Field, Kind, device_path, hex, utf16};
+use crate::device_path::{self, Node};
+use crate::gpt::Partition;
+use crate::{Edit, Field, Kind, hex, utf16};
 
 /// The vendor GUID of the variables that the specification defines, `EFI_GLOBAL_VARIABLE`.
 pub const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -59,6 +61,45 @@ impl<'a> LoadOption<'a> {
         self.attributes.is_some_and(|attributes| attributes & ACTIVE != 0)
     }
 
+    /// The line in the firmware's menu, `UEFI PXE`; `None` if its end is missing.
+    pub fn name(&self) -> Option<String> {
+        self.description.map(utf16::line)
+    }
+
+    /// True if the firmware would load a program from the network.
+    pub fn leads_to_network(&self) -> bool {
+        let mut nodes = device_path::nodes(self.path.unwrap_or_default());
+        nodes.any(|node| device_path::NETWORK.contains(&node.kind()))
+    }
+
+    /// True if it starts one of the `loaders` on this partition: its device path is that partition, a file or none, and
+    /// the end (the short form of §3.1.2 without a controller).
+    pub fn leads_to(&self, esp: &Partition, loaders: &[String]) -> bool {
+        let mut nodes = device_path::nodes(self.path.unwrap_or_default());
+        if nodes.next().is_none_or(|node| node.bytes != device_path::partition_node(esp)) {
+            return false;
+        }
+        let names = |file: &Node<'_>, loader: &String| {
+            let expected = device_path::file_node(loader);
+            expected.is_some_and(|expected| expected.eq_ignore_ascii_case(file.bytes))
+        };
+        match nodes.next() {
+            Some(node) if node.is_end() => loaders.iter().any(|loader| is_fallback(loader)),
+            Some(file) if file.kind() == device_path::FILE => {
+                let is_last = nodes.next().is_some_and(|node| node.is_end());
+                is_last && loaders.iter().any(|loader| names(&file, loader))
+            }
+            _ => false,
+        }
+    }
+
+    /// The value of an active entry that starts `loader` on this partition; `None` if the loader's path is too long.
+    pub fn encode_loader(description: &str, esp: &Partition, loader: &str) -> Option<Vec<u8>> {
+        let file = device_path::file_node(loader)?;
+        let path = [device_path::partition_node(esp), file, device_path::END.to_vec()].concat();
+        LoadOption::encode(ACTIVE, description, &path)
+    }
+
     /// The bytes of a variable's value; `None` if the path is too long.
     pub fn encode(attributes: u32, description: &str, path: &[u8]) -> Option<Vec<u8>> {
         let length = u16::try_from(path.len()).ok()?;
@@ -84,6 +125,11 @@ impl<'a> LoadOption<'a> {
         let path = path.map(|field| field.moved(path_at));
         text.chain(path).chain(arguments.map(|field| field.moved(optional_at))).collect()
     }
+}
+
+/// True for the loader that firmware starts if an entry does not name one (§3.5.1.1).
+fn is_fallback(loader: &str) -> bool {
+    loader.to_ascii_lowercase().starts_with("/efi/boot/boot")
 }
 
 /// Lists the places that reveal something in `content`, a file of efivarfs with the variable `name`.
@@ -185,6 +231,7 @@ fn is_printable(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guid::Guid;
 
     const NAME: &str = "Boot0001-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
@@ -201,7 +248,7 @@ mod tests {
         let entry = entry();
         let option = LoadOption::parse(&entry[4..]);
         assert_eq!(option.attributes, Some(ACTIVE));
-        assert_eq!(option.description.map(utf16::line).as_deref(), Some("PXE"));
+        assert_eq!(option.name().as_deref(), Some("PXE"));
         let path = option.path.unwrap();
         assert_eq!(device_path::text(path).as_deref(), Some("MAC(020000000005,0x1)"));
         let mac = device_path::nodes(path).find_map(|node| node.ethernet_mac());
@@ -237,7 +284,7 @@ mod tests {
         ];
         let changed = splice(NAME, &entry, &edits).unwrap();
         let option = LoadOption::parse(&changed[4..]);
-        assert_eq!(option.description.map(utf16::line).as_deref(), Some("Net 1"));
+        assert_eq!(option.name().as_deref(), Some("Net 1"));
         let path = option.path.and_then(device_path::text);
         assert_eq!(path.as_deref(), Some("MAC(020000000009,0x1)"));
         assert_eq!(option.optional, b"q\0\0\0");
@@ -293,5 +340,95 @@ mod tests {
         assert_eq!(fields(NAME, &text[..3]), []);
         let changed = splice(name, &text, &[(4..36, vec![b'x', 0])]).unwrap();
         assert_eq!(changed, [6, 0, 0, 0, b'x', 0, 0, 0]);
+    }
+
+    fn esp() -> Partition {
+        let (guid, first_block, n_blocks) = (Guid([0xab; 16]), 4096, 260_096);
+        Partition { number: 2, guid, first_block, n_blocks, ..Partition::default() }
+    }
+
+    fn loaders() -> Vec<String> {
+        ["/EFI/BOOT/BOOTX64.EFI", "/EFI/fedora/grubx64.efi"].map(str::to_owned).to_vec()
+    }
+
+    fn load_option(esp: &Partition, loader: &str) -> Vec<u8> {
+        LoadOption::encode_loader("CoreOS", esp, loader).unwrap()
+    }
+
+    fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
+        LoadOption::parse(option).leads_to(esp, loaders)
+    }
+
+    /// The bytes that `efibootmgr --create --disk … --part 2 --label CoreOS --loader '\EFI\a.efi'` writes,
+    /// so that the writer and the check of this file cannot be wrong alike.
+    #[test]
+    fn an_entry_has_the_bytes_that_the_specification_asks_for() {
+        let mut expected = vec![1, 0, 0, 0, 72, 0];
+        expected.extend(b"C\0o\0r\0e\0O\0S\0\0\0");
+        expected.extend([4, 1, 42, 0, 2, 0, 0, 0]);
+        expected.extend([0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf8, 3, 0, 0, 0, 0, 0]);
+        expected.extend([0xab; 16]);
+        expected.extend([2, 2, 4, 4, 26, 0]);
+        expected.extend(b"\\\0E\0F\0I\0\\\0a\0.\0e\0f\0i\0\0\0");
+        expected.extend([0x7f, 0xff, 4, 0]);
+        assert_eq!(load_option(&esp(), "/EFI/a.efi"), expected);
+        assert!(leads_to(&expected, &esp(), &["/EFI/a.efi".to_owned()]));
+    }
+
+    #[test]
+    fn the_entry_of_another_disk_with_the_same_guid_is_not_taken() {
+        let here = |option: &[u8]| leads_to(option, &esp(), &loaders());
+        let loader = "/EFI/BOOT/BOOTX64.EFI";
+        assert!(here(&load_option(&esp(), &loader.to_lowercase())));
+        for other in [
+            Partition { guid: Guid([0xcd; 16]), ..esp() },
+            Partition { number: 1, ..esp() },
+            Partition { first_block: 2048, ..esp() },
+            Partition { n_blocks: 1, ..esp() },
+        ] {
+            assert!(!here(&load_option(&other, loader)), "{other:?}");
+        }
+        let good = load_option(&esp(), loader);
+        let at = good.windows(4).position(|window| window == [4, 1, 42, 0]).unwrap();
+        // A signature of 16 bytes that is none of a GUID partition table: an MBR's, or of no kind.
+        for (format, kind) in [(1, 1), (2, 1), (1, 2), (2, 0)] {
+            let mut option = good.clone();
+            option[at + 40..at + 42].copy_from_slice(&[format, kind]);
+            assert!(!here(&option), "{format} {kind}");
+        }
+        // With a controller in front it may be the same partition of a clone.
+        let pci = [1, 1, 6, 0, 0, 4];
+        let mut long = [&good[..at], &pci, &good[at..]].concat();
+        let n_bytes = u16::from_le_bytes([good[4], good[5]]) + 6;
+        long[4..6].copy_from_slice(&n_bytes.to_le_bytes());
+        assert!(!here(&long));
+    }
+
+    #[test]
+    fn an_entry_for_a_loader_that_the_disk_does_not_hold_does_not_count() {
+        let gone = load_option(&esp(), "/EFI/redhat/shimx64.efi");
+        assert!(!leads_to(&gone, &esp(), &loaders()));
+        // Without a file the firmware takes the fallback, where there is one.
+        let path = [device_path::partition_node(&esp()), device_path::END.to_vec()].concat();
+        let bare = LoadOption::encode(ACTIVE, "x", &path).unwrap();
+        assert!(leads_to(&bare, &esp(), &loaders()));
+        assert!(!leads_to(&bare, &esp(), &["/EFI/fedora/shimx64.efi".to_owned()]));
+    }
+
+    #[test]
+    fn malformed_variables_are_no_entries() {
+        let good = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI");
+        let leads_to = |option: &[u8], esp: &Partition| leads_to(option, esp, &loaders());
+        assert!(leads_to(&good, &esp()));
+        for length in 0..good.len() - 4 {
+            // What is cut off before its end has no whole device path.
+            assert!(!leads_to(&good[..length], &esp()), "{length}");
+        }
+        for at in 0..good.len() {
+            let mut damaged = good.clone();
+            damaged[at] ^= 0xff;
+            leads_to(&damaged, &esp());
+        }
+        assert!(!leads_to(&[], &esp()));
     }
 }

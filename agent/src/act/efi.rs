@@ -11,10 +11,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use formats::device_path::{self, Node};
-use formats::efi::{self, ACTIVE, LoadOption, boot_name};
+use formats::efi::{self, LoadOption, boot_name};
 use formats::gpt::Partition;
-use formats::utf16;
 
 use super::{BootOrder, efivar};
 
@@ -96,8 +94,9 @@ impl Bootable<'_> {
         Some(entries.and_then(|entries| {
             let is_active = |(_, option): &&Entry| LoadOption::parse(option).is_active();
             let comes_first = |(_, option): &&Entry| !self.is_led_to_by(option);
-            let may_come_first =
-                |(_, option): &&Entry| wish == BootOrder::Network && leads_to_network(option);
+            let may_come_first = |(_, option): &&Entry| {
+                wish == BootOrder::Network && LoadOption::parse(option).leads_to_network()
+            };
             let before: Vec<String> = entries
                 .iter()
                 .filter(is_active)
@@ -116,12 +115,14 @@ impl Bootable<'_> {
         let number = (0..=u16::MAX)
             .find(|number| !variable(efivars, &boot_name(*number)).exists())
             .ok_or("no free boot entry")?;
-        write(efivars, &boot_name(number), &load_option(self.esp, loader)?)?;
+        let option = LoadOption::encode_loader(DESCRIPTION, self.esp, loader)
+            .ok_or_else(|| format!("the path of {loader} is too long for a boot entry"))?;
+        write(efivars, &boot_name(number), &option)?;
         Ok(number)
     }
 
     fn is_led_to_by(&self, option: &[u8]) -> bool {
-        leads_to(option, self.esp, self.loaders)
+        LoadOption::parse(option).leads_to(self.esp, self.loaders)
     }
 }
 
@@ -135,7 +136,8 @@ fn placed(
     let is_other = |other: &u16| *other != number && !seconds.contains(other);
     let rest = order.iter().copied().filter(is_other);
     let is_network = |other: &u16| {
-        entries.iter().any(|(number, option)| number == other && leads_to_network(option))
+        let mut own = entries.iter().filter(|(number, _)| number == other);
+        own.any(|(_, option)| LoadOption::parse(option).leads_to_network())
     };
     match place {
         BootOrder::Disk => std::iter::once(number).chain(rest).collect(),
@@ -159,7 +161,7 @@ fn all_entries(efivars: &Path) -> Vec<Entry> {
 
 /// True if the entry has the name that this agent gives.
 fn is_named_by_us(option: &[u8]) -> bool {
-    LoadOption::parse(option).description.map(utf16::line).as_deref() == Some(DESCRIPTION)
+    LoadOption::parse(option).name().as_deref() == Some(DESCRIPTION)
 }
 
 /// Those of these entries that can be read.
@@ -168,16 +170,10 @@ fn entries(efivars: &Path, order: &[u16]) -> Vec<Entry> {
     order.iter().filter_map(read).collect()
 }
 
-/// True if the firmware would load a program from the network.
-fn leads_to_network(option: &[u8]) -> bool {
-    let path = LoadOption::parse(option).path.unwrap_or_default();
-    device_path::nodes(path).any(|node| device_path::NETWORK.contains(&node.kind()))
-}
-
 /// The entry as the firmware's menu shows it, `Boot0003 "UEFI PXE"`; only its number if the rest cannot be read.
 fn named((number, option): &Entry) -> String {
     let name = boot_name(*number);
-    match LoadOption::parse(option).description.map(utf16::line) {
+    match LoadOption::parse(option).name() {
         Some(description) => format!("{name} {description:?}"),
         None => name,
     }
@@ -209,40 +205,6 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     Ok(efi::boot_order(&order))
 }
 
-/// True if a load option starts one of the `loaders` on this partition: its device path is that partition, a file or
-/// none, and the end (the short form of §3.1.2 without a controller).
-fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
-    let Some(path) = LoadOption::parse(option).path else { return false };
-    let mut nodes = device_path::nodes(path);
-    if nodes.next().is_none_or(|node| node.bytes != device_path::partition_node(esp)) {
-        return false;
-    }
-    let names = |file: &Node<'_>, loader: &String| {
-        let expected = device_path::file_node(loader);
-        expected.is_some_and(|expected| expected.eq_ignore_ascii_case(file.bytes))
-    };
-    match nodes.next() {
-        Some(node) if node.is_end() => loaders.iter().any(|loader| is_fallback(loader)),
-        Some(file) if file.kind() == device_path::FILE => {
-            let is_last = nodes.next().is_some_and(|node| node.is_end());
-            is_last && loaders.iter().any(|loader| names(&file, loader))
-        }
-        _ => false,
-    }
-}
-
-/// The loader that firmware takes where an entry names none (§3.5.1.1).
-fn is_fallback(loader: &str) -> bool {
-    loader.to_ascii_lowercase().starts_with("/efi/boot/boot")
-}
-
-fn load_option(esp: &Partition, loader: &str) -> Result<Vec<u8>, String> {
-    let too_long = || format!("the path of {loader} is too long for a boot entry");
-    let file = device_path::file_node(loader).ok_or_else(too_long)?;
-    let path = [device_path::partition_node(esp), file, device_path::END.to_vec()].concat();
-    LoadOption::encode(ACTIVE, DESCRIPTION, &path).ok_or_else(too_long)
-}
-
 /// The loader that the entry names: a vendor's shim before the fallback before anything else.
 fn best_loader(loaders: &[String]) -> Option<&String> {
     let ending = match std::env::consts::ARCH {
@@ -267,6 +229,8 @@ fn best_loader(loaders: &[String]) -> Option<&String> {
 mod tests {
     use super::*;
     use crate::act::testing::{gpt_partition, texts};
+    use formats::device_path;
+    use formats::efi::ACTIVE;
 
     fn esp() -> Partition {
         let guid = formats::guid::Guid([0xab; 16]);
@@ -282,22 +246,6 @@ mod tests {
 
     fn loaders() -> Vec<String> {
         texts(&["/EFI/BOOT/BOOTX64.EFI", "/EFI/fedora/grubx64.efi", "/EFI/fedora/shimx64.efi"])
-    }
-
-    /// The bytes that `efibootmgr --create --disk … --part 2 --label CoreOS --loader '\EFI\a.efi'` writes,
-    /// so that the writer and the check of this file cannot be wrong alike.
-    #[test]
-    fn an_entry_has_the_bytes_that_the_specification_asks_for() {
-        let mut expected = vec![1, 0, 0, 0, 72, 0];
-        expected.extend(b"C\0o\0r\0e\0O\0S\0\0\0");
-        expected.extend([4, 1, 42, 0, 2, 0, 0, 0]);
-        expected.extend([0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf8, 3, 0, 0, 0, 0, 0]);
-        expected.extend([0xab; 16]);
-        expected.extend([2, 2, 4, 4, 26, 0]);
-        expected.extend(b"\\\0E\0F\0I\0\\\0a\0.\0e\0f\0i\0\0\0");
-        expected.extend([0x7f, 0xff, 4, 0]);
-        assert_eq!(load_option(&esp(), "/EFI/a.efi").unwrap(), expected);
-        assert!(leads_to(&expected, &esp(), &["/EFI/a.efi".to_owned()]));
     }
 
     #[test]
@@ -322,12 +270,12 @@ mod tests {
         let loader = "/EFI/BOOT/BOOTX64.EFI";
         let mac = device_path::node(device_path::MAC, &[0; 33]).unwrap();
         let entry = |guid| {
-            load_option(&Partition { guid: formats::guid::Guid([guid; 16]), ..esp() }, loader)
+            let esp = Partition { guid: formats::guid::Guid([guid; 16]), ..esp() };
+            LoadOption::encode_loader(DESCRIPTION, &esp, loader)
         };
-        let shell = LoadOption::encode(ACTIVE, "EFI Shell", &device_path::END).unwrap();
+        let shell = LoadOption::encode(ACTIVE, "EFI Shell", &device_path::END);
         let pxe = LoadOption::encode(ACTIVE, "UEFI PXE", &[&mac[..], &device_path::END].concat());
-        let entries =
-            [Ok(shell), Ok(pxe.unwrap()), entry(0xee), entry(0xcd), entry(0xab), entry(0xab)];
+        let entries = [shell, pxe, entry(0xee), entry(0xcd), entry(0xab), entry(0xab)];
         for (number, option) in (0..).zip(entries) {
             write(vars, &boot_name(number), &option.unwrap()).unwrap();
         }
@@ -407,68 +355,12 @@ mod tests {
     fn an_entry_that_was_switched_off_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
         let vars = dir.path();
-        let mut option = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI").unwrap();
+        let loader = "/EFI/BOOT/BOOTX64.EFI";
+        let mut option = LoadOption::encode_loader(DESCRIPTION, &esp(), loader).unwrap();
         option[0] = 0;
         write(vars, "Boot0000", &option).unwrap();
         write(vars, "BootOrder", &[0, 0]).unwrap();
         assert!(ensure(vars, &esp(), BootOrder::Disk).unwrap().contains("created"));
-    }
-
-    #[test]
-    fn the_entry_of_another_disk_with_the_same_guid_is_not_taken() {
-        let here = |option: &[u8]| leads_to(option, &esp(), &loaders());
-        let loader = "/EFI/BOOT/BOOTX64.EFI";
-        assert!(here(&load_option(&esp(), &loader.to_lowercase()).unwrap()));
-        for other in [
-            Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() },
-            Partition { number: 1, ..esp() },
-            Partition { first_block: 2048, ..esp() },
-            Partition { n_blocks: 1, ..esp() },
-        ] {
-            assert!(!here(&load_option(&other, loader).unwrap()), "{other:?}");
-        }
-        let good = load_option(&esp(), loader).unwrap();
-        let at = good.windows(4).position(|window| window == [4, 1, 42, 0]).unwrap();
-        // A signature of 16 bytes that is none of a GUID partition table: an MBR's, or of no kind.
-        for (format, kind) in [(1, 1), (2, 1), (1, 2), (2, 0)] {
-            let mut option = good.clone();
-            option[at + 40..at + 42].copy_from_slice(&[format, kind]);
-            assert!(!here(&option), "{format} {kind}");
-        }
-        // With a controller in front it may be the same partition of a clone.
-        let pci = [1, 1, 6, 0, 0, 4];
-        let mut long = [&good[..at], &pci, &good[at..]].concat();
-        let n_bytes = u16::from_le_bytes([good[4], good[5]]) + 6;
-        long[4..6].copy_from_slice(&n_bytes.to_le_bytes());
-        assert!(!here(&long));
-    }
-
-    #[test]
-    fn an_entry_for_a_loader_that_the_disk_does_not_hold_does_not_count() {
-        let gone = load_option(&esp(), "/EFI/redhat/shimx64.efi").unwrap();
-        assert!(!leads_to(&gone, &esp(), &loaders()));
-        // Without a file the firmware takes the fallback, where there is one.
-        let path = [device_path::partition_node(&esp()), device_path::END.to_vec()].concat();
-        let bare = LoadOption::encode(ACTIVE, "x", &path).unwrap();
-        assert!(leads_to(&bare, &esp(), &loaders()));
-        assert!(!leads_to(&bare, &esp(), &["/EFI/fedora/shimx64.efi".to_owned()]));
-    }
-
-    #[test]
-    fn malformed_variables_are_no_entries() {
-        let good = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI").unwrap();
-        let leads_to = |option: &[u8], esp: &Partition| leads_to(option, esp, &loaders());
-        assert!(leads_to(&good, &esp()));
-        for length in 0..good.len() - 4 {
-            // What is cut off before its end has no whole device path.
-            assert!(!leads_to(&good[..length], &esp()), "{length}");
-        }
-        for at in 0..good.len() {
-            let mut damaged = good.clone();
-            damaged[at] ^= 0xff;
-            leads_to(&damaged, &esp());
-        }
-        assert!(!leads_to(&[], &esp()));
     }
 
     #[test]
