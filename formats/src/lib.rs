@@ -24,6 +24,7 @@ pub mod gpt;
 pub mod guid;
 pub mod hest;
 pub mod hex;
+pub mod ipmi;
 pub mod labelled;
 pub mod lldp;
 pub mod lvm;

@@ -1,5 +1,6 @@
 //! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), reports of ATA disks
-//! (ACS-4) and self-encrypting ones (TCG), and damaged input of every kind.
+//! (ACS-4) and self-encrypting ones (TCG), records of
+//! management controllers (IPMI), and damaged input of every kind.
 
 /// Reads of `bytes` at an offset, as of a disk.
 pub(crate) fn reader(bytes: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
@@ -154,4 +155,29 @@ pub(crate) fn supply_record(body: &[u8], format: u8) -> Vec<u8> {
     let mut header = vec![0, format, length, *sum.last().unwrap(), 0];
     seal(&mut header);
     [header.as_slice(), body].concat()
+}
+
+/// An IPMI record with its name and length.
+pub(crate) fn named(mut bytes: Vec<u8>, name: &[u8]) -> Vec<u8> {
+    bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
+    bytes.extend(name);
+    bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+    bytes
+}
+
+/// A full IPMI record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
+pub(crate) fn full_record(number: u8, kind: u8, unit: u8, line: [u8; 6], name: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number, 0, 0x51, 1, 0, 0x20, 0, number, 3, 1, 0x7f, 0x04];
+    bytes.extend([kind, 1, 0, 0, 0, 0, 0x12, 0, 0, unit, 0, 0]);
+    bytes.extend(line);
+    bytes.extend([0, 0, 0, 0, 0, 0, 0, 95, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
+    named(bytes, name)
+}
+
+/// A compact IPMI record of `n_sensors` sensors from `number` on, whose states their kind defines.
+pub(crate) fn compact_record(number: u8, kind: u8, n_sensors: u8, name: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number, 0, 0x51, 2, 0, 0x20, 0, number, 10, 1, 0x7f, 0];
+    bytes.extend([kind, 0x6f, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
+    bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
+    named(bytes, name)
 }

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use formats::fru::area::{self, Fault, FruBoard, FruChassis, FruPowerSupply, FruProduct};
+use formats::ipmi::names;
+use formats::ipmi::record::Locator;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Controller, ONLY_FIRST, incomplete};
-use super::names;
-use super::record::Locator;
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
 

@@ -3,8 +3,10 @@
 
 use std::collections::VecDeque;
 
+use formats::ipmi::{Entry, id};
+
 use super::ask::{Controller, follow};
-use super::event_log::{Entry, LIMIT_ENTRIES, id};
+use super::event_log::LIMIT_ENTRIES;
 use crate::sys::ipmi::IpmiCommand;
 
 /// The numbers that request the first and the last entry, whatever their real numbers are (31.5).

@@ -9,16 +9,13 @@ mod event_log;
 mod fru;
 mod ipmi;
 mod log;
-mod names;
-mod record;
 mod repository;
 mod sensors;
 mod tables;
 
-pub use event_log::{BmcEvent, EventLogInfo};
+pub use formats::ipmi::{BmcEvent, BmcSensor, EventLogInfo};
 pub use fru::Fru;
 pub use ipmi::LanChannel;
-pub use sensors::BmcSensor;
 pub use tables::Redfish;
 
 use schemars::JsonSchema;

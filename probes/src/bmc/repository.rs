@@ -1,9 +1,9 @@
 //! The records of the controller's repository (IPMI 2.0, chapter 33).
 
 use formats::bytes::array;
+use formats::ipmi::record::{self, Locator, Record};
 
 use super::ask::{Controller, ONLY_FIRST, follow, incomplete};
-use super::record::{self, Locator, Record};
 use crate::sys::ipmi::IpmiCommand;
 
 /// A large machine has about 400.

@@ -4,69 +4,23 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use formats::ipmi::record::{BMC, Record};
+use formats::ipmi::{self, BmcSensor};
 
 use super::ask::{Answer, Controller, incomplete};
-use super::names;
-use super::record::{Record, THRESHOLD};
 use super::repository::{Repository, repository};
 use crate::machine::Machine;
 use crate::sys::ipmi::{IpmiCommand, Target};
 
 /// A command takes a few ms on a fast controller and tens of ms on a slow one.
 const BUDGET: Duration = Duration::from_secs(6);
-/// The BMC's own address.
-const BMC_ADDRESS: u8 = 0x20;
-
-/// A sensor of the management controller.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct BmcSensor {
-    /// Its number, unique within its controller and logical unit.
-    pub number: u8,
-    /// Address of the controller that has it; `None` for the BMC itself, 32. An odd number belongs to
-    /// software, whose sensors cannot be read.
-    pub owner: Option<u8>,
-    /// The bus on which that controller is, 0 for the primary IPMB; `None` for the BMC's own sensors.
-    pub owner_channel: Option<u8>,
-    /// Its name, e.g. `Inlet Temp`.
-    pub name: Option<String>,
-    /// The quantity or part that it watches, e.g. `temperature`, `power supply` (table 42-3).
-    pub kind: Option<String>,
-    /// The part that it is at, e.g. `processor 1` (table 43-13).
-    pub entity: Option<String>,
-    /// Unit of the numbers below, e.g. `°C`, `rpm`, `V`, `W`, `%`.
-    pub unit: Option<String>,
-    /// The reading in thousandths of `unit`; `None` if it is not a number, not scanned or not
-    /// available.
-    pub reading_milli: Option<i64>,
-    /// Thresholds in thousandths of `unit`, as its record has them.
-    pub lower_critical_milli: Option<i64>,
-    /// Like `lower_critical_milli`.
-    pub lower_non_critical_milli: Option<i64>,
-    /// Like `lower_critical_milli`.
-    pub upper_non_critical_milli: Option<i64>,
-    /// Like `lower_critical_milli`.
-    pub upper_critical_milli: Option<i64>,
-    /// `ok`, `non-critical`, `critical` or `non-recoverable`: the most severe threshold
-    /// that the reading crosses.
-    pub status: Option<String>,
-    /// The states that a sensor without thresholds is in, e.g. `present`, `failure predicted`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<String>,
-    /// True if the meaning of one of `states` calls for attention.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub calls_for_attention: bool,
-}
 
 /// Reads the records and the readings of their sensors, in the order of the records.
 pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
     let controller = Controller::new(machine, BUDGET);
     let repository = repository(&controller);
     let readable: Vec<&Record> = repository.records.iter().filter(|r| r.is_readable).collect();
-    let mut sensors: Vec<BmcSensor> = readable.iter().map(|record| describe(record)).collect();
+    let mut sensors: Vec<BmcSensor> = readable.iter().map(|record| ipmi::sensor(record)).collect();
     let targets: Vec<Option<Target>> = readable.iter().map(|record| target(record)).collect();
     // The BMC's own sensors come first: the others are slow and may be absent.
     let owners: BTreeSet<Target> = targets.iter().copied().flatten().collect();
@@ -82,7 +36,7 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
             n_read += 1;
             // A known sensor that cannot be read now has another completion code.
             if answer.code == 0 {
-                apply_reading(record, &answer.data, sensor);
+                ipmi::apply_reading(record, &answer.data, sensor);
             }
         }
         if n_read < n_all {
@@ -95,7 +49,7 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
 /// The controller to query for the sensor; `None` for sensors that belong to software.
 fn target(record: &Record) -> Option<Target> {
     match record.owner {
-        BMC_ADDRESS => Some(Target::Bmc),
+        BMC => Some(Target::Bmc),
         // The lowest bit says that it is no address on a bus.
         address if address & 1 == 1 => None,
         address => Some(Target::Satellite { channel: record.channel, address }),
@@ -111,66 +65,10 @@ fn reading(controller: &Controller, target: Target, record: &Record) -> Option<A
     answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
 }
 
-/// The facts from the record alone.
-fn describe(record: &Record) -> BmcSensor {
-    let [lower_non_critical, lower_critical, _, upper_non_critical, upper_critical, _] =
-        record.thresholds.map(|raw| record.scale?.thousandths(raw?));
-    BmcSensor {
-        number: record.number,
-        owner: Some(record.owner).filter(|owner| *owner != BMC_ADDRESS),
-        owner_channel: Some(record.channel).filter(|_| record.owner != BMC_ADDRESS),
-        name: record.name.clone(),
-        kind: names::sensor_kind(record.kind).map(str::to_owned),
-        entity: names::entity(record.entity, record.entity_instance),
-        unit: record.scale.map(|scale| scale.unit.to_owned()),
-        lower_critical_milli: lower_critical,
-        lower_non_critical_milli: lower_non_critical,
-        upper_non_critical_milli: upper_non_critical,
-        upper_critical_milli: upper_critical,
-        ..BmcSensor::default()
-    }
-}
-
-/// Reading, flags, then one or two bytes of states. A sensor that is not scanned, or whose reading is
-/// marked unavailable, is left without a reading.
-fn apply_reading(record: &Record, data: &[u8], sensor: &mut BmcSensor) {
-    let Some(&[raw, flags]) = data.first_chunk::<2>() else { return };
-    let (is_scanned, is_unavailable) = (flags & 0x40 != 0, flags & 0x20 != 0);
-    if !is_scanned || is_unavailable {
-        return;
-    }
-    sensor.reading_milli = record.scale.and_then(|scale| scale.thousandths(raw));
-    let low = data.get(2).copied();
-    if record.event_type == THRESHOLD {
-        sensor.status = low.map(|bits| status(bits).to_owned());
-        return;
-    }
-    // The highest bit of the second byte is not a state.
-    let high = data.get(3).copied().unwrap_or_default() & 0x7f;
-    let bits = u16::from_le_bytes([low.unwrap_or_default(), high]);
-    for offset in (0..15_u8).filter(|offset| bits & (1 << offset) != 0) {
-        let known = names::state(record.kind, record.event_type, offset);
-        let name = known.map_or_else(|| format!("state {offset}"), |(name, _)| name.to_owned());
-        sensor.calls_for_attention |= known.is_some_and(|(_, is_bad)| is_bad);
-        sensor.states.push(name);
-    }
-}
-
-/// The most severe of six bits (table 35-15).
-fn status(bits: u8) -> &'static str {
-    match bits & 0x3f {
-        bits if bits & 0b10_0100 != 0 => "non-recoverable",
-        bits if bits & 0b01_0010 != 0 => "critical",
-        0 => "ok",
-        _ => "non-critical",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmc::record;
-    use crate::bmc::record::tests::{compact_record, full_record};
+    use crate::testing::bytes::{compact_record, full_record};
     use crate::testing::{has, problems, tree_from_bytes};
     use serde_json::json;
 
@@ -219,20 +117,6 @@ mod tests {
         assert_eq!(sensors[2].name.as_deref(), Some("PS2"));
         assert!(sensors[2].states.is_empty(), "the controller knows no such sensor");
         assert_eq!(problems(&machine), NONE);
-    }
-
-    #[test]
-    fn unscanned_or_unavailable_sensor_has_no_reading() {
-        let record = record::parse(&temperature()).remove(0);
-        let read = |data: &[u8]| {
-            let mut sensor = describe(&record);
-            apply_reading(&record, data, &mut sensor);
-            (sensor.reading_milli, sensor.status)
-        };
-        for flags in [0x00, 0x80, 0x60, 0xe0] {
-            assert_eq!(read(&[0, flags, 0xc7]), (None, None), "{flags:#x}");
-        }
-        assert_eq!(read(&[0, 0x40]), (Some(0), None));
     }
 
     #[test]
@@ -319,20 +203,5 @@ mod tests {
         assert_eq!(sensors.len(), 1500);
         let expected = ["/ipmi/sdr: more than 1500 sensors", "/ipmi/sensor: 0 of 1500 read"];
         assert_eq!(problems(&machine), expected);
-    }
-
-    #[test]
-    fn status_is_the_most_severe_threshold() {
-        for (bits, expected) in [
-            (0xc0, "ok"),
-            (0x01, "non-critical"),
-            (0x08, "non-critical"),
-            (0x03, "critical"),
-            (0x18, "critical"),
-            (0x07, "non-recoverable"),
-            (0x38, "non-recoverable"),
-        ] {
-            assert_eq!(status(bits), expected, "{bits:#x}");
-        }
     }
 }

@@ -1,11 +1,11 @@
-//! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
+//! Names of sensor types and states (IPMI 2.0, chapter 42) and entities (chapter 43).
 
-use formats::data;
+use crate::data;
 
 /// Types and states, in the format that the first lines of the file describe.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
 /// `Sensor-specific`: the states are defined by the sensor's type (table 42-1).
-pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;
+const SENSOR_SPECIFIC: u8 = 0x6f;
 
 /// Quantity that a sensor measures, e.g. `temperature`; `None` for OEM types.
 pub(super) fn sensor_kind(kind: u8) -> Option<&'static str> {
@@ -39,14 +39,8 @@ fn section(key: &str) -> Option<(&'static str, impl Iterator<Item = (u8, &'stati
     Some((name, states))
 }
 
-/// The unit with the number `code` (table 43-15), if servers use it.
-pub(super) fn unit(code: u8) -> Option<&'static str> {
-    let mut units = data::codes("bmc_unit");
-    units.find_map(|(number, unit)| (number == u32::from(code)).then_some(unit))
-}
-
 /// The part that a sensor watches, e.g. `processor 1` (table 43-13), if its kind is common.
-pub(super) fn entity(code: u8, instance: u8) -> Option<String> {
+pub fn entity(code: u8, instance: u8) -> Option<String> {
     data::named("bmc_entity", code).map(|name| format!("{name} {instance}"))
 }
 
@@ -79,6 +73,7 @@ mod tests {
         assert_eq!(state(0x09, 0x0b, 3).map(|(_, is_bad)| is_bad), Some(true));
         assert_eq!(state(0x01, 0x01, 9), Some(("upper critical going high", true)));
         assert_eq!((state(0x01, 0x70, 0), state(0x08, SENSOR_SPECIFIC, 14)), (None, None));
+        let unit = |code: u8| data::name("bmc_unit", code);
         assert_eq!((unit(0), unit(1), unit(18), unit(25)), (None, Some("°C"), Some("rpm"), None));
     }
 }

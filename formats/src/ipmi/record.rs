@@ -1,8 +1,10 @@
 //! Parses a record of the sensor repository (IPMI 2.0, 43.1 to 43.3).
 
-use super::names;
-use formats::fru::text as field;
+use crate::data;
+use crate::fru::text as field;
 
+/// Address of the BMC itself.
+pub const BMC: u8 = 0x20;
 /// Full, compact and event-only records.
 const FULL: u8 = 0x01;
 const COMPACT: u8 = 0x02;
@@ -16,31 +18,39 @@ const SHIFT: i32 = 13;
 
 /// A record's description of one sensor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Record {
-    /// Address of the controller that has the sensor; 0x20 is the BMC itself.
-    pub(super) owner: u8,
+pub struct Record {
+    /// Address of the controller that has the sensor; [`BMC`] for its own.
+    pub owner: u8,
     /// The bus on which that controller is; 0 for the BMC itself.
-    pub(super) channel: u8,
-    pub(super) lun: u8,
-    pub(super) number: u8,
-    pub(super) entity: u8,
-    pub(super) entity_instance: u8,
-    pub(super) kind: u8,
-    pub(super) event_type: u8,
-    pub(super) name: Option<String>,
+    pub channel: u8,
+    /// The controller's logical unit.
+    pub lun: u8,
+    /// Its number, unique within the logical unit.
+    pub number: u8,
+    /// The kind of part that it is at (table 43-13).
+    pub entity: u8,
+    /// The number of that part.
+    pub entity_instance: u8,
+    /// The quantity or part that it watches (table 42-3).
+    pub kind: u8,
+    /// The kind of states that it has (table 42-1); 1 if it has thresholds.
+    pub event_type: u8,
+    /// Its name; `None` if the record has none.
+    pub name: Option<String>,
     /// True if the sensor can be read; event-only records do not have a reading.
-    pub(super) is_readable: bool,
+    pub is_readable: bool,
     /// Conversion of raw readings to numbers; `None` if they are not numbers.
-    pub(super) scale: Option<Scale>,
+    pub scale: Option<Scale>,
     /// Thresholds as raw readings, in the order of the bits of a reading's state (table 35-15):
     /// lower non-critical, critical, non-recoverable, then upper likewise.
-    pub(super) thresholds: [Option<u8>; 6],
+    pub thresholds: [Option<u8>; 6],
 }
 
 /// The line from raw readings to numbers: `(m·x + b·10^b_exponent)·10^exponent` of `unit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Scale {
-    pub(super) unit: &'static str,
+pub struct Scale {
+    /// Unit of the numbers, e.g. `°C`.
+    pub unit: &'static str,
     /// Form of negative readings: 1 is one's complement, 2 is two's.
     complement: u8,
     m: i16,
@@ -51,7 +61,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// A raw reading in thousandths of the unit, rounded.
-    pub(super) fn thousandths(self, raw: u8) -> Option<i64> {
+    pub fn thousandths(self, raw: u8) -> Option<i64> {
         let x = match self.complement {
             2 => i128::from(raw.cast_signed()),
             1 if raw & 0x80 != 0 => -i128::from(!raw),
@@ -70,7 +80,7 @@ impl Scale {
 
 /// Parses a record, which several sensors may share. Empty for other kinds of records and for one that
 /// is too short.
-pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
+pub fn parse(bytes: &[u8]) -> Vec<Record> {
     let whole = bytes.get(4).and_then(|length| bytes.get(..5 + usize::from(*length)));
     let Some(bytes) = whole else { return Vec::new() };
     // The offsets of the sensor's type, of its name, and of the number of sensors.
@@ -163,7 +173,7 @@ fn scale(bytes: &[u8]) -> Option<Scale> {
     if complement == 3 || linearization & 0x7f != 0 || units & 0x3e != 0 {
         return None;
     }
-    let unit = if units & 0x01 == 0 { names::unit(base)? } else { "%" };
+    let unit = if units & 0x01 == 0 { data::name("bmc_unit", base)? } else { "%" };
     Some(Scale {
         unit,
         complement,
@@ -196,18 +206,20 @@ fn name(bytes: &[u8], offset: usize) -> Option<String> {
 
 /// A record's description of a device that stores data about a part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Locator {
+pub struct Locator {
     /// The device's number at the BMC.
-    pub(super) device: u8,
-    pub(super) entity: u8,
-    pub(super) entity_instance: u8,
-    pub(super) name: Option<String>,
+    pub device: u8,
+    /// The kind of the part (table 43-13).
+    pub entity: u8,
+    /// The number of the part.
+    pub entity_instance: u8,
+    /// Its name; `None` if the record has none.
+    pub name: Option<String>,
 }
 
 /// The FRU device of a locator record (43.8). `None` for other records, for devices of other
 /// controllers and logical units, and for bare memories on a bus.
-pub(super) fn locator(bytes: &[u8]) -> Option<Locator> {
-    const BMC: u8 = 0x20;
+pub fn locator(bytes: &[u8]) -> Option<Locator> {
     const LOGICAL: u8 = 0x80;
     let &[owner, device, access] = bytes.get(5..)?.first_chunk::<3>()?;
     // The logical unit is in bits 4:3.
@@ -223,40 +235,9 @@ pub(super) fn locator(bytes: &[u8]) -> Option<Locator> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::testing::bytes::survives_any_bytes;
-
-    /// The record with its name and length.
-    fn named(mut bytes: Vec<u8>, name: &[u8]) -> Vec<u8> {
-        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
-        bytes.extend(name);
-        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
-        bytes
-    }
-
-    /// A full record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
-    pub(crate) fn full_record(
-        number: u8,
-        kind: u8,
-        unit: u8,
-        line: [u8; 6],
-        name: &[u8],
-    ) -> Vec<u8> {
-        let mut bytes = vec![number, 0, 0x51, FULL, 0, 0x20, 0, number, 3, 1, 0x7f, 0x04];
-        bytes.extend([kind, THRESHOLD, 0, 0, 0, 0, 0x12, 0, 0, unit, 0, 0]);
-        bytes.extend(line);
-        bytes.extend([0, 0, 0, 0, 0, 0, 0, 95, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
-        named(bytes, name)
-    }
-
-    /// A compact record of `n_sensors` sensors from `number` on.
-    pub(crate) fn compact_record(number: u8, kind: u8, n_sensors: u8, name: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![number, 0, 0x51, COMPACT, 0, 0x20, 0, number, 10, 1, 0x7f, 0];
-        bytes.extend([kind, names::SENSOR_SPECIFIC, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
-        bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
-        named(bytes, name)
-    }
+    use crate::testing::{compact_record, full_record, named, survives_any_bytes};
 
     #[test]
     fn reading_is_converted_by_the_record() {
@@ -325,7 +306,7 @@ pub(super) mod tests {
     }
 
     /// A locator of the FRU device `device` at the controller `owner`, which is `entity`.
-    pub(crate) fn locator_record(owner: u8, device: u8, access: u8, entity: u8) -> Vec<u8> {
+    fn locator_record(owner: u8, device: u8, access: u8, entity: u8) -> Vec<u8> {
         let mut bytes = vec![9, 0, 0x51, FRU_LOCATOR, 0, owner, device, access, 0, 0];
         bytes.extend([0x10, 0, entity, 1, 0]);
         named(bytes, b"PSU1")
