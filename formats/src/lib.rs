@@ -28,6 +28,7 @@ pub mod ipmi;
 pub mod labelled;
 pub mod lldp;
 pub mod lvm;
+pub mod mac;
 pub mod major_numbers;
 pub mod mbr;
 pub mod megaraid;

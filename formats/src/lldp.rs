@@ -4,6 +4,8 @@
 //! What neighbours write says whose network this is, whatever it looks like: free texts, names of VLANs
 //! (IEEE 802.1Q-2022 annex D), the inventory of LLDP-MED (ANSI/TIA-1057 §10.2.6).
 
+pub mod neighbour;
+
 use crate::{Encoding, Field, Kind};
 
 /// The Ethernet type of LLDP.

@@ -1,6 +1,6 @@
 //! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), reports of ATA disks
 //! (ACS-4) and self-encrypting ones (TCG), records of
-//! management controllers (IPMI), and damaged input of every kind.
+//! management controllers (IPMI), LLDP frames, and damaged input of every kind.
 
 /// Reads of `bytes` at an offset, as of a disk.
 pub(crate) fn reader(bytes: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
@@ -180,4 +180,58 @@ pub(crate) fn compact_record(number: u8, kind: u8, n_sensors: u8, name: &[u8]) -
     bytes.extend([kind, 0x6f, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
     bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
     named(bytes, name)
+}
+
+/// A part of an LLDP frame: 7 bits of type, 9 of length, the value.
+pub(crate) fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    let head = u16::from(kind) << 9 | u16::try_from(value.len()).unwrap();
+    [&head.to_be_bytes(), value].concat()
+}
+
+/// The part of an LLDP frame that extends it.
+pub(crate) fn organization(oui: [u8; 3], subtype: u8, content: &[u8]) -> Vec<u8> {
+    tlv(127, &[&oui[..], &[subtype], content].concat())
+}
+
+/// An LLDP frame of these parts.
+pub(crate) fn ethernet(parts: &[Vec<u8>]) -> Vec<u8> {
+    let header = [1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 0x11, 0x88, 0xcc];
+    let mut frame = [&header[..], &parts.concat(), &[0, 0]].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// The parts that every LLDP frame has, of this port.
+pub(crate) fn mandatory(port: &str) -> Vec<Vec<u8>> {
+    vec![
+        tlv(1, &[4, 2, 0, 0, 0, 0, 0x10]),
+        tlv(2, &[&[5], port.as_bytes()].concat()),
+        tlv(3, &120_u16.to_be_bytes()),
+    ]
+}
+
+/// The LLDP frame of a switch in a rack.
+pub(crate) fn switch() -> Vec<u8> {
+    let ipv6 = [0xfd, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut parts = mandatory("Ethernet1/7");
+    parts.extend([
+        tlv(4, b"rack 12 node 7\0"),
+        tlv(5, b"leaf-12.example"),
+        tlv(6, b"Switch OS 4.2\r\nmodel X"),
+        tlv(7, &[0, 0x14, 0, 0x04]),
+        tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, 9, 0]),
+        tlv(8, &[&[17, 2][..], &ipv6, &[1, 0, 0, 0, 0, 0]].concat()),
+        organization([0, 0x80, 0xc2], 1, &100_u16.to_be_bytes()),
+        organization([0, 0x80, 0xc2], 2, &[6, 0, 101]),
+        organization([0, 0x80, 0xc2], 3, &[0, 200, 4, b'p', b'r', b'o', b'd']),
+        organization([0, 0x80, 0xc2], 3, &[0, 100, 4, b'm', b'g', b'm', b't']),
+        organization([0, 0x80, 0xc2], 6, &300_u16.to_be_bytes()),
+        organization([0, 0x12, 0x0f], 3, &[1, 0, 0, 0, 0]),
+        organization([0, 0x80, 0xc2], 7, &[3, 0, 0, 0, 5]),
+        organization([0, 0x12, 0x0f], 1, &[3, 0x6c, 1, 0, 30]),
+        organization([0, 0x12, 0x0f], 4, &9216_u16.to_be_bytes()),
+        organization([0, 0x12, 0xbb], 1, &[0, 1, 2]),
+        tlv(100, &[0xab]),
+    ]);
+    ethernet(&parts)
 }

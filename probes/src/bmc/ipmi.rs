@@ -5,16 +5,15 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use formats::bytes::array;
-use formats::data;
 use formats::guid::Guid;
 use formats::hex::hex;
+use formats::{data, mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
 use super::ask::{Controller, incomplete};
 use crate::machine::Machine;
-use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
 
 /// Channels that can be a LAN; 0 is the bus between controllers, and those above 11 have no medium.

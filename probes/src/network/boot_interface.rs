@@ -5,9 +5,9 @@
 use formats::command_line::{Argument, arguments};
 use formats::device_path;
 use formats::efi::{self, LoadOption};
+use formats::mac;
 
 use super::interface::Interface;
-use super::mac;
 use crate::machine::Machine;
 
 const EFI_VARIABLES: &str = "sys/firmware/efi/efivars";

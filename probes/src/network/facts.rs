@@ -1,11 +1,11 @@
 //! The facts of one interface: kind, state, relations, port, device, virtual functions and permanent MAC.
 
-use formats::data;
+use formats::{data, mac};
 
 use super::ethtool;
 use super::interface::{Interface, Port, Sources, VirtualFunction};
 use super::settings::{self, Fec, Queues, Rings};
-use super::{link, mac, parent};
+use super::{link, parent};
 use crate::machine::Machine;
 use crate::pci_address::is_pci_address;
 use crate::sys::port::{PortFact, PortQuestion};

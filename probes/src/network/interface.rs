@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::lldp::neighbour::LldpNeighbour;
+use formats::mac;
 use formats::module::Module;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::boot_interface;
 use super::ethtool::{self, EthtoolPort};
 use super::facts;
 use super::link::{self, Link};
-use super::lldp::LldpNeighbour;
 use super::parent::{self, Parent};
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
-use super::{boot_interface, mac};
 use crate::machine::Machine;
 use crate::natural;
 use crate::sys::netlink::{FEATURE_NAMES, RouteDump};

@@ -1,9 +1,8 @@
 //! Links as rtnetlink lists them: `RTM_NEWLINK` (`rtnetlink(7)`, `uapi/linux/if_link.h`).
 
 use super::interface::Interface;
-use super::mac;
-use formats::data;
 use formats::netlink as wire;
+use formats::{data, mac};
 
 const RTM_NEWLINK: u16 = 16;
 /// Length of `struct ifinfomsg`.

@@ -12,7 +12,6 @@ mod infiniband;
 mod interface;
 mod link;
 mod lldp;
-pub(crate) mod mac;
 mod module;
 mod parent;
 mod ports;
@@ -26,12 +25,10 @@ mod route;
 pub use address::Address;
 pub use dhcp::{Dhcp6Client, DhcpLease};
 pub use dns::NameServer;
+pub use formats::lldp::neighbour::LldpNeighbour;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port, VirtualFunction};
-pub use lldp::{
-    LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
-    Neighbours, neighbours,
-};
+pub use lldp::{Neighbours, neighbours};
 pub use module::{Modules, modules};
 pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;

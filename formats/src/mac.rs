@@ -5,7 +5,10 @@ const LENGTHS: [usize; 3] = [6, 8, 20];
 
 /// Parses an address as sysfs writes it, `aa:bb:…` in hexadecimal. `Ok(None)` if it identifies
 /// no port: all zeros, all ones, or a tunnel's IP address.
-pub(crate) fn parse(text: &str) -> Result<Option<String>, &'static str> {
+///
+/// # Errors
+/// The expected form, if the text is not an address.
+pub fn parse(text: &str) -> Result<Option<String>, &'static str> {
     let byte = |part: &str| match part.len() {
         1 | 2 => u8::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')),
         _ => None,
@@ -15,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<String>, &'static str> {
 }
 
 /// Formats an address; `None` if it identifies no port.
-pub(crate) fn of_bytes(bytes: &[u8]) -> Option<String> {
+pub fn of_bytes(bytes: &[u8]) -> Option<String> {
     let is_known = LENGTHS.contains(&bytes.len())
         && bytes.iter().any(|byte| *byte != 0)
         && bytes.iter().any(|byte| *byte != 0xff);
