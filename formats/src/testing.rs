@@ -1,6 +1,6 @@
 //! Bytes for tests: netlink messages (`uapi/linux/netlink.h`), SMBIOS structures (DSP0134), reports of ATA disks
-//! (ACS-4) and self-encrypting ones (TCG), records of
-//! management controllers (IPMI), LLDP frames, and damaged input of every kind.
+//! (ACS-4) and self-encrypting ones (TCG), records of management controllers (IPMI), LLDP frames, health of disks, and
+//! damaged input of every kind.
 
 /// Reads of `bytes` at an offset, as of a disk.
 pub(crate) fn reader(bytes: &[u8]) -> impl FnMut(u64, usize) -> Option<Vec<u8>> {
@@ -234,4 +234,50 @@ pub(crate) fn switch() -> Vec<u8> {
         tlv(100, &[0xab]),
     ]);
     ethernet(&parts)
+}
+
+/// A page of SMART data with these attributes.
+pub(crate) fn smart_page(attributes: &[(u8, [u8; 6])]) -> Vec<u8> {
+    let mut page = vec![0; 512];
+    for (index, (id, raw)) in attributes.iter().enumerate() {
+        let at = 2 + 12 * index;
+        page[at] = *id;
+        page[at + 5..at + 11].copy_from_slice(raw);
+    }
+    page[511] = page.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
+    page
+}
+
+/// Sense data with the registers of an ATA disk.
+pub(crate) fn sense(count: u8, mid: u8, high: u8) -> Vec<u8> {
+    let mut sense = vec![0; 22];
+    (sense[0], sense[7], sense[8], sense[9]) = (0x72, 14, 0x09, 12);
+    (sense[13], sense[17], sense[19]) = (count, mid, high);
+    sense
+}
+
+/// The health log of an NVMe controller.
+pub(crate) fn nvme_log() -> Vec<u8> {
+    let mut log = vec![0; 512];
+    log[1..3].copy_from_slice(&310_u16.to_le_bytes());
+    (log[3], log[4], log[5]) = (100, 10, 3);
+    for (at, value) in [(32, 2_u64), (48, 3), (112, 7), (128, 9000), (144, 5), (160, 0)] {
+        log[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    log
+}
+
+/// A SCSI log page with these parameters.
+pub(crate) fn log_page(code: u8, parameters: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (number, value) in parameters {
+        body.extend(number.to_be_bytes());
+        body.extend([3, u8::try_from(value.len()).unwrap()]);
+        body.extend(*value);
+    }
+    let mut page = vec![code, 0];
+    page.extend(u16::try_from(body.len()).unwrap().to_be_bytes());
+    page.extend(body);
+    page.resize(512, 0);
+    page
 }

@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bay::DiskBay;
-use super::health::Health;
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
 use super::obstacle::Obstacle;
 use super::partition::Partition;
 use super::queue::DiskQueue;
-use super::security::DiskSecurity;
 use super::target::DiskTarget;
 use super::virtual_media::is_virtual_media;
+use formats::disk_security::DiskSecurity;
+use formats::health::Health;
 use formats::signature::Filesystem;
 use formats::tcg::DiskTcg;
 

@@ -14,8 +14,8 @@ use crate::udev::unescape_hex;
 use super::disk::Disk;
 use super::identifier::squash;
 use super::listing::BlockDevice;
-use super::security;
 use formats::ata_identify::Identify;
+use formats::disk_security;
 
 /// Reads the identity: the disk without all other facts.
 pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Option<&str>) -> Disk {
@@ -52,7 +52,7 @@ pub(super) fn identity(machine: &Machine, device: &BlockDevice, transport: Optio
         form_factor: vpd::form_factor(&at.kind_page)
             .or_else(|| vpd::form_factor_name(ata?.known_word(168)?))
             .map(str::to_owned),
-        security: ata.map(security::of_ata),
+        security: ata.map(disk_security::of_ata),
         identity_issues: issues,
         ..Disk::default()
     }

@@ -8,73 +8,19 @@
 mod ata;
 mod locks;
 mod nvme;
-mod scsi;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
+use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
 use super::bay::DiskBay;
 use super::controller::is_volume_model;
 use super::listing::BlockDevice;
-use super::security::DiskSecurity;
 use super::sysfs_path::{numbered_part, prefixed_hex};
 use formats::ata_identify::Identify;
+use formats::disk_security::DiskSecurity;
+use formats::health::{Health, scsi};
 use formats::tcg::DiskTcg;
-
-/// The health that a disk reports. What it does not report is absent.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Health {
-    /// True if the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
-    /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
-    /// controller except temperature, no urgent state of an eMMC.
-    pub is_passed: Option<bool>,
-    /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,
-    /// `temperature`, `reliability degraded`, `read-only`, `backup failed`, `persistent memory
-    /// read-only`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub critical_warnings: Vec<String>,
-    /// Temperature in degrees Celsius.
-    pub temperature_celsius: Option<i32>,
-    /// Above this the disk considers itself too warm (NVMe WCTEMP, SCSI reference temperature).
-    pub warning_temperature_celsius: Option<i32>,
-    /// Above this the disk may stop (NVMe CCTEMP).
-    pub critical_temperature_celsius: Option<i32>,
-    /// Spare blocks left, in percent of the initial number.
-    pub available_spare_percent: Option<u8>,
-    /// Below this too few spare blocks are left.
-    pub spare_threshold_percent: Option<u8>,
-    /// Share of the rated life that is used, in percent; may exceed 100. For an eMMC in steps of ten,
-    /// rounded up.
-    pub used_percent: Option<u8>,
-    /// Bytes that the host has read, as the controller counts them (in 512,000 bytes).
-    pub data_read_bytes: Option<u64>,
-    /// Bytes that the host has written, as the controller counts them (in 512,000 bytes).
-    pub data_written_bytes: Option<u64>,
-    /// Hours with power.
-    pub power_on_hours: Option<u64>,
-    /// Number of times that it was powered on.
-    pub power_cycles: Option<u64>,
-    /// Number of times that it lost power without notice.
-    pub unsafe_shutdowns: Option<u64>,
-    /// Failures to read or write data: media errors of NVMe, uncorrected errors of SCSI.
-    pub media_errors: Option<u64>,
-    /// Sectors replaced by spare ones (ATA attribute 5).
-    pub reallocated_sectors: Option<u64>,
-    /// Sectors that cannot be read and wait to be written (ATA attribute 197).
-    pub pending_sectors: Option<u64>,
-    /// Sectors that cannot be corrected (ATA attribute 198).
-    pub uncorrectable_sectors: Option<u64>,
-    /// Transfers that were damaged on the cable (ATA attribute 199).
-    pub interface_crc_errors: Option<u64>,
-    /// Commands that the disk did not answer in time, or that the ATA driver had to abort
-    /// (`device/iotmo_cnt`, since Linux 5.18).
-    pub late_commands: Option<u64>,
-}
 
 /// Method of reading a disk's health; chosen in advance, since it depends on other facts about the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -135,10 +81,11 @@ pub(super) fn read(
     method: &HealthMethod,
     is_readable: bool,
 ) -> Answers {
-    let of_sas = |disk: &DiskHandle| Answers {
-        health: if is_readable { scsi::read(machine, disk) } else { None },
-        tcg: locks::of_disk(machine, disk, locks::SCSI),
-        ..Answers::default()
+    let of_sas = |disk: &DiskHandle| {
+        let ask = |page| machine.ask(&ScsiQuestion { disk, command: ScsiCommand::LogPage(page) });
+        let health = if is_readable { scsi::read(&ask) } else { None };
+        let tcg = locks::of_disk(machine, disk, locks::SCSI);
+        Answers { health, tcg, ..Answers::default() }
     };
     match method {
         HealthMethod::Nvme(controller) => nvme::read(machine, controller, is_readable),
@@ -196,7 +143,8 @@ fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree_in;
+    use crate::testing::bytes::log_page;
+    use crate::testing::{SAS, disk_at, tree_in};
 
     fn method_of(path: &str) -> HealthMethod {
         let name = path.rsplit('/').next().unwrap().to_owned();
@@ -237,5 +185,24 @@ mod tests {
         assert_eq!(machine.problems().len(), 1);
         assert_eq!(life_time("0x00 0x00"), Ok(None));
         assert!(life_time("").is_err() && life_time("0xff 0x01").is_err() && pre_eol("7").is_err());
+    }
+
+    #[test]
+    fn sas_disk_is_asked_only_for_the_pages_that_it_has() {
+        let supported = [&[0, 0, 0, 5, 0x00, 0x03, 0x0d, 0x15, 0x2f][..], &[0; 400]].concat();
+        let files = [
+            ("kernel/scsi/sda/log-00", supported),
+            ("kernel/scsi/sda/log-03", log_page(0x03, &[(0, &[1]), (6, &[0, 0, 1, 2])])),
+            ("kernel/scsi/sda/log-0d", log_page(0x0d, &[(0, &[0, 33]), (1, &[0, 0xff])])),
+            ("kernel/scsi/sda/log-11", log_page(0x11, &[(1, &[0, 0, 0, 9])])),
+            ("kernel/scsi/sda/log-15", log_page(0x15, &[(0, &[0, 0, 0, 120, 0, 0])])),
+            ("kernel/scsi/sda/log-2f", log_page(0x2f, &[(0, &[0x5d, 0x10, 33])])),
+        ];
+        let health = crate::block::block(&disk_at(SAS, &files)).disks.remove(0).health.unwrap();
+        assert_eq!(health.is_passed, Some(false));
+        assert_eq!(health.temperature_celsius, Some(33));
+        assert_eq!(health.warning_temperature_celsius, None);
+        assert_eq!((health.power_on_hours, health.media_errors), (Some(2), Some(258)));
+        assert_eq!(health.used_percent, None);
     }
 }

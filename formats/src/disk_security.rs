@@ -1,11 +1,11 @@
 //! Ways to erase and lock a disk: IDENTIFY DEVICE of ATA (ACS-4 §7.13.6: words 48, 59 and 128), Identify Controller of
 //! NVMe (Base Specification 2.0, figure 275: OACS and SANICAP).
 
-use formats::bytes::{le16, le32};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use formats::ata_identify::Identify;
+use crate::ata_identify::Identify;
+use crate::bytes::{le16, le32};
 
 /// The means of a disk to erase and lock itself.
 #[serde_with::skip_serializing_none]
@@ -27,7 +27,7 @@ pub struct DiskSecurity {
 }
 
 /// From the words of an ATA disk.
-pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
+pub fn of_ata(identify: Identify<'_>) -> DiskSecurity {
     // Bit 12 says that there is any method. Disks older than this use of the word have zeros there.
     let sanitize = Some(identify.word(59)).filter(|word| *word != u16::MAX);
     let sanitize = sanitize.map(|word| if word & 1 << 12 == 0 { 0 } else { word });
@@ -43,7 +43,7 @@ pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
 }
 
 /// From the 4096 bytes of an NVMe controller.
-pub(super) fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
+pub fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
     let page = page.get(..4096)?;
     Some(DiskSecurity {
         sanitize: Some(methods(le32(page, 328), [0, 1, 2])),
@@ -62,7 +62,7 @@ fn methods(capabilities: u32, bits: [u32; 3]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::bytes::identify_page as page;
+    use crate::testing::identify_page as page;
 
     #[test]
     fn lock_and_erase_methods_of_an_ata_disk_are_read() {

@@ -1,10 +1,6 @@
 //! SAS: the log pages that a disk claims to have (SPC-5 §7.3, SBC-4 §6.4). Others are not requested,
 //! because the kernel counts a refusal as a failed command.
 
-use crate::machine::Machine;
-use crate::sys::disk::DiskHandle;
-use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
-
 use super::Health;
 
 const SUPPORTED: u8 = 0x00;
@@ -15,8 +11,8 @@ const SOLID_STATE: u8 = 0x11;
 const BACKGROUND_SCAN: u8 = 0x15;
 const EXCEPTIONS: u8 = 0x2f;
 
-pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
-    let ask = |page: u8| machine.ask(&ScsiQuestion { disk, command: ScsiCommand::LogPage(page) });
+/// Asks for the pages that the disk lists and parses them; `None` if they contain no facts.
+pub fn read(ask: &dyn Fn(u8) -> Option<Vec<u8>>) -> Option<Health> {
     let supported = ask(SUPPORTED).filter(|page| body(page, SUPPORTED).is_some())?;
     let has = |page: u8| body(&supported, SUPPORTED).is_some_and(|pages| pages.contains(&page));
     let page = |page: u8| if has(page) { ask(page) } else { None };
@@ -87,44 +83,11 @@ fn power_on_hours(page: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{SAS, disk_at};
-
-    fn page(code: u8, parameters: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut body = Vec::new();
-        for (number, value) in parameters {
-            body.extend(number.to_be_bytes());
-            body.extend([3, u8::try_from(value.len()).unwrap()]);
-            body.extend(*value);
-        }
-        let mut page = vec![code, 0];
-        page.extend(u16::try_from(body.len()).unwrap().to_be_bytes());
-        page.extend(body);
-        page.resize(512, 0);
-        page
-    }
-
-    #[test]
-    fn sas_disk_is_asked_only_for_the_pages_that_it_has() {
-        let supported = [&[0, 0, 0, 5, 0x00, 0x03, 0x0d, 0x15, 0x2f][..], &[0; 400]].concat();
-        let files = [
-            ("kernel/scsi/sda/log-00", supported),
-            ("kernel/scsi/sda/log-03", page(0x03, &[(0, &[1]), (6, &[0, 0, 1, 2])])),
-            ("kernel/scsi/sda/log-0d", page(0x0d, &[(0, &[0, 33]), (1, &[0, 0xff])])),
-            ("kernel/scsi/sda/log-11", page(0x11, &[(1, &[0, 0, 0, 9])])),
-            ("kernel/scsi/sda/log-15", page(0x15, &[(0, &[0, 0, 0, 120, 0, 0])])),
-            ("kernel/scsi/sda/log-2f", page(0x2f, &[(0, &[0x5d, 0x10, 33])])),
-        ];
-        let health = crate::block::block(&disk_at(SAS, &files)).disks.remove(0).health.unwrap();
-        assert_eq!(health.is_passed, Some(false));
-        assert_eq!(health.temperature_celsius, Some(33));
-        assert_eq!(health.warning_temperature_celsius, None);
-        assert_eq!((health.power_on_hours, health.media_errors), (Some(2), Some(258)));
-        assert_eq!(health.used_percent, None);
-    }
+    use crate::testing::log_page;
 
     #[test]
     fn truncated_or_foreign_pages_give_nothing() {
-        let whole = page(0x0d, &[(0, &[0, 33])]);
+        let whole = log_page(0x0d, &[(0, &[0, 33])]);
         for n_bytes in 0..9 {
             assert_eq!(celsius(&whole[..n_bytes], 0), None);
         }
