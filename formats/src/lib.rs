@@ -42,6 +42,7 @@ pub mod osmet;
 pub mod part;
 pub mod partition_filter;
 pub mod pattern;
+pub mod pci;
 pub mod raid;
 pub mod route_table;
 pub mod signature;

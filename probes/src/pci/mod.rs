@@ -18,10 +18,10 @@ mod vpd;
 pub use crate::pci_address::Address;
 pub use aer::Aer;
 pub use bars::{Bar, BarKind};
+pub use formats::pci::Vpd;
 pub use link::Link;
 pub(crate) use link::lower_ends;
 pub use slots::name_slots;
-pub use vpd::Vpd;
 
 use std::collections::BTreeMap;
 
@@ -149,7 +149,7 @@ fn device(machine: &Machine, place: &find::Place, slots: &BTreeMap<String, Strin
         machine.problem(path, "neither vendor nor class", "what the device is");
     }
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
-    ids.write_to(&mut device);
+    ids::write(&ids, &mut device);
     names::set(&ids, &mut device);
     let function_less = place.address.without_function();
     device.slot = slots.get(&function_less).cloned();

@@ -1,7 +1,8 @@
 //! Names of vendors, devices and classes from pci.ids, which `build.rs` writes into the binary.
 
+use formats::pci::Ids;
+
 use super::PciDevice;
-use super::ids::Ids;
 
 /// Sorted lines, each a key and a name; `build.rs` describes the keys.
 const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/pci-names"));
@@ -49,7 +50,6 @@ fn halves(lines: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ids::tests::X520;
     use super::*;
     use crate::testing::has;
     use serde_json::json;
@@ -62,11 +62,12 @@ mod tests {
 
     #[test]
     fn known_ids_have_names_and_unknown_ones_have_none() {
-        let device = named(X520);
+        let x520 = formats::pci::modalias("pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00");
+        let device = named(x520);
         has(&device, &json!({"class_name": "Ethernet controller"}));
         has(&device, &json!({"device_name": "82599ES 10-Gigabit SFI/SFP+ Network Connection"}));
         has(&device, &json!({"subsystem_name": "Ethernet Server Adapter X520-2"}));
-        let unknown = named(Ids { class: Some(0x02_7f_00), device: Some(0xfffe), ..X520 });
+        let unknown = named(Ids { class: Some(0x02_7f_00), device: Some(0xfffe), ..x520 });
         has(&unknown, &json!({"class_name": "Network controller", "device_name": null}));
         has(&unknown, &json!({"vendor_name": "Intel Corporation"}));
         assert_eq!(named(Ids { class: Some(0x77_00_00), ..Ids::default() }), PciDevice::default());
