@@ -52,6 +52,7 @@ pub mod swaps;
 pub mod tcg;
 pub mod text;
 pub mod time;
+pub mod tpm;
 pub mod utf16;
 pub mod vpd;
 pub mod wwn;
