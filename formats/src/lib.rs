@@ -26,6 +26,7 @@ pub mod guid;
 pub mod health;
 pub mod hest;
 pub mod hex;
+pub mod iort;
 pub mod ipmi;
 pub mod labelled;
 pub mod lldp;

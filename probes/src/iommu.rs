@@ -1,7 +1,7 @@
 //! The IOMMU: `/sys/class/iommu` (`Documentation/ABI/testing/sysfs-class-iommu`) and
 //! `/sys/kernel/iommu_groups` (`Documentation/ABI/testing/sysfs-kernel-iommu_groups`).
 
-use formats::bytes::array;
+use formats::iort;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,6 @@ use crate::machine::Machine;
 const CLASS: &str = "sys/class/iommu";
 const GROUPS: &str = "sys/kernel/iommu_groups";
 const TABLES: &str = "sys/firmware/acpi/tables";
-/// Length of the header of every ACPI table.
-const HEADER_BYTES: usize = 36;
 
 /// The restriction of device memory accesses.
 #[serde_with::skip_serializing_none]
@@ -41,8 +39,9 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     let units = if has_class { machine.list(CLASS) } else { Vec::new() };
     let groups = machine.list(GROUPS);
     let tables = machine.names(TABLES);
+    let iort = || machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
     let acpi_table = ["DMAR", "IVRS", "IORT", "RIMT"].into_iter().find(|name| {
-        tables.iter().any(|table| table == name) && (*name != "IORT" || has_smmu(machine))
+        tables.iter().any(|table| table == name) && (*name != "IORT" || iort::has_smmu(&iort()))
     });
     let first = groups.first().map(|group| format!("{GROUPS}/{group}/type"));
     let iommu = Iommu {
@@ -55,24 +54,6 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
         arguments: arguments(command_line),
     };
     (iommu != Iommu::default()).then_some(iommu)
-}
-
-/// True if the IORT of an Arm machine has an SMMU; other nodes describe interrupt routing (Arm DEN 0049, tables 2 to 4:
-/// number of nodes and offset of the first, then type and length of each).
-fn has_smmu(machine: &Machine) -> bool {
-    let table = machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
-    let number = |at: usize| array(&table, at).map(u32::from_le_bytes);
-    let mut n_left = number(HEADER_BYTES).unwrap_or_default();
-    let first = number(HEADER_BYTES + 4).and_then(|at| usize::try_from(at).ok());
-    let mut rest = first.and_then(|at| table.get(at..)).unwrap_or_default();
-    while let (1.., Some(&[kind, low, high])) = (n_left, rest.first_chunk::<3>()) {
-        if matches!(kind, 3 | 4) {
-            return true;
-        }
-        n_left -= 1;
-        rest = rest.get(usize::from(u16::from_le_bytes([low, high])).max(3)..).unwrap_or_default();
-    }
-    false
 }
 
 fn arguments(command_line: &str) -> Vec<String> {
@@ -102,29 +83,16 @@ mod tests {
         assert_eq!(found.arguments, ["intel_iommu=on", "iommu=pt"]);
     }
 
-    /// An IORT with nodes of these types, of 8 bytes each.
-    fn iort(types: &[u8]) -> Vec<u8> {
-        let mut table = vec![0; 36];
-        table.extend(u32::try_from(types.len()).unwrap().to_le_bytes());
-        table.extend([48, 0, 0, 0, 0, 0, 0, 0]);
-        table.extend(types.iter().flat_map(|kind| [*kind, 8, 0, 0, 0, 0, 0, 0]));
-        table
-    }
-
     #[test]
     fn iort_without_an_smmu_is_no_iommu() {
-        let with = |table: &[u8]| {
-            let machine = tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", table)]);
+        // The header, the number of nodes and the place of the first, and a node of 8 bytes.
+        let table = |kind| [&[0; 36][..], &[1, 0, 0, 0, 44, 0, 0, 0], &[kind, 8, 0, 0, 0, 0, 0, 0]];
+        let with = |kind| {
+            let machine =
+                tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", &table(kind).concat())]);
             iommu(&machine, "").and_then(|iommu| iommu.acpi_table)
         };
-        assert_eq!(with(&iort(&[0, 2])), None);
-        assert_eq!(with(&iort(&[0, 2, 4])).as_deref(), Some("IORT"));
-        assert_eq!(with(&iort(&[3])).as_deref(), Some("IORT"));
-        let whole = iort(&[0, 1, 2]);
-        (0..whole.len()).for_each(|length| assert_eq!(with(&whole[..length]), None));
-        let mut endless = whole;
-        endless[36..40].fill(0xff);
-        assert_eq!(with(&endless), None);
+        assert_eq!((with(2), with(4).as_deref()), (None, Some("IORT")));
     }
 
     #[test]
