@@ -8,6 +8,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use formats::icmp::{self, Cookie};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
@@ -22,9 +23,6 @@ const PAUSE: Duration = Duration::from_millis(400);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest time without a look at the clock.
 const SLICE: Duration = Duration::from_millis(50);
-/// Bytes of a request's header, before the cookie.
-const HEADER_BYTES: usize = 8;
-const COOKIE_BYTES: usize = 16;
 
 /// A port and an address to reach through it.
 pub(super) type Target = (String, IpAddr);
@@ -59,7 +57,7 @@ pub(super) fn ping(targets: &[Target], clock: &dyn Clock, stop: &Stop) -> BTreeM
     let open = |(nic, is_v4)| Some(((nic, is_v4), open(nic, is_v4).ok()?));
     let pingers: Pingers<'_> = keys.into_iter().filter_map(open).collect();
     let mut echoes = BTreeMap::new();
-    let cookie: [u8; COOKIE_BYTES] = crate::random::random_bytes().unwrap_or([0x5a; COOKIE_BYTES]);
+    let cookie: Cookie = crate::random::random_bytes().unwrap_or([0x5a; 16]);
     for round in 0..ROUNDS {
         let mut sent = BTreeMap::new();
         for target in targets {
@@ -67,7 +65,7 @@ pub(super) fn ping(targets: &[Target], clock: &dyn Clock, stop: &Stop) -> BTreeM
             let Some(socket) = pingers.get(&(nic.as_str(), ip.is_ipv4())) else { continue };
             echoes.entry(target.clone()).or_insert_with(Echo::default);
             sent.insert(target.clone(), clock.now());
-            socket.send_to(&request(round, cookie, ip.is_ipv4()), (*ip, 0)).ok();
+            socket.send_to(&icmp::request(round, cookie, ip.is_ipv4()), (*ip, 0)).ok();
         }
         let pause = if round + 1 == ROUNDS { LAST_PAUSE } else { PAUSE };
         let until = clock.now() + pause;
@@ -98,34 +96,11 @@ fn open(nic: &str, is_v4: bool) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(fd))
 }
 
-/// An echo request. The kernel fills in the checksum of `ICMPv6`, and that of ICMP on ping sockets only.
-fn request(round: u16, cookie: [u8; COOKIE_BYTES], is_v4: bool) -> Vec<u8> {
-    let kind = if is_v4 { 8 } else { 128 };
-    let [high, low] = round.to_be_bytes();
-    let mut packet = vec![kind, 0, 0, 0, cookie[0], cookie[1], high, low];
-    packet.extend(cookie);
-    let [high, low] = checksum(&packet).to_be_bytes();
-    (packet[2], packet[3]) = (high, low);
-    packet
-}
-
-/// The checksum of the Internet (RFC 1071).
-fn checksum(packet: &[u8]) -> u16 {
-    let words = packet.chunks(2).map(|pair| {
-        u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]))
-    });
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or_default()
-}
-
 /// The next response to a request of this round.
 fn next(
     pingers: &Pingers<'_>,
     round: u16,
-    cookie: [u8; COOKIE_BYTES],
+    cookie: Cookie,
     until: Instant,
     clock: &dyn Clock,
     stop: &Stop,
@@ -139,7 +114,7 @@ fn next(
         for ((nic, _), socket) in pingers {
             while let Ok((n, from)) = socket.recv_from(&mut buffer) {
                 let packet = buffer.get(..n).unwrap_or_default();
-                if is_response(packet, round, cookie) {
+                if icmp::is_response(packet, round, cookie) {
                     return Some((((*nic).to_owned(), from.ip()), clock.now()));
                 }
             }
@@ -150,45 +125,10 @@ fn next(
     }
 }
 
-/// True if a packet is the response to a request of this round. Raw sockets of IPv4 put the IP header before it.
-fn is_response(packet: &[u8], round: u16, cookie: [u8; COOKIE_BYTES]) -> bool {
-    let packet = match packet.first() {
-        Some(first) if first >> 4 == 4 => packet.get(usize::from(first & 0xf) * 4..),
-        _ => Some(packet),
-    };
-    let Some(packet) = packet.filter(|packet| packet.len() >= HEADER_BYTES) else { return false };
-    [0, 129].contains(&packet[0])
-        && packet[6..8] == round.to_be_bytes()
-        && packet.get(HEADER_BYTES..HEADER_BYTES + COOKIE_BYTES) == Some(&cookie[..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::RealClock;
-
-    const COOKIE: [u8; COOKIE_BYTES] = [7; COOKIE_BYTES];
-
-    #[test]
-    fn only_the_response_to_our_own_request_of_this_round_counts() {
-        let mut packet = request(3, COOKIE, true);
-        assert!(!is_response(&packet, 3, COOKIE), "a request is no response");
-        packet[0] = 0;
-        assert!(is_response(&packet, 3, COOKIE));
-        assert!(!is_response(&packet, 2, COOKIE));
-        assert!(!is_response(&packet, 3, [8; COOKIE_BYTES]));
-        let mut raw = vec![0x45; 20];
-        raw.extend(&packet);
-        assert!(is_response(&raw, 3, COOKIE));
-        for n in 0..packet.len() {
-            assert!(!is_response(&packet[..n], 3, COOKIE));
-        }
-    }
-
-    #[test]
-    fn checksum_of_a_packet_with_its_checksum_is_zero() {
-        assert_eq!(checksum(&request(1, COOKIE, true)), 0);
-    }
 
     #[test]
     fn share_of_lost_requests_is_a_percentage() {
