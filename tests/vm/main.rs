@@ -24,6 +24,7 @@ mod smbios;
 mod template;
 
 mod confirm;
+mod cuts;
 mod faults;
 mod inspect;
 mod ironic;

@@ -105,7 +105,8 @@ fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
         arguments.chain(first_boot.map(|argument| argument.written)).collect();
     warnings.extend(first_boot::of_arguments(&arguments));
     let platform = order.platform.as_deref();
-    warnings.extend(first_boot::of_login(checked, platform));
+    // A system that is there has its users.
+    warnings.extend(first_boot::of_login(checked, platform).filter(|_| !order.reignite));
     warnings.extend(ignition::platform::network_warning(
         platform,
         checked.may_fetch,
