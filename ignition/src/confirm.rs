@@ -57,14 +57,14 @@ pub fn wrap(config: &[u8], version: &str, added: &Confirmation<'_>) -> Result<Ve
     let files: Vec<Value> = given.into_iter().chain(ca).map(file).collect();
     let unit = json!({"name": UNIT, "enabled": true, "contents": UNIT_TEXT});
     // systemd applies what a config enables at the first boot of a machine only.
-    let link = json!({"path": WANTED, "target": format!("../{UNIT}"), "overwrite": true});
-    let parts: [Value; 4] = [files.into(), link, unit, version.into()];
-    let [files, link, unit, version] = parts.map(|part| part.to_string());
+    let start_link = json!({"path": WANTED, "target": format!("../{UNIT}"), "overwrite": true});
+    let parts: [Value; 4] = [files.into(), start_link, unit, version.into()];
+    let [files, start_link, unit, version] = parts.map(|part| part.to_string());
     let start = format!(
         r#"{{"ignition":{{"version":{version},"config":{{"merge":[{{"source":"data:;base64,"#
     );
     let end = format!(
-        r#""}}]}}}},"storage":{{"files":{files},"links":[{link}]}},"systemd":{{"units":[{unit}]}}}}"#
+        r#""}}]}}}},"storage":{{"files":{files},"links":[{start_link}]}},"systemd":{{"units":[{unit}]}}}}"#
     );
     let n_bytes = start.len() + config.len().div_ceil(3) * 4 + end.len();
     if n_bytes > MAX_CONFIG_BYTES {
@@ -130,7 +130,8 @@ mod tests {
         assert!(content(1).unwrap().ends_with(&format!("{escaped}\n")), "{:?}", content(1));
         assert_eq!(content(2).unwrap(), "S 1\n\n");
         assert_eq!(files.len(), 4);
-        assert!(files.iter().all(|file| file["mode"].as_u64().unwrap() & 0o077 == 0));
+        let modes = files.iter().map(|file| file["mode"].as_u64().unwrap());
+        assert!(modes.into_iter().all(|mode| mode.trailing_zeros() >= 6));
         let unit = &wrapped["systemd"]["units"][0];
         assert_eq!((&unit["name"], &unit["enabled"]), (&json!(UNIT), &json!(true)));
     }

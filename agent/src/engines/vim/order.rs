@@ -57,16 +57,12 @@ impl From<api::Install> for Order {
             overrides,
             protect,
             protect_missing,
-            given_up: Vec::new(),
             verify: verify.unwrap_or_default(),
             on_unproved: on_unproved.unwrap_or_default(),
             boot_order: boot_order.unwrap_or_default(),
-            request: None,
             again: again.unwrap_or_default(),
             reinstall: reinstall.unwrap_or_default(),
-            reignite: false,
-            confirm: None,
-            unfinished: None,
+            ..Self::default()
         }
     }
 }

@@ -173,13 +173,10 @@ impl Vim<'_> {
         match (instruction.action, instruction.install) {
             (Action::Install | Action::Reignite, Some(_)) if self.needs_report() => Step::Inspect,
             (action @ (Action::Install | Action::Reignite), Some(install)) => {
-                match self.order_of(&instruction.request_id, install) {
-                    Ok(order) => {
-                        let reignite = action == Action::Reignite;
-                        Step::Act(Box::new(Order { reignite, ..order }))
-                    }
-                    Err(failure) => self.refuse_instruction(failure),
-                }
+                let reignite = action == Action::Reignite;
+                let order = self.order_of(&instruction.request_id, install);
+                let order = order.map(|order| Box::new(Order { reignite, ..order }));
+                order.map_or_else(|failure| self.refuse_instruction(failure), Step::Act)
             }
             (Action::Wait, _) => {
                 self.again.reset();
