@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn iort_without_an_smmu_is_no_iommu() {
         // The header, the number of nodes and the place of the first, and a node of 8 bytes.
-        let table = |kind| [&[0; 36][..], &[1, 0, 0, 0, 44, 0, 0, 0], &[kind, 8, 0, 0, 0, 0, 0, 0]];
+        let node = |kind: u8| [1, 0, 0, 0, 44, 0, 0, 0, kind, 8, 0, 0, 0, 0, 0, 0];
         let with = |kind| {
-            let machine =
-                tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", &table(kind).concat())]);
+            let table = [&[0; 36][..], &node(kind)].concat();
+            let machine = tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", &table)]);
             iommu(&machine, "").and_then(|iommu| iommu.acpi_table)
         };
         assert_eq!((with(2), with(4).as_deref()), (None, Some("IORT")));

@@ -38,7 +38,6 @@ pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::machine::Extras;
     use crate::testing::tree_of_bytes;
 
