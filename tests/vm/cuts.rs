@@ -59,12 +59,13 @@ type Point = (&'static str, u64, Cut, &'static [&'static str]);
 
 const INSTALLS: &[&str] = &["installed"];
 const KNOWS_IT: &[&str] = &["already_installed"];
+const EITHER: &[&str] = &["installed", "already_installed"];
 
 const KILLS: &[Point] = &[
     ("report posted", 0, Cut::Job("untouched"), INSTALLS),
     ("asks for install", 0, Cut::Job("untouched"), INSTALLS),
     ("written: ", 0, Cut::Job("half_written"), INSTALLS),
-    ("reading /dev/vda back", 0, Cut::Unit, INSTALLS),
+    ("reading /dev/vda back", 0, Cut::Unit, EITHER),
     ("left a trace", 0, Cut::Unit, KNOWS_IT),
 ];
 
@@ -77,7 +78,7 @@ const POWER_CUTS: &[Point] = &[
     ("written: 100 %", 0, Cut::Power(Kept::Nothing), INSTALLS),
     ("written: 100 %", 1000, Cut::Power(Kept::EverySecond), INSTALLS),
     ("compared with the image", 0, Cut::Power(Kept::Nothing), INSTALLS),
-    ("proved by", 0, Cut::Power(Kept::EverySecond), &["installed", "already_installed"]),
+    ("proved by", 0, Cut::Power(Kept::EverySecond), EITHER),
     ("left a trace", 0, Cut::Power(Kept::Nothing), KNOWS_IT),
     ("result posted", 0, Cut::Power(Kept::All), KNOWS_IT),
 ];
@@ -88,16 +89,17 @@ until [ -e /dev/disk/by-id/virtio-TARGET-0 ]; do sleep 0.1; done
 udevadm settle
 ";
 
-/// Kills as soon as the kernel log has `{line}`.
+/// Kills as soon as the journal has `{line}`.
 const KILL: &str = "cat >/run/kill-it <<'END'
-group=/sys/fs/cgroup/system.slice/run-coreos-installer.service
-until dmesg | grep -q '{line}'; do sleep 0.1; done
-read -r parent <$group/cgroup.procs
-read -r job others </proc/$parent/task/$parent/children
+until journalctl -m | grep -q '{line}'; do sleep 0.1; done
 {kill}
 END
 systemd-run -q --no-block sh /run/kill-it
 ";
+/// Kills the second process of the unit; the first one is its parent.
+const KILL_JOB: &str = "kill -KILL \
+                        $(sed -n 2p /sys/fs/cgroup/system.slice/run-coreos-installer.service/cgroup.procs)";
+const KILL_UNIT: &str = "systemctl kill -s KILL run-coreos-installer";
 
 /// A machine with the target disk, whose writes QEMU logs from now on.
 fn logged(folder: &Path) -> Result<Machine> {
@@ -187,8 +189,8 @@ fn cut(test: &str, points: &[Point]) -> Result<()> {
 fn end_job(lab: &Lab, id: &str, (line, delay_ms): (&str, u64), how: Cut) -> Result<()> {
     let folder = &lab.folder;
     let kill = match how {
-        Cut::Job(_) => KILL.replace("{kill}", "kill -KILL $job"),
-        Cut::Unit => KILL.replace("{kill}", "echo 1 >$group/cgroup.kill"),
+        Cut::Job(_) => KILL.replace("{kill}", KILL_JOB),
+        Cut::Unit => KILL.replace("{kill}", KILL_UNIT),
         Cut::Power(_) => String::new(),
     };
     let script = format!("{PREPARE}{}", kill.replace("{line}", line));
