@@ -199,7 +199,7 @@ pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusa
 }
 
 /// Outcomes of an instruction that is carried out.
-const ENDED_WELL: [&str; 3] = ["installed", "already_installed", "reignited"];
+pub(crate) const ENDED_WELL: [&str; 3] = ["installed", "already_installed", "reignited"];
 
 /// Returns the reason to reboot for a node that has installed its instruction already.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<String>, Refusal> {

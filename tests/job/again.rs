@@ -101,8 +101,8 @@ fn five_live_boots_with_the_same_answer_write_the_disk_once() {
         comes_up(&machine);
         let installed = fs::read(machine.disk("sda")).unwrap();
         let message = format!(
-            "{} (serial SERIAL-sda, 67108864 bytes) was installed by this request before, and {next}; to install \
-             again, set install.reinstall",
+            "{} (serial SERIAL-sda, 67108864 bytes) has what this request asks for, and {next}; to do it again, set \
+             install.reinstall",
             machine.disk("sda").display()
         );
         for n in 2..=5 {
@@ -132,7 +132,7 @@ fn install_without_a_vim_is_not_repeated_either() {
     assert_eq!((machine.run().exit_status, n_writes(&machine)), (ExitStatus::Done, 1));
     let result = machine.result();
     assert_eq!(result["outcome"], "already_installed", "{result:#}");
-    assert_says(&result["message"], &["to install again, set --reinstall"]);
+    assert_says(&result["message"], &["to do it again, set --reinstall"]);
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Act<'_> {
         }
         outcome.confirm = trace.shown().confirm;
         outcome.installed_before = Some(NextBoot::Firmware);
-        info!("{} was installed at {} by the same request", describe(disk), trace.at);
+        info!("{} has had what the request asks for since {}", describe(disk), trace.at);
         if self.is_dry_run || !system.is_uefi() {
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl Act<'_> {
             failures: Vec::new(),
             ..trace
         };
-        // Its kernel would not see what changes below a mount.
+        // A running kernel does not notice writes below a mount.
         let mounted = disk.partitions.iter().filter(|part| !part.mounted_at.is_empty());
         let mounted: Vec<u32> = mounted.filter_map(|part| part.number).collect();
         self.leave(target, &mounted, &trace, outcome);
@@ -186,23 +186,32 @@ impl Act<'_> {
         let device = &target.disk().device;
         match trace::leave(target, keep, trace) {
             Ok(true) => info!("left a trace on {device}"),
-            Ok(false) => match self.leave_in_boot(target.disk(), trace) {
-                Ok(()) => info!("left a trace in boot on {device}"),
-                Err(why) => info!("{device} has no place for a trace: {why}"),
-            },
+            Ok(false) => self.leave_in_boot(target.disk(), trace, outcome),
             Err(why) => outcome.warnings.push(format!("leaving a trace on {device}: {why}")),
         }
         self.keep(trace, outcome);
     }
 
     /// Leaves a trace in the file system `boot`, as on machines without UEFI, whose disks have no EFI system partition.
-    fn leave_in_boot(&self, disk: &Disk, trace: &Trace) -> Result<(), String> {
+    fn leave_in_boot(&self, disk: &Disk, trace: &Trace, outcome: &mut Outcome) {
         let system = &self.site.system;
-        // Its partitions are known from before the write.
-        let disks = system.disks()?.unwrap_or_default();
+        // The facts of the disk were collected before the write, and its partitions may be the old ones.
+        let disks = system.disks().ok().flatten().unwrap_or_default();
         let disk = disks.iter().find(|now| now.name == disk.name).unwrap_or(disk);
-        let (volume, _) = Volume::of_boot(disk)?;
-        system.replace(&volume, vec![trace.file()?]).map_err(|error| error.to_string())
+        let device = &disk.device;
+        let (volume, _) = match Volume::of_boot(disk) {
+            Ok(found) => found,
+            Err(why) => return info!("{device} has no place for a trace: {why}"),
+        };
+        let left = trace.file().and_then(|file| {
+            system.replace(&volume, vec![file]).map_err(|error| error.to_string())
+        });
+        match left {
+            Ok(()) => info!("left a trace in boot on {device}"),
+            Err(why) => {
+                outcome.warnings.push(format!("leaving a trace in boot on {device}: {why}"));
+            }
+        }
     }
 
     /// Leaves the trace of an order that failed after it had begun.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ignition::{Checked, Erased};
 use probes::block::Disk;
+use serde_json::Value;
 
 use super::choice::{Wanted, label_warnings};
 use super::choose::names;
@@ -46,6 +47,21 @@ pub(super) fn of_login(checked: &Checked, platform: Option<&str>) -> Option<Stri
     let is_alone = platform.is_none_or(|platform| WITHOUT_KEYS.contains(&platform));
     let why = checked.lock_out.filter(|_| is_alone)?;
     Some(format!("Ignition config: {why}"))
+}
+
+/// A warning if the config of an installed system enables units.
+pub(super) fn of_units(ignition: &[u8]) -> Option<String> {
+    let config: Value = serde_json::from_slice(ignition).ok()?;
+    let units = config["systemd"]["units"].as_array()?.iter();
+    let names =
+        units.filter(|unit| unit["enabled"] == true).filter_map(|unit| unit["name"].as_str());
+    let names = list(names.map(str::to_owned), ", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "Ignition config: systemd enables units such as {names} only while /etc/machine-id is empty, as at the first boot \
+             of a new system; enable them by hand, or with links in the config"
+        )
+    })
 }
 
 /// Warnings about other disks: their labels that may stay, and their data that the first boot erases.

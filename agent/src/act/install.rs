@@ -17,7 +17,6 @@ use super::preflight;
 use super::proof::before::Before;
 use super::prove::{OnDisk, read_before};
 use super::readable::{self, Unreadable};
-use super::reignite::enabled;
 use super::root_arguments::with_derived;
 use super::run::{self, interrupted};
 use super::say::{Term, say};
@@ -223,7 +222,6 @@ impl Act<'_> {
         let chosen =
             choose(self.site, &selection, &disks, &checked.erased, self.findings, outcome)?;
         let mut warnings = [warnings, chosen.warnings].concat();
-        warnings.extend(if order.reignite { enabled(&ignition) } else { None });
         if let Some(confirm) = &order.confirm {
             let disk = chosen.target.disk();
             let (wrapped, digests) = confirm.add(&ignition, &checked.version, disk)?;

@@ -86,7 +86,8 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
     // memory for a large config.
     secret::conceal_config(&bytes);
     let checked = checked.map_err(refuse)?;
-    let warnings = warnings_of(order, &checked);
+    let mut warnings = warnings_of(order, &checked);
+    warnings.extend(first_boot::of_units(&bytes).filter(|_| order.reignite));
     Ok((bytes.into_owned(), warnings, checked))
 }
 
@@ -105,7 +106,7 @@ fn warnings_of(order: &Order, checked: &ignition::Checked) -> Vec<String> {
         arguments.chain(first_boot.map(|argument| argument.written)).collect();
     warnings.extend(first_boot::of_arguments(&arguments));
     let platform = order.platform.as_deref();
-    // A system that is there has its users.
+    // An installed system already has users.
     warnings.extend(first_boot::of_login(checked, platform).filter(|_| !order.reignite));
     warnings.extend(ignition::platform::network_warning(
         platform,

@@ -1,13 +1,12 @@
 //! Gives an installed system another Ignition config for its next boot, and writes no image.
 //!
-//! Choice, checks and proof are those of an install, as far as they are about the config and the file system `boot`, and nothing
-//! else is written. The system may be the running one.
+//! Choice, checks and proof are those of an install, as far as they are about the config and the file system `boot`. Nothing else
+//! is written but the trace and the firmware's boot order. The system may be the running one.
 
 use std::sync::Arc;
 
 use formats::digest::sha512;
 use probes::block::Disk;
-use serde_json::Value;
 use tracing::info;
 
 use super::efi::Wish;
@@ -22,8 +21,8 @@ use super::prove::{difference, doubts, sector_bytes};
 use super::run::interrupted;
 use super::stage::{Stage, State};
 use super::target::Target;
-use super::{Code, Failure, describe, identity_of, list, others, preflight};
-use crate::ask::ask_within;
+use super::{Code, Failure, describe, identity_of, others, preflight};
+use crate::ask::{Unanswered, ask_within};
 
 /// Time limit for reading `boot`.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -32,7 +31,8 @@ impl Act<'_> {
     /// Replaces the config of an installed system, and reads it back.
     ///
     /// # Errors
-    /// As for an install; `DISK_NOT_ELIGIBLE` if `boot` is not in a partition of its own; `KARGS`.
+    /// As for an install; `DISK_NOT_ELIGIBLE` if `boot` is not in a partition of its own; `KARGS` for an entry without a platform;
+    /// `TARGET_IO`; `PROOF_…` if what is read back differs; `INTERRUPTED`.
     pub(super) fn reignite(&self, order: &Order, outcome: &mut Outcome) -> Result<(), Failure> {
         let (chosen, ignition) = self.judged(order, outcome)?;
         let Chosen { target, order, warnings } = chosen;
@@ -94,8 +94,9 @@ impl Act<'_> {
             armed::files(&disk, place, &order, &ignition)
         };
         let files = ask_within("boot", LIMIT, self.site.system.stop(), read);
-        let files = files.unwrap_or_else(|why| Err(why.to_string())).map_err(|why| refuse(&why))?;
-        Ok((volume, files))
+        let late =
+            |why: Unanswered| Failure::advised(Code::TargetIo, format!("reading boot: {why}"));
+        Ok((volume, files.map_err(late)??))
     }
 
     /// Reads `boot` back, and makes the disk the next to boot.
@@ -147,19 +148,4 @@ impl Act<'_> {
         self.set_state(DiskState::Installed, outcome);
         Ok(())
     }
-}
-
-/// A warning about units that the config enables.
-pub(super) fn enabled(ignition: &[u8]) -> Option<String> {
-    let config: Value = serde_json::from_slice(ignition).ok()?;
-    let units = config["systemd"]["units"].as_array()?.iter();
-    let names =
-        units.filter(|unit| unit["enabled"] == true).filter_map(|unit| unit["name"].as_str());
-    let names = list(names.map(str::to_owned), ", ");
-    (!names.is_empty()).then(|| {
-        format!(
-            "Ignition config: systemd enables units such as {names} only while /etc/machine-id is empty, as at the first boot \
-             of a new system; enable them by hand, or with links in the config"
-        )
-    })
 }

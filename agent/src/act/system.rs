@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use probes::block::Disk;
 use probes::collect::{Options, collect};
@@ -77,8 +78,8 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// With the number of the kernel's error if nothing was written.
-    fn replace(&self, volume: &Volume, _: &[NewFile]) -> io::Result<()> {
-        Err(io::Error::other(format!("this kernel mounts nothing: {volume:?}")))
+    fn replace(&self, _: &Volume, _: &[NewFile]) -> io::Result<()> {
+        Err(Errno::EOPNOTSUPP.into())
     }
 
     /// Keeps everything that is taken down from being started again. Returns the time until that has an effect.
@@ -349,7 +350,7 @@ impl Kernel for Files {
     }
 
     fn replace(&self, volume: &Volume, files: &[NewFile]) -> io::Result<()> {
-        if self.is_live() { replace(volume, files) } else { Err(io::ErrorKind::Unsupported.into()) }
+        if self.is_live() { replace(volume, files) } else { Err(Errno::EOPNOTSUPP.into()) }
     }
 
     fn keep_down(&self) -> io::Result<Duration> {

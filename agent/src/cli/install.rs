@@ -248,16 +248,16 @@ pub struct ReigniteOptions {
     #[arg(long, value_name = "JSON|KEY=VALUE", num_args = 1..)]
     pub hints: Vec<String>,
     /// Kernel arguments to add to the installed system
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub append_karg: Vec<String>,
     /// Kernel arguments to remove from the installed system
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub delete_karg: Vec<String>,
     /// Kernel arguments for the next boot only
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub firstboot_args: Option<String>,
     /// Ignition platform [default: that of the installed system]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "ID")]
     pub platform: Option<String>,
     /// Disks that are never written, as for `install`
     #[arg(long, value_name = "DISK", value_delimiter = ',')]

@@ -7,7 +7,7 @@ use tracing::{error, info, warn};
 
 use super::job::server_settings;
 use crate::act::install::{Act, Mark, Watch};
-use crate::act::{BlockOn, BootOrder, Order, Site, Stage, State, System, describe};
+use crate::act::{BootOrder, Order, Site, Stage, State, System, describe};
 use crate::cli::{ReigniteOptions, VimOptions};
 use crate::clock::RealClock;
 use crate::engines::offline::{arguments, disk, ignition_source, words};
@@ -27,7 +27,7 @@ impl Watch for Silent {
 /// Replaces the config of the system, and reads it back.
 ///
 /// # Errors
-/// The options are wrong.
+/// The options are wrong, or signals or the client cannot be set up.
 pub(super) fn reignite(options: &ReigniteOptions) -> anyhow::Result<ExitStatus> {
     let stop = Stop::on_signals().context("catching signals")?;
     let vim = VimOptions {
@@ -78,8 +78,6 @@ fn order(options: &ReigniteOptions) -> anyhow::Result<Order> {
         delete_kargs: arguments(&options.delete_karg),
         platform: options.platform.clone(),
         firstboot_args: options.firstboot_args.clone(),
-        // The person who calls it has seen the machine.
-        block_on: Some(BlockOn::Never),
         boot_order: BootOrder::Keep,
         ..Order::default()
     })

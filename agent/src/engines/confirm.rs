@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use anyhow::Context as _;
+
 use crate::act::{Code, Confirm, Failure};
 use crate::bounded;
 use crate::http::ServerSettings;
@@ -15,7 +17,7 @@ const MAX_CA_BYTES: u64 = 256 << 10;
 /// system.
 ///
 /// # Errors
-/// `CONFIG`: the file with the certificates cannot be read.
+/// `CONFIG`: the file with the certificates cannot be read, or is no text.
 pub(super) fn confirm(
     server: &ServerSettings,
     address: &Url,
@@ -23,7 +25,7 @@ pub(super) fn confirm(
 ) -> Result<Confirm, Failure> {
     let read = |file: &std::path::PathBuf| {
         let text = bounded::read_file(file, MAX_CA_BYTES)?;
-        anyhow::Ok(String::from_utf8(text)?)
+        String::from_utf8(text).with_context(|| format!("{} is not UTF-8 text", file.display()))
     };
     let ca = server.ca_file.as_ref().map(read).transpose();
     let ca = ca.map_err(|why| Failure::new(Code::Config, format!("confirm: {why:#}")))?;

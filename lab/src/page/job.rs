@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::words;
+use crate::orders::ENDED_WELL;
 use crate::overview::MAX_FINDINGS;
 use crate::store::{Document, Node};
 
@@ -34,9 +35,6 @@ pub(super) struct Standing {
     is_over: bool,
 }
 
-/// Outcomes after which the node boots its disk.
-const ENDED: [&str; 4] = ["installed", "already_installed", "reignited", "unproven"];
-
 /// Derives the state from the last event and the result.
 pub(super) fn standing(node: &Node) -> Standing {
     let result = node.result.as_ref().filter(|result| !is_begun_again(node, result));
@@ -55,7 +53,9 @@ pub(super) fn standing(node: &Node) -> Standing {
         confirmed.unwrap_or_else(|| outcome(result))
     };
     let (label, tone) = result.map_or_else(|| at_work(stage, moment), ended);
-    let is_over = result.is_some_and(|r| ENDED.iter().any(|end| r["outcome"] == *end));
+    let is_over = result.is_some_and(|r| {
+        r["outcome"] == "unproven" || ENDED_WELL.iter().any(|end| r["outcome"] == *end)
+    });
     let message = result.or(event).and_then(|last| last["message"].as_str());
     let percent = event.and_then(|event| event["percent"].as_u64());
     Standing {

@@ -9,6 +9,9 @@ use super::boot::Entry;
 use super::check;
 use crate::act::{Check, CheckName, Order};
 
+/// Kernel argument with the platform of Ignition.
+pub(super) const PLATFORM: &str = "ignition.platform.id";
+
 /// The entries read from the boot file system.
 #[derive(Debug)]
 pub(super) struct Entries<'a> {
@@ -110,12 +113,12 @@ fn spelt_out(console: &str) -> Option<String> {
 
 /// Checks that the Ignition platform is that of the order.
 pub(super) fn platform(order: &Order, found: &Entries<'_>) -> Check {
-    let of = |options: &str| last_value(options, "ignition.platform.id").map(str::to_owned);
+    let of = |options: &str| last_value(options, PLATFORM).map(str::to_owned);
     let wrong = found.wrong(|options| match (of(options), &order.platform) {
         (Some(found), Some(wanted)) if found != *wanted => vec![found],
         (Some(_), _) => vec![],
         // Without a platform the installed Ignition does nothing at all.
-        (None, _) => vec!["no ignition.platform.id".into()],
+        (None, _) => vec![format!("no {PLATFORM}")],
     });
     let outcome = match &wrong[..] {
         [] => Ok(of(&found.options()).unwrap_or_default()),

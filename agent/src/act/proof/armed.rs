@@ -6,39 +6,38 @@
 use formats::command_line::{arguments, last_value};
 
 use super::STAMP;
+use super::arguments::PLATFORM;
 use super::boot::{BootFiles, Entry, MAX_ENTRY_BYTES};
 use super::disk::Disk;
 use super::grub::{USES, sets_variable};
-use crate::act::{NewFile, Order};
+use crate::act::{Code, Failure, NewFile, Order};
 
-/// Kernel argument with the platform of Ignition.
-const PLATFORM: &str = "ignition.platform.id";
-
-/// The files to replace, in this order: the entries that lack something, the config, and at last the stamp, so that a power cut
-/// before it leaves the system as it was.
+/// The files to replace, in this order: the entries that lack something, the config, and at last the stamp. After a power cut
+/// before that, Ignition does not run, but the kernel arguments may already be the new ones.
 ///
 /// # Errors
-/// A message with what is there, or cannot be read; the entries could not be made to run Ignition.
+/// `TARGET_IO` if `boot` cannot be read; `KARGS` if an entry cannot be made to run Ignition.
 pub(in crate::act) fn files(
     disk: &Disk,
     (start, size): (u64, u64),
     order: &Order,
     ignition: &[u8],
-) -> Result<Vec<NewFile>, String> {
-    let boot = BootFiles::open(disk.window(start, size)?)?;
-    let entries = boot.entries()?;
-    if entries.is_empty() {
-        return Err("it has no boot loader entry".to_owned());
-    }
-    let is_set = sets_variable(&boot)?;
+) -> Result<Vec<NewFile>, Failure> {
+    let unread = |why: String| Failure::advised(Code::TargetIo, format!("reading boot: {why}"));
+    let boot = disk.window(start, size).and_then(BootFiles::open).map_err(unread)?;
+    let entries = boot.entries().map_err(unread)?;
+    let is_set = sets_variable(&boot).map_err(unread)?;
     let mut files = Vec::new();
     for entry in &entries {
-        let wanted =
-            options(entry, order, is_set).map_err(|why| format!("{}: {why}", entry.name))?;
+        let wanted = options(entry, order, is_set).map_err(|why| {
+            Failure::new(Code::Kargs, format!("boot loader entry {}: {why}", entry.name))
+                .advise("order a platform such as metal, or mend the entry")
+        })?;
         if entry.options.as_ref() != Some(&wanted) {
             let path = format!("loader/entries/{}", entry.name);
-            let text = boot.read(&format!("/{path}"), MAX_ENTRY_BYTES)?;
-            let text = String::from_utf8(text).map_err(|_| format!("{path} is not UTF-8"))?;
+            let text = boot.read(&format!("/{path}"), MAX_ENTRY_BYTES);
+            let text = text.and_then(|text| String::from_utf8(text).map_err(|e| e.to_string()));
+            let text = text.map_err(|why| unread(format!("{path}: {why}")))?;
             files.push(NewFile { path, mode: 0o644, bytes: with_options(&text, &wanted) });
         }
     }
@@ -64,19 +63,21 @@ fn options(entry: &Entry, order: &Order, is_set: bool) -> Result<String, String>
     let has = |words: &[String], wanted: &str| words.iter().any(|word| word == wanted);
     let runs_ignition =
         USES.iter().any(|uses| has(&words, uses)) || has(&words, "ignition.firstboot");
-    // A boot loader that is not GRUB has a way of its own.
+    // Other boot loaders pass the argument themselves.
     if is_set && !runs_ignition {
         words.insert(0, USES[0].to_owned());
     }
     for argument in &order.append_kargs {
-        if !has(&words, argument) {
+        // As often as it is ordered; what is there already counts.
+        let n_of = |list: &[String]| list.iter().filter(|word| *word == argument).count();
+        if n_of(&words) < n_of(&order.append_kargs) {
             words.push(argument.clone());
         }
     }
     let after = words.join(" ");
     let expected = "expected its platform, such as metal";
     last_value(&after, PLATFORM).ok_or(format!("it has no {PLATFORM}, {expected}"))?;
-    // Only what changes is written, also if blanks are unusual.
+    // Entries that differ only in blanks stay as they are.
     let is_same = words.iter().eq(arguments(before).map(|argument| argument.written));
     Ok(if is_same { before.to_owned() } else { after })
 }
@@ -108,7 +109,7 @@ mod tests {
     fn entries_get_what_ignition_needs_and_what_was_ordered_and_keep_the_rest() {
         let plain = Order::default();
         let asked = Order {
-            append_kargs: vec!["a=1".into(), "b".into()],
+            append_kargs: ["a=1", "b", "a=1"].map(String::from).into(),
             delete_kargs: vec!["quiet".into()],
             platform: Some("qemu".into()),
             ..Order::default()
@@ -127,7 +128,7 @@ mod tests {
                 &asked,
                 true,
                 "$ignition_firstboot quiet b ignition.platform.id=metal rw",
-                Some("$ignition_firstboot b rw ignition.platform.id=qemu a=1"),
+                Some("$ignition_firstboot b rw ignition.platform.id=qemu a=1 a=1"),
             ),
         ] {
             let found = options(&entry(before), order, is_set).unwrap();

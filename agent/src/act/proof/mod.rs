@@ -239,7 +239,7 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
         Err(error) => return checks.push(check(CheckName::BootFilesystem, wanted, Err(error))),
     };
     let part = found.boot_partition();
-    // A mounted one is not sound in the eyes of e2fsck.
+    // e2fsck reports a mounted file system as unclean.
     let part = part.filter(|_| !expected.order.reignite);
     let is_sound = part.map_or(Ok(()), |part| fsck::check(&expected.disk, part, &expected.system));
     checks.push(check(CheckName::BootFilesystem, wanted, is_sound.map(|()| description)));

@@ -127,7 +127,7 @@ pub(in crate::act) fn thaw(place: &File) -> io::Result<()> {
     request(place, FITHAW)
 }
 
-/// Makes a request whose argument does not count.
+/// Makes a request whose argument the kernel ignores.
 #[expect(unsafe_code, reason = "these ioctls have no safe wrapper")]
 fn request(device: &File, request: libc::c_ulong) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `device` is borrowed, and the kernel reads no argument of these requests.

@@ -45,20 +45,16 @@ pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, S
     }
     let file = handle.file().map_err(in_words)?;
     let file = Disk::cached(Arc::new(file));
-    match boot {
-        Some((_, (start, size))) => {
-            let window = file.window(start, size)?;
-            let content = boot::content(window, (FOLDER[1], NAME), MAX_BYTES as u64)?;
-            content.map_or(Ok(None), |content| parse(&content).map(Some))
-        }
-        None => read(&file, sector_bytes(disk)),
-    }
+    let Some((_, (start, size))) = boot else { return read(&file, sector_bytes(disk)) };
+    let window = file.window(start, size)?;
+    let content = boot::content(window, (FOLDER[1], NAME), MAX_BYTES as u64)?;
+    content.map(|content| parse(&content)).transpose()
 }
 
 fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Trace>, String> {
     let path = format!("{}/{NAME}", FOLDER.join("/"));
-    let Some(content) = esp::content(disk, sector_bytes, path, MAX_BYTES)? else { return Ok(None) };
-    parse(&content).map(Some)
+    let content = esp::content(disk, sector_bytes, path, MAX_BYTES)?;
+    content.map(|content| parse(&content)).transpose()
 }
 
 fn parse(content: &[u8]) -> Result<Trace, String> {
@@ -77,7 +73,7 @@ impl Trace {
 }
 
 /// Writes the trace to the EFI system partition of the installed disk, unless that is one of those to `keep`, and reads it back.
-/// Returns false if there is no such partition.
+/// Returns false if the disk has none.
 ///
 /// # Errors
 /// A message with what could not be read or written.
@@ -89,9 +85,12 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
         let failed = |failure: Failure| failure.message.to_string();
         let disk = || target.direct().map(|file| Disk::of(Arc::new(file))).map_err(failed);
         let table = gpt::read(&mut disk()?, sector_bytes)?.partitions;
-        let is_place =
-            |part: &&Partition| part.type_guid == ESP_TYPE && !keep.contains(&part.number);
-        let Some(part) = table.iter().find(is_place) else { return Ok(None) };
+        let mut all = table.iter().filter(|part| part.type_guid == ESP_TYPE).peekable();
+        if all.peek().is_none() {
+            return Ok(None);
+        }
+        let part = all.find(|part| !keep.contains(&part.number));
+        let part = part.ok_or("its EFI system partition is mounted, or one to keep")?;
         let file = target.writable().map_err(failed)?;
         write(&file, part, &bytes).map_err(|error| error.to_string())?;
         read(&disk()?, sector_bytes).map(Some)
@@ -106,7 +105,7 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
 
 /// Writes the file into the file system of a partition.
 fn write(file: &File, part: &Partition, bytes: &[u8]) -> io::Result<()> {
-    let volume = Window { file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+    let volume = BlockVolume { file, start: part.start_bytes, size: part.size_bytes, at: 0 };
     let system = fatfs::FileSystem::new(volume, fatfs::FsOptions::new())?;
     let folder = FOLDER.iter().try_fold(system.root_dir(), |at, name| at.create_dir(name))?;
     let mut content = folder.create_file(NAME)?;
@@ -119,14 +118,14 @@ fn write(file: &File, part: &Partition, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A part of a disk.
-struct Window<'f> {
+struct BlockVolume<'f> {
     file: &'f File,
     start: u64,
     size: u64,
     at: u64,
 }
 
-impl Window<'_> {
+impl BlockVolume<'_> {
     /// The first of `length` bytes on the disk, and how many of them are in this part.
     fn place(&self, length: usize) -> (u64, usize) {
         let left = self.size.saturating_sub(self.at);
@@ -134,7 +133,7 @@ impl Window<'_> {
     }
 }
 
-impl Read for Window<'_> {
+impl Read for BlockVolume<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (from, length) = self.place(buffer.len());
         let n = self.file.read_at(&mut buffer[..length], from)?;
@@ -143,7 +142,7 @@ impl Read for Window<'_> {
     }
 }
 
-impl Write for Window<'_> {
+impl Write for BlockVolume<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (to, length) = self.place(bytes.len());
         let n = self.file.write_at(&bytes[..length], to)?;
@@ -156,7 +155,7 @@ impl Write for Window<'_> {
     }
 }
 
-impl Seek for Window<'_> {
+impl Seek for BlockVolume<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
@@ -189,7 +188,7 @@ mod tests {
         let table = build(std::slice::from_ref(&part), Guid([9; 16]), N_BLOCKS, 512).unwrap();
         file.write_all_at(&table.start, 0).unwrap();
         let volume =
-            || Window { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+            || BlockVolume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
         fatfs::format_volume(volume(), fatfs::FormatVolumeOptions::new()).unwrap();
         let fat = fatfs::FileSystem::new(volume(), fatfs::FsOptions::new()).unwrap();
         let boot = fat.root_dir().create_dir("EFI").unwrap().create_dir("BOOT").unwrap();
@@ -221,7 +220,7 @@ mod tests {
     fn nothing_outside_of_the_partition_is_written() {
         let (file, part) = disk();
         let mut volume =
-            Window { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
+            BlockVolume { file: &file, start: part.start_bytes, size: part.size_bytes, at: 0 };
         volume.seek(SeekFrom::End(-2)).unwrap();
         assert_eq!(volume.write(b"abcd").unwrap(), 2);
         assert_eq!(volume.write(b"cd").unwrap(), 0);

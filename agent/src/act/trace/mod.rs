@@ -61,13 +61,13 @@ impl Request {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
-    /// Id of the request.
+    /// Id of the request that installed the system; of the one that gave it a config, if no trace of an install was found.
     pub request: String,
     /// Digest of the node's id and of what it asked for: `sha256-` and 64 hexadecimal digits.
     pub digest: String,
     /// The state of the disk: `half_written` from before the first write on.
     pub stage: DiskState,
-    /// When that was, by the node's clock: RFC 3339, UTC.
+    /// When that was, or when the system got another config, by the node's clock: RFC 3339, UTC.
     pub at: String,
     /// True if the whole image was compared with the disk.
     pub proved: bool,

@@ -74,9 +74,7 @@ fn result_of(outcome: &Outcome, words: Words) -> JobResult {
                 NextBoot::Firmware => "whether it boots next is up to the firmware",
             };
             let again = words(Term::Reinstall);
-            format!(
-                "{named} was installed by this request before, and {next}; to install again, {again}"
-            )
+            format!("{named} has what this request asks for, and {next}; to do it again, {again}")
         }
         (None, None) if outcome.is_reignited => {
             format!("the system on {named} applies the config at its next boot")
