@@ -22,6 +22,8 @@ pub struct Mount {
     pub mount_point: String,
     /// Type of the file system, e.g. `xfs`.
     pub filesystem: String,
+    /// True if the file system itself is read-only, not only this mount of it.
+    pub is_read_only: bool,
     /// The mounted device, as the file system names it, e.g. `/dev/sda1`; `None` where it does not have a source.
     pub source: Option<String>,
 }
@@ -58,6 +60,7 @@ fn parse_line(line: &str) -> Option<Mount> {
         device_number: Some(mount.majmin),
         mount_point: octal::decode(path(&mount.mount_point)),
         filesystem: octal::decode(&mount.fs_type),
+        is_read_only: mount.super_options.contains_key("ro"),
         source: mount.mount_source.as_deref().map(octal::decode),
     })
 }
@@ -77,7 +80,8 @@ fn parse_mounts_line(line: &str) -> Option<Mount> {
     let (source, mount_point) = (fields.next()?, fields.next()?);
     let filesystem = fields.next()?;
     let source = Some(source).filter(|source| !source.is_empty() && source != "none");
-    Some(Mount { device_number: None, mount_point, filesystem, source })
+    // Without the options of the file system, only those of the mount are known.
+    Some(Mount { device_number: None, mount_point, filesystem, is_read_only: false, source })
 }
 
 /// Lists the places in a `mountinfo` or `mounts` file that reveal something: the servers of network file systems, in
@@ -148,6 +152,7 @@ mod tests {
                 device_number: Some("8:1".to_owned()),
                 mount_point: "/mnt/a b".to_owned(),
                 filesystem: "ext4".to_owned(),
+                is_read_only: false,
                 source: Some("/dev/disk\\x".to_owned()),
             }]
         );

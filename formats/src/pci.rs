@@ -172,7 +172,8 @@ mod tests {
     };
 
     fn parse_uevent(text: &str) -> Ids {
-        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let pairs = whole.filter_map(|line| line.split_once('='));
         uevent(&pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use probes::block::Partition;
+use probes::block::{Filesystem, Partition};
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, assert_has, assert_says, instruction_to_install};
 
 /// A VIM without a memory: it answers every report with this.
-fn forgetful(instruction: Value) -> Mock {
+pub(crate) fn forgetful(instruction: Value) -> Mock {
     Mock::start(move |request, _| match request.path.as_str() {
         "/v1/reports" => Reply::json(200, &instruction),
         _ => Reply::status(204),
@@ -61,7 +61,13 @@ pub(crate) fn is_reported_as_installed(machine: &mut Machine) {
         Partition {
             name: format!("sda{number}"),
             number: Some(number),
+            device_number: Some(format!("8:{number}")),
             label: Some(label.into()),
+            filesystem: Some(Filesystem {
+                kind: if kind.is_some() { "vfat" } else { "ext4" }.into(),
+                label: Some(label.into()),
+                ..Filesystem::default()
+            }),
             type_uuid: kind.map(str::to_owned),
             start_bytes: Some((start_mib << 20) as u64),
             size_bytes: Some((n_mib << 20) as u64),
@@ -70,8 +76,10 @@ pub(crate) fn is_reported_as_installed(machine: &mut Machine) {
     };
     let disk = &mut machine.collected.disks[0];
     disk.partition_table = Some("gpt".into());
+    disk.existing_os = vec!["Fedora or RHEL CoreOS".into()];
     let esp = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
-    disk.partitions = vec![part(1, "EFI-SYSTEM", Some(esp)), part(2, "boot", None)];
+    disk.partitions =
+        vec![part(1, "EFI-SYSTEM", Some(esp)), part(2, "boot", None), part(3, "root", None)];
 }
 
 /// The installed system comes up, which removes the stamp for its first boot.

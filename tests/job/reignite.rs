@@ -8,17 +8,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use formats::digest;
-use probes::block::{Disk, Filesystem, Partition};
+use probes::block::Disk;
 use probes::machine::Source;
 use run_coreos_installer::act::system::{Files, Handle, Kernel};
 use run_coreos_installer::act::{NewFile, System, Volume};
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
+use super::again::{boot, forgetful, is_reported_as_installed};
 use super::image::{self, PARTS};
 use super::install::check;
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, assert_has, assert_says, instruction};
+use super::mock::{assert_has, assert_says, instruction};
 
 const OPTIONS: &str = "ostree=/ostree/boot.1 ignition.platform.id=metal";
 const OTHER: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
@@ -109,42 +110,8 @@ fn installed(fault: Fault) -> Machine {
         Mounting { files: Files { root: root.clone() }, disk, content: Mutex::new(content), fault };
     kernel.write();
     machine.settings.site.system = System::of(Arc::new(kernel), root);
-    is_reported(&mut machine.collected.disks[0]);
+    is_reported_as_installed(&mut machine);
     machine
-}
-
-fn is_reported(disk: &mut Disk) {
-    let part = |number: u32, label: &str, kind: &str| {
-        let (start_mib, n_mib) = PARTS[number as usize - 1];
-        let label = Some(label.to_owned());
-        Partition {
-            name: format!("sda{number}"),
-            device_number: Some(format!("8:{number}")),
-            number: Some(number),
-            label: label.clone(),
-            filesystem: Some(Filesystem { kind: kind.into(), label, ..Filesystem::default() }),
-            type_uuid: (number == 1).then(|| "c12a7328-f81f-11d2-ba4b-00a0c93ec93b".to_owned()),
-            start_bytes: Some((start_mib << 20) as u64),
-            size_bytes: Some((n_mib << 20) as u64),
-            ..Partition::default()
-        }
-    };
-    disk.partition_table = Some("gpt".into());
-    disk.existing_os = vec!["Fedora or RHEL CoreOS".into()];
-    disk.partitions =
-        vec![part(1, "EFI-SYSTEM", "vfat"), part(2, "boot", "ext4"), part(3, "root", "ext4")];
-}
-
-/// A live boot of the machine with this answer; its result.
-fn boot(machine: &mut Machine, instruction: &Value) -> (ExitStatus, Value) {
-    let answer = instruction.clone();
-    let mock = Mock::start(move |request, _| match request.path.as_str() {
-        "/v1/reports" => Reply::json(200, &answer),
-        _ => Reply::status(204),
-    });
-    machine.settings.vim.url = Some(mock.url.clone());
-    let ended = machine.run();
-    (ended.exit_status, mock.result())
 }
 
 fn order(request_id: &str, mut install: Value) -> Value {
@@ -224,7 +191,7 @@ fn install_that_is_ordered_again_after_another_config_is_still_the_same_install(
     install["action"] = json!("install");
     install["install"]["disk"] = json!({"hints": {"serial": "SERIAL-sda"}});
     assert_eq!(boot(&mut machine, &install).1["outcome"], "installed");
-    is_reported(&mut machine.collected.disks[0]);
+    is_reported_as_installed(&mut machine);
     let (_, result) = boot(&mut machine, &order("r2", json!({})));
     assert_eq!(result["outcome"], "reignited", "{result:#}");
     for asked in [&install, &order("r2", json!({}))] {
@@ -316,10 +283,7 @@ fn dry_run_of_another_config_changes_nothing() {
     let mut machine = installed(Fault::Fails);
     machine.settings.node.is_dry_run = true;
     let before = fs::read(machine.disk("sda")).unwrap();
-    let mock = Mock::start(|request, _| match request.path.as_str() {
-        "/v1/reports" => Reply::json(200, &order("r1", json!({}))),
-        _ => Reply::status(204),
-    });
+    let mock = forgetful(order("r1", json!({})));
     machine.settings.vim.url = Some(mock.url.clone());
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert!(fs::read(machine.disk("sda")).unwrap() == before);

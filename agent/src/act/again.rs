@@ -167,7 +167,7 @@ impl Act<'_> {
         let trace =
             known.unwrap_or_else(|| self.trace(request, disk, DiskState::Installed, outcome));
         let trace = Trace {
-            confirm: outcome.confirm.clone().or(trace.confirm),
+            confirm: outcome.confirm.clone(),
             config_of: Some(request.clone()),
             at: self.now(),
             boot: self.boot_id(),

@@ -1,8 +1,9 @@
 //! Replaces files of a file system through the kernel. It is mounted where no other process sees it; a mounted one is used where
 //! it is.
 //!
-//! GRUB does not replay a journal, so at the end nothing is left in it: the file system is unmounted, or frozen and thawed as
-//! `ostree` does (`fs/ioctl.c`, `FIFREEZE`).
+//! GRUB does not replay a journal, so at the end nothing is left in it: the file system is unmounted, or becomes read-only again,
+//! or the kernel is asked to (`EXT4_IOC_CHECKPOINT`, Linux 5.14). Freezing it would also do, but a process that ends in between
+//! would leave it frozen.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,12 +15,12 @@ use formats::mountinfo::{self, Mount};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::sys::stat::{major, minor};
 use nix::unistd::syncfs;
 use probes::block::{Disk, Partition};
 
 use super::device_number;
-use super::takedown::{freeze, thaw};
+use super::takedown::checkpoint;
 
 /// Where a file system is mounted that is mounted nowhere: a directory of every system.
 const PLACE: &str = "/run";
@@ -35,6 +36,8 @@ pub struct Volume {
     pub number: String,
     /// Kind of the file system, e.g. `ext4`.
     pub kind: String,
+    /// Where it is mounted, if it is.
+    pub mounted_at: Option<String>,
 }
 
 impl Volume {
@@ -60,7 +63,9 @@ impl Volume {
         let unknown = |what: &str| format!("the {what} of {} is unknown", part.name);
         let place = part.start_bytes.zip(part.size_bytes).ok_or_else(|| unknown("location"))?;
         let number = part.device_number.clone().ok_or_else(|| unknown("device number"))?;
-        Ok((Self { device: format!("/dev/{}", part.name), number, kind }, place))
+        let device = format!("/dev/{}", part.name);
+        let mounted_at = part.mounted_at.first().cloned();
+        Ok((Self { device, number, kind, mounted_at }, place))
     }
 }
 
@@ -73,6 +78,8 @@ pub struct NewFile {
     pub mode: u32,
     /// Content.
     pub bytes: Vec<u8>,
+    /// What it must contain until then; `None` if that does not matter.
+    pub before: Option<Vec<u8>>,
 }
 
 /// Replaces files in this order, each of them whole or not at all. The thread that calls it has mounts of its own from then on.
@@ -90,32 +97,52 @@ pub(super) fn replace(volume: &Volume, files: &[NewFile]) -> io::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let mounts = mountinfo::parse(&fs::read_to_string(MOUNTS)?).mounts;
-    // The last mount at a place hides those before it.
-    let Some(place) = mounts.iter().rev().find(|mount| is_root_of(mount, volume)) else {
+    let mounts = String::from_utf8_lossy(&fs::read(MOUNTS)?).into_owned();
+    let mounts = mountinfo::parse(&mounts).mounts;
+    let Some(found) = mounts.iter().find(|mount| is_root_of(mount, volume)) else {
         let source = format!("/proc/self/fd/{}", device.as_raw_fd());
         mount(Some(&*source), PLACE, Some(&*volume.kind), flags, none)?;
         let written = write_all(Path::new(PLACE), files);
         return written.and(umount(PLACE).map_err(|error| after("unmounting", &error.into())));
     };
-    let place = Path::new(&place.mount_point);
-    let is_read_only = statvfs(place)?.flags().contains(FsFlags::ST_RDONLY);
+    let place = Path::new(&found.mount_point);
     let remount = |flags| mount(none, place, none, MsFlags::MS_REMOUNT | flags, none);
-    if is_read_only {
+    if found.is_read_only {
         remount(flags)?;
+        let written = write_all(place, files);
+        // That empties the journal, too.
+        let again = remount(flags | MsFlags::MS_RDONLY);
+        return written
+            .and(again.map_err(|error| after("making it read-only again", &error.into())));
     }
-    let written = write_all(place, files);
-    if !is_read_only {
-        return written;
-    }
-    let again = remount(flags | MsFlags::MS_RDONLY);
-    written.and(again.map_err(|error| after("mounting it read-only again", &error.into())))
+    // Only this mount, in case another one may be written and this one not.
+    remount(flags | MsFlags::MS_BIND)?;
+    let root = File::open(place)?;
+    empty_journal(&root, volume, true)?;
+    write_all(place, files)?;
+    empty_journal(&root, volume, false).map_err(|error| after("emptying the journal", &error))
 }
 
-/// True for a mount of the whole file system, not of a folder in it: the root directory has inode 2 on ext4, and 1 on FAT.
+/// True for a mount of the whole file system, not of a folder in it, that no other one hides: the root directory has inode 2 on
+/// ext4, and 1 on FAT.
 fn is_root_of(mount: &Mount, volume: &Volume) -> bool {
+    let is_root = |found: fs::Metadata| {
+        let number = format!("{}:{}", major(found.dev()), minor(found.dev()));
+        number == volume.number && found.ino() <= 2
+    };
     mount.device_number.as_ref() == Some(&volume.number)
-        && fs::metadata(&mount.mount_point).is_ok_and(|found| found.ino() <= 2)
+        && fs::metadata(&mount.mount_point).is_ok_and(is_root)
+}
+
+/// Writes what the journal of a mounted file system has to its places, or only tries whether the kernel can. An ext4 without one
+/// answers `ENODEV` (`ext4_ioctl_checkpoint` in `fs/ext4/ioctl.c`).
+fn empty_journal(root: &File, volume: &Volume, is_trial: bool) -> io::Result<()> {
+    syncfs(root)?;
+    match checkpoint(root, is_trial) {
+        Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => Ok(()),
+        _ if volume.kind != "ext4" => Ok(()),
+        emptied => emptied,
+    }
 }
 
 /// An error that came when files may have been written.
@@ -124,11 +151,16 @@ fn after(what: &str, error: &io::Error) -> io::Error {
 }
 
 fn write_all(root: &Path, files: &[NewFile]) -> io::Result<()> {
+    for NewFile { path, before, .. } in files {
+        if let Some(before) = before
+            && fs::read(root.join(path))? != *before
+        {
+            // Somebody has changed it since.
+            return Err(Errno::ESTALE.into());
+        }
+    }
     let write = |file: &NewFile| write(root, file).map_err(|error| after(&file.path, &error));
-    files.iter().try_for_each(write)?;
-    File::open(root)
-        .and_then(|root| settle(&root))
-        .map_err(|error| after("emptying the journal", &error))
+    files.iter().try_for_each(write)
 }
 
 fn write(root: &Path, file: &NewFile) -> io::Result<()> {
@@ -143,8 +175,13 @@ fn write(root: &Path, file: &NewFile) -> io::Result<()> {
     })?;
     let mut options = OpenOptions::new();
     let mut content = options.write(true).create_new(true).mode(file.mode).open(&new)?;
-    content.write_all(&file.bytes).and_then(|()| content.sync_all())?;
-    fs::rename(&new, folder.join(name))?;
+    let written = content.write_all(&file.bytes).and_then(|()| content.sync_all());
+    let written = written.and_then(|()| fs::rename(&new, folder.join(name)));
+    if written.is_err() {
+        // It would fill a file system that has no room.
+        fs::remove_file(&new).ok();
+    }
+    written?;
     File::open(&folder)?.sync_all()
 }
 
@@ -172,16 +209,6 @@ fn folder(root: &Path, path: &Path) -> io::Result<PathBuf> {
         }
         Ok(next)
     })
-}
-
-/// Empties the journal of a mounted file system. Those without one need only be synchronized.
-fn settle(place: &File) -> io::Result<()> {
-    syncfs(place)?;
-    match freeze(place) {
-        Ok(()) => thaw(place),
-        Err(error) if error.raw_os_error() == Some(Errno::EOPNOTSUPP as i32) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]
@@ -214,57 +241,102 @@ mod tests {
         }
     }
 
-    #[test]
-    fn files_are_replaced_through_the_kernel_and_nothing_is_left_in_the_journal() {
-        let dir = tempfile::tempdir().unwrap();
-        let (root, image) = (dir.path().join("root"), dir.path().join("image"));
-        fs::create_dir_all(root.join("loader.1/entries")).unwrap();
-        fs::write(root.join("loader.1/entries/a.conf"), "old").unwrap();
-        std::os::unix::fs::symlink("loader.1", root.join("loader")).unwrap();
-        std::os::unix::fs::symlink("/etc", root.join("outside")).unwrap();
-        File::create(&image).unwrap().set_len(16 << 20).unwrap();
-        let (root, image) = (root.to_str().unwrap(), image.to_str().unwrap());
-        let made = ran("mkfs.ext4", &["-q", "-L", "boot", "-d", root, image]);
-        let device = made.and_then(|_| ran("losetup", &["-f", "--show", image])).map(Loop);
-        let Some(device) = device else { return skipped("no loop device can be made here") };
-        let number = device_number(&fs::metadata(&device.0).unwrap()).unwrap();
-        let volume = Volume { device: device.0.clone(), number, kind: "ext4".into() };
-        let file = |path: &str, mode| {
+    /// A file system `boot` in a file, on a loop device.
+    struct Made {
+        dir: tempfile::TempDir,
+        image: String,
+        volume: Volume,
+        _device: Loop,
+    }
+
+    impl Made {
+        /// `None` where no loop device can be made.
+        fn new() -> Option<Self> {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("root");
+            fs::create_dir_all(root.join("loader.1/entries")).unwrap();
+            fs::write(root.join("loader.1/entries/a.conf"), "old").unwrap();
+            std::os::unix::fs::symlink("loader.1", root.join("loader")).unwrap();
+            std::os::unix::fs::symlink("/etc", root.join("outside")).unwrap();
+            let image = dir.path().join("image");
+            File::create(&image).unwrap().set_len(16 << 20).unwrap();
+            let (root, image) = (root.to_str().unwrap(), image.to_str().unwrap().to_owned());
+            let made = ran("mkfs.ext4", &["-q", "-L", "boot", "-d", root, &image]);
+            let device = made.and_then(|_| ran("losetup", &["-f", "--show", &image])).map(Loop);
+            let Some(device) = device else {
+                skipped("no loop device can be made here");
+                return None;
+            };
+            let number = device_number(&fs::metadata(&device.0).unwrap()).unwrap();
+            let kind = "ext4".to_owned();
+            let volume = Volume { device: device.0.clone(), number, kind, mounted_at: None };
+            Some(Self { dir, image, volume, _device: device })
+        }
+
+        fn put(&self, path: &str, mode: u32, before: Option<&str>) -> io::Result<()> {
             let bytes = format!("content of {path}").into_bytes();
-            NewFile { path: path.into(), mode, bytes }
-        };
-        let put = |path: &str, mode| {
-            let (volume, files) = (volume.clone(), [file(path, mode)]);
-            std::thread::spawn(move || replace(&volume, &files)).join().unwrap()
-        };
-        put("ignition/config.ign", 0o600).unwrap();
-        put("loader/entries/a.conf", 0o644).unwrap();
-        assert!(
-            put("outside/passwd", 0o644).unwrap_err().to_string().contains("outside is a link")
-        );
+            let before = before.map(|text| text.as_bytes().to_owned());
+            let (volume, file) =
+                (self.volume.clone(), NewFile { path: path.into(), mode, bytes, before });
+            std::thread::spawn(move || replace(&volume, &[file])).join().unwrap()
+        }
+
+        /// What the disk contains, without the journal.
+        fn read(&self, command: &str) -> String {
+            ran("debugfs", &["-R", command, &self.image]).unwrap()
+        }
+
+        fn mounted(&self, options: &[&str]) -> Option<Mounted> {
+            let place = self.dir.path().join("mounted");
+            fs::create_dir_all(&place).unwrap();
+            let place = place.to_str().unwrap();
+            let mounted = ran("mount", &[options, &[&self.volume.device, place]].concat());
+            if mounted.is_none() {
+                skipped("nothing can be mounted here");
+            }
+            mounted.map(|_| Mounted(place.to_owned()))
+        }
+    }
+
+    #[test]
+    fn files_are_replaced_whole_through_the_kernel_and_no_link_leads_out() {
+        let Some(made) = Made::new() else { return };
+        made.put("ignition/config.ign", 0o600, None).unwrap();
+        made.put("loader/entries/a.conf", 0o644, Some("old")).unwrap();
+        let outside = made.put("outside/passwd", 0o644, None).unwrap_err().to_string();
+        assert!(outside.contains("outside is a link"), "{outside}");
+        let code = |found: io::Result<()>| found.unwrap_err().raw_os_error();
+        let stale = made.put("loader/entries/a.conf", 0o644, Some("older"));
+        assert_eq!(code(stale), Some(Errno::ESTALE as i32));
         for path in ["ignition/config.ign", "loader.1/entries/a.conf"] {
-            let text = ran("debugfs", &["-R", &format!("cat {path}"), image]).unwrap();
+            let text = made.read(&format!("cat {path}"));
             assert!(text.starts_with("content of"), "{path}: {text}");
         }
-        let stat = ran("debugfs", &["-R", "stat ignition", image]).unwrap();
-        assert!(stat.contains("Mode:  0700"), "{stat}");
-        assert!(ran("e2fsck", &["-fn", image]).is_some());
-        // A mounted one is changed in its place, which stays read-only.
-        let place = dir.path().join("mounted");
-        fs::create_dir(&place).unwrap();
-        let mounted = Mounted(place.to_str().unwrap().to_owned());
-        if ran("mount", &["-o", "ro", &device.0, &mounted.0]).is_none() {
-            skipped("nothing can be mounted here");
-        } else {
-            put("ignition.firstboot", 0o644).unwrap();
-            let text = fs::read_to_string(place.join("ignition.firstboot")).unwrap();
-            assert_eq!(text, "content of ignition.firstboot");
-            assert!(fs::write(place.join("x"), "x").is_err());
-            let text = ran("debugfs", &["-R", "cat ignition.firstboot", image]).unwrap();
-            assert_eq!(text, "content of ignition.firstboot", "it is in the journal only");
+        assert!(made.read("stat ignition").contains("Mode:  0700"));
+        assert!(ran("e2fsck", &["-fn", &made.image]).is_some());
+        let other = Volume { number: "8:1".into(), ..made.volume.clone() };
+        assert_eq!(code(replace(&other, &[])), Some(Errno::ENODEV as i32));
+    }
+
+    #[test]
+    fn mounted_file_system_stays_as_it_is_and_nothing_is_left_in_its_journal() {
+        let Some(made) = Made::new() else { return };
+        for (path, options) in [("ignition.firstboot", &["-o", "ro"][..]), ("config.ign", &[][..])]
+        {
+            let Some(mounted) = made.mounted(options) else { return };
+            made.put(path, 0o644, None).unwrap();
+            let expected = format!("content of {path}");
+            assert_eq!(fs::read_to_string(Path::new(&mounted.0).join(path)).unwrap(), expected);
+            assert_eq!(made.read(&format!("cat {path}")), expected, "it is in the journal only");
+            let written = fs::write(Path::new(&mounted.0).join("x"), "x");
+            assert_eq!(written.is_err(), !options.is_empty());
         }
-        drop(mounted);
-        let other = Volume { number: "8:1".into(), ..volume.clone() };
-        assert_eq!(replace(&other, &[]).unwrap_err().raw_os_error(), Some(Errno::ENODEV as i32));
+        // Another file system in the same place hides it.
+        let Some(mounted) = made.mounted(&[]) else { return };
+        let hiding = Mounted(mounted.0.clone());
+        ran("mount", &["-t", "tmpfs", "none", &hiding.0]).unwrap();
+        made.put("ignition.firstboot", 0o644, None).unwrap();
+        assert_eq!(fs::read_dir(&mounted.0).unwrap().count(), 0);
+        drop((hiding, mounted));
     }
 }

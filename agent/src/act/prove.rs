@@ -14,7 +14,7 @@ use super::efi::{Bootable, Wish};
 use super::erase::Erasure;
 use super::install::{Act, Mark};
 use super::order::{BootOrder, OnUnproved, Order};
-use super::outcome::{Check, CheckName, Compared, DiskState, Outcome};
+use super::outcome::{Check, CheckName, Compared, DiskState, Outcome, Proof};
 use super::proof::before::{Before, Unread};
 use super::proof::{self, Expected, Proved};
 use super::run::interrupted;
@@ -111,7 +111,7 @@ impl Act<'_> {
         self.erase_remains(target, outcome);
         info!("reading {} back", disk.device);
         let is_uefi = self.site.system.is_uefi();
-        let Proved { mut proof, is_interrupted } = proof::prove(Expected {
+        let expected = Expected {
             system: self.site.system.clone(),
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
@@ -124,17 +124,8 @@ impl Act<'_> {
                 Some(_) => image,
                 None => self.live_image(order, disk),
             },
-        });
-        let failed = proof::fatal(&proof).cloned();
-        // A disk that failed the proof gets no entry, because the firmware would boot it.
-        if is_uefi && failed.is_none() && !is_interrupted {
-            let place = order.boot_order;
-            let wish = Wish { place, is_next: place == BootOrder::Disk };
-            proof.checks.extend(self.boot_entry(wish, disk, &file));
-        }
-        outcome.warnings.extend(doubts(&proof.checks));
-        let (n_checks, compared) = (proof.checks.len(), proof.compared);
-        outcome.proof = Some(proof);
+        };
+        let (failed, is_interrupted) = self.read_back(order, target, expected, outcome);
         if let Some(check) = failed {
             let is_erased = order.on_unproved == OnUnproved::Erase;
             let erased = is_erased.then(|| erase(target, keep));
@@ -144,10 +135,34 @@ impl Act<'_> {
             // Nothing is known to be wrong with the disk, so it is not erased.
             return Err(interrupted(DiskState::Written));
         }
-        conclude(compared, n_checks);
+        conclude(outcome.proof.as_ref());
         self.stage(Stage::Proof, State::Done, None);
         self.set_state(DiskState::Installed, outcome);
         Ok(())
+    }
+
+    /// Reads the disk back. One that passed gets the firmware's boot entry; a system whose config was replaced has one, if the order
+    /// is to stay. Returns the check that failed, and true if a signal came first.
+    pub(super) fn read_back(
+        &self,
+        order: &Order,
+        target: &Target,
+        expected: Expected,
+        outcome: &mut Outcome,
+    ) -> (Option<Check>, bool) {
+        let (file, is_uefi) = (Arc::clone(&expected.disk), expected.is_uefi);
+        let Proved { mut proof, is_interrupted } = proof::prove(expected);
+        let failed = proof::fatal(&proof).cloned();
+        let place = order.boot_order;
+        let has_entry = order.reignite && place == BootOrder::Keep;
+        // A disk that failed the proof gets no entry, because the firmware would boot it.
+        if is_uefi && failed.is_none() && !is_interrupted && !has_entry {
+            let wish = Wish { place, is_next: place == BootOrder::Disk };
+            proof.checks.extend(self.boot_entry(wish, target.disk(), &file));
+        }
+        outcome.warnings.extend(doubts(&proof.checks));
+        outcome.proof = Some(proof);
+        (failed, is_interrupted)
     }
 
     pub(super) fn set_state(&self, state: DiskState, outcome: &mut Outcome) {
@@ -237,8 +252,9 @@ impl Act<'_> {
 }
 
 /// Logs the result of the checks. Only a comparison of the whole image proves what the disk contains.
-fn conclude(compared: Option<Compared>, n_checks: usize) {
-    match compared {
+fn conclude(proof: Option<&Proof>) {
+    let n_checks = proof.map_or(0, |proof| proof.checks.len());
+    match proof.and_then(|proof| proof.compared) {
         Some(Compared::Whole) => {
             info!("proved by {n_checks} checks: the disk contains what was asked for");
         }

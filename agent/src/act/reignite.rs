@@ -3,21 +3,22 @@
 //! Choice, checks and proof are those of an install, as far as they are about the config and the file system `boot`. Nothing else
 //! is written but the trace and the firmware's boot order. The system may be the running one.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use formats::digest::sha512;
+use nix::unistd::syncfs;
 use probes::block::Disk;
 use tracing::info;
 
-use super::efi::Wish;
 use super::install::{Act, Chosen, Mark};
 use super::mounted::{NewFile, Volume};
-use super::order::{BootOrder, Order};
-use super::outcome::{DiskState, Outcome};
-use super::proof::armed;
+use super::order::Order;
+use super::outcome::{CheckName, DiskState, Outcome};
 use super::proof::before::Before;
-use super::proof::{self, Expected, Proved, disk};
-use super::prove::{difference, doubts, sector_bytes};
+use super::proof::{Expected, disk};
+use super::proof::{armed, fsck};
+use super::prove::{difference, sector_bytes};
 use super::run::interrupted;
 use super::stage::{Stage, State};
 use super::target::Target;
@@ -38,7 +39,7 @@ impl Act<'_> {
         let Chosen { target, order, warnings } = chosen;
         preflight::arguments(&order)?;
         outcome.warnings.extend(warnings);
-        let (volume, files) = self.plan(&target, &order, &ignition)?;
+        let (volume, start, files) = self.plan(&target, &order, &ignition)?;
         outcome.seen = None;
         let disk = target.disk();
         self.stage(Stage::Preflight, State::Done, Some(&describe(disk)));
@@ -66,18 +67,27 @@ impl Act<'_> {
         self.stage(Stage::Write, State::Done, None);
         outcome.stage = Stage::Proof;
         self.prove_config(&order, &target, &ignition, &disks, outcome)?;
+        if volume.mounted_at.is_none() {
+            let sound = fsck::check(&target.direct()?, start, &self.site.system);
+            sound.map_err(|why| {
+                self.set_state(DiskState::Written, outcome);
+                let what = format!("the config of {} was replaced, but {why}", describe(disk));
+                Failure::new(Code::Proof(CheckName::BootFilesystem), what)
+                    .advise("mend boot with e2fsck")
+            })?;
+        }
         outcome.is_reignited = true;
         self.leave_reignited(&order, &target, outcome);
         Ok(())
     }
 
-    /// The file system that is changed, and its new files.
+    /// The file system that is changed, its first byte, and its new files.
     fn plan(
         &self,
         target: &Target,
         order: &Order,
         ignition: &[u8],
-    ) -> Result<(Volume, Vec<NewFile>), Failure> {
+    ) -> Result<(Volume, u64, Vec<NewFile>), Failure> {
         let disk = target.disk();
         let refuse = |why: &str| {
             let what = format!("the config of {} cannot be replaced: {why}", describe(disk));
@@ -89,14 +99,23 @@ impl Act<'_> {
         }
         let (volume, place) = Volume::of_boot(disk).map_err(|why| refuse(&why))?;
         let (file, order, ignition) = (target.direct()?, order.clone(), ignition.to_owned());
+        if volume.mounted_at.is_none() {
+            // Otherwise new files could be given the place of others.
+            fsck::check(&file, place.0, &self.site.system).map_err(|why| refuse(&why))?;
+        }
+        let mounted_at = volume.mounted_at.clone();
         let read = move || {
+            if let Some(at) = mounted_at {
+                // What is only in memory would not be read.
+                File::open(at).map(|root| syncfs(root).ok()).ok();
+            }
             let disk = disk::Disk::cached(Arc::new(file));
             armed::files(&disk, place, &order, &ignition)
         };
         let files = ask_within("boot", LIMIT, self.site.system.stop(), read);
         let late =
             |why: Unanswered| Failure::advised(Code::TargetIo, format!("reading boot: {why}"));
-        Ok((volume, files.map_err(late)??))
+        Ok((volume, place.0, files.map_err(late)??))
     }
 
     /// Reads `boot` back, and makes the disk the next to boot.
@@ -109,27 +128,19 @@ impl Act<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
         self.stage(Stage::Proof, State::Started, None);
-        let (disk, file) = (target.disk(), Arc::new(target.direct()?));
-        let is_uefi = self.site.system.is_uefi();
-        let Proved { mut proof, is_interrupted } = proof::prove(Expected {
+        let disk = target.disk();
+        let expected = Expected {
             system: self.site.system.clone(),
-            disk: Arc::clone(&file),
+            disk: Arc::new(target.direct()?),
             sector_bytes: sector_bytes(disk),
             ignition_digest: sha512(ignition),
             order: order.clone(),
-            is_uefi,
+            is_uefi: self.site.system.is_uefi(),
             others: others(disks, disk).cloned().collect(),
             before: Before::default(),
             image: None,
-        });
-        let failed = proof::fatal(&proof).cloned();
-        let place = order.boot_order;
-        if is_uefi && place != BootOrder::Keep && failed.is_none() && !is_interrupted {
-            let is_next = place == BootOrder::Disk;
-            proof.checks.extend(self.boot_entry(Wish { place, is_next }, disk, &file));
-        }
-        outcome.warnings.extend(doubts(&proof.checks));
-        outcome.proof = Some(proof);
+        };
+        let (failed, is_interrupted) = self.read_back(order, target, expected, outcome);
         if let Some(check) = failed {
             let what = format!(
                 "the config of {} was replaced, but {}",

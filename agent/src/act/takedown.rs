@@ -16,7 +16,7 @@ use super::busy::check_not_busy;
 use super::{Code, Failure, System, describe};
 
 pub(super) use activation::disable as disable_activation;
-pub(super) use kernel::{freeze, perform, reread_table, thaw};
+pub(super) use kernel::{checkpoint, perform, reread_table};
 
 /// One step of a take-down.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ etc=${CONFIRM_ETC-/etc}
 own=$etc/run-coreos-installer/confirm
 all=${CONFIRM_VAR-/var/lib}/run-coreos-installer
 # Another config of the same system begins with its own boot 1.
-var=$all/$(sha256sum "$own.curl" | cut -c -16)
+var=$all/$(sha256sum "$own.curl" 2>/dev/null | cut -c -16)
 proc=${CONFIRM_PROC-/proc}
 sys=${CONFIRM_SYS-/sys}
 pause=${CONFIRM_PAUSE-10}
@@ -68,7 +68,7 @@ remember() {
 
 # Posts a boot once. Returns 1 if another try may succeed, and 2 if not.
 post() {
-  local options id disk answer status ca=()
+  local options id='' disk='' answer status ca=()
   { read -r id; read -r disk; } <"$var/$1"
   options=$(<"$own.curl")
   options=${options//@BOOT@/"$1"}
@@ -78,7 +78,7 @@ post() {
     cat "$etc/pki/tls/certs/ca-bundle.crt" "$own-ca.pem" >"$var/ca.pem" 2>/dev/null
     ca=(--cacert "$var/ca.pem")
   fi
-  answer=$(curl --config - --silent --show-error --globoff --connect-timeout 15 --max-time 60 "${ca[@]}" \
+  answer=$(curl --disable --config - --silent --show-error --globoff --connect-timeout 15 --max-time 60 "${ca[@]}" \
     --output /dev/null --write-out 'HTTP status %{http_code}' 2>&1 <<<"$options")
   case ${answer: -3} in
     2??) touch "$var/$1.done" && echo "boot $1 was confirmed"; return 0 ;;
@@ -89,17 +89,31 @@ post() {
   return "$status"
 }
 
-# Posts a boot until it is accepted or refused, or the time is over.
+# Posts a boot until it is accepted or refused, or it was waited for long enough. The clock may be set meanwhile.
 confirm() {
-  local pause=$pause
+  local pause=$pause waited=0
   while [[ ! -e $var/$1.done ]]; do
     post "$1"
-    [[ $? != 1 || $((SECONDS + pause)) -ge $limit ]] && return
+    [[ $? != 1 || $((waited + pause)) -ge $limit ]] && return
     sleep "$pause"
+    waited=$((waited + pause))
     pause=$((pause < 150 ? pause * 2 : 300))
   done
 }
 
+# The secrets first, and at last what starts this: the next boot goes on with what is left.
+remove() {
+  rm -f "$own".{curl,disk} "$own-ca.pem"
+  rm -rf "$all"
+  systemctl disable "$unit"
+  rm -f "$etc/systemd/system/$unit" "$own.sh"
+  rmdir --ignore-fail-on-non-empty "$etc/run-coreos-installer"
+}
+
+if [[ ! -e $own.curl ]]; then
+  remove
+  exit 0
+fi
 mkdir -p "$var"
 boot=$(<"$proc/sys/kernel/random/boot_id")
 [[ -s $var/1 ]] || remember 1
@@ -110,8 +124,5 @@ fi
 [[ -s $var/2 ]] || remember 2
 [[ -e $var/1.done ]] || post 1
 confirm 2
-systemctl disable "$unit"
-rm -f "$etc/systemd/system/$unit" "$own".{sh,curl,disk} "$own-ca.pem"
-rm -rf "$all"
-rmdir --ignore-fail-on-non-empty "$etc/run-coreos-installer"
+remove
 exit 0

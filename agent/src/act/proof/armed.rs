@@ -9,10 +9,11 @@ use super::STAMP;
 use super::arguments::PLATFORM;
 use super::boot::{BootFiles, Entry, MAX_ENTRY_BYTES};
 use super::disk::Disk;
-use super::grub::{USES, sets_variable};
+use super::earlier::is_ostree;
+use super::grub::{self, USES, sets_variable};
 use crate::act::{Code, Failure, NewFile, Order};
 
-/// The files to replace, in this order: the entries that lack something, the config, and at last the stamp. After a power cut
+/// The files to replace, in this order: the config, the entries that lack something, and at last the stamp. After a power cut
 /// before that, Ignition does not run, but the kernel arguments may already be the new ones.
 ///
 /// # Errors
@@ -27,24 +28,29 @@ pub(in crate::act) fn files(
     let boot = disk.window(start, size).and_then(BootFiles::open).map_err(unread)?;
     let entries = boot.entries().map_err(unread)?;
     let is_set = sets_variable(&boot).map_err(unread)?;
-    let mut files = Vec::new();
-    for entry in &entries {
-        let wanted = options(entry, order, is_set).map_err(|why| {
-            Failure::new(Code::Kargs, format!("boot loader entry {}: {why}", entry.name))
-                .advise("order a platform such as metal, or mend the entry")
-        })?;
+    let unfit = |why: String| {
+        Failure::new(Code::Kargs, why)
+            .advise("mend the boot loader's entries, or order a platform such as metal")
+    };
+    let file =
+        |path: &str, mode, bytes| NewFile { path: path.to_owned(), mode, bytes, before: None };
+    // First what may find no room.
+    let mut files = vec![file("ignition/config.ign", 0o600, ignition.to_owned())];
+    let mut planned = Vec::new();
+    for entry in entries.into_iter().filter(is_ostree) {
+        let wanted = options(&entry, order, is_set)
+            .map_err(|why| unfit(format!("boot loader entry {}: {why}", entry.name)))?;
         if entry.options.as_ref() != Some(&wanted) {
             let path = format!("loader/entries/{}", entry.name);
-            let text = boot.read(&format!("/{path}"), MAX_ENTRY_BYTES);
-            let text = text.and_then(|text| String::from_utf8(text).map_err(|e| e.to_string()));
-            let text = text.map_err(|why| unread(format!("{path}: {why}")))?;
-            files.push(NewFile { path, mode: 0o644, bytes: with_options(&text, &wanted) });
+            let text = boot.read(&format!("/{path}"), MAX_ENTRY_BYTES).map_err(unread)?;
+            let bytes = with_options(&String::from_utf8_lossy(&text), &wanted);
+            files.push(NewFile { path, mode: 0o644, bytes, before: Some(text) });
         }
+        planned.push(Entry { options: Some(wanted), ..entry });
     }
+    grub::check(&boot, &planned).map_err(unfit)?;
     let stamp = order.firstboot_args.as_ref();
     let stamp = stamp.map(|args| format!("set ignition_network_kcmdline='{args}'\n"));
-    let file = |path: &str, mode, bytes: Vec<u8>| NewFile { path: path.to_owned(), mode, bytes };
-    files.push(file("ignition/config.ign", 0o600, ignition.to_owned()));
     files.push(file(STAMP.trim_start_matches('/'), 0o644, stamp.unwrap_or_default().into()));
     Ok(files)
 }
@@ -52,6 +58,10 @@ pub(in crate::act) fn files(
 /// The kernel arguments of an entry as they have to be.
 fn options(entry: &Entry, order: &Order, is_set: bool) -> Result<String, String> {
     let before = entry.options.as_deref().ok_or("it has no options")?;
+    let own = |word: &&String| word.starts_with("ostree=") || *word == "ignition.firstboot";
+    if let Some(word) = order.append_kargs.iter().chain(&order.delete_kargs).find(own) {
+        return Err(format!("{word} belongs to the boot loader, not to an order"));
+    }
     let is_deleted = |word: &&str| order.delete_kargs.iter().any(|deleted| deleted == word);
     let of_platform = |word: &&str| word.starts_with(PLATFORM) && order.platform.is_some();
     let words = arguments(before).map(|argument| argument.written);
@@ -134,6 +144,9 @@ mod tests {
             let found = options(&entry(before), order, is_set).unwrap();
             assert_eq!(found, expected.unwrap_or(before));
         }
+        let unbootable = Order { delete_kargs: vec!["ostree=/x".into()], ..Order::default() };
+        let found = options(&entry("ostree=/x ignition.platform.id=metal"), &unbootable, true);
+        assert!(found.unwrap_err().contains("belongs to the boot loader"));
         for (is_set, before, why) in [
             (true, "$ignition_firstboot", "it has no ignition.platform.id"),
             (true, "", "it has no options"),

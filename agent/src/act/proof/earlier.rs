@@ -120,8 +120,15 @@ fn is_empty(disk: &Disk, part: &Partition) -> Result<bool, String> {
 
 /// True if the entry starts a system of `OSTree` that Ignition has configured.
 fn is_coreos(entry: &Entry) -> bool {
+    is_ostree(entry) && PLATFORM.iter().any(|name| has(entry, name))
+}
+
+/// True if the entry starts a system of `OSTree`.
+pub(super) fn is_ostree(entry: &Entry) -> bool {
+    has(entry, "ostree=") || entry.linux.as_ref().is_some_and(|path| path.contains("/ostree/"))
+}
+
+fn has(entry: &Entry, name: &str) -> bool {
     let options = entry.options.as_deref().unwrap_or_default();
-    let has = |name: &str| options.split_whitespace().any(|option| option.starts_with(name));
-    let is_ostree = has("ostree=") || entry.linux.as_ref().is_some_and(|p| p.contains("/ostree/"));
-    is_ostree && PLATFORM.iter().any(|name| has(name))
+    options.split_whitespace().any(|option| option.starts_with(name))
 }

@@ -6,7 +6,6 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use formats::gpt::Partition;
 use tracing::debug;
 
 use crate::act::System;
@@ -24,10 +23,10 @@ const HAS_ERRORS: i32 = 4;
 ///
 /// # Errors
 /// A message with the faults.
-pub(super) fn check(file: &File, boot: &Partition, system: &System) -> Result<(), String> {
+pub(in crate::act) fn check(file: &File, start_bytes: u64, system: &System) -> Result<(), String> {
     // The disk that is open, whatever its name leads to by now.
     let disk = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    let args = ["-f", "-n", &format!("{disk}?offset={}", boot.start_bytes)].map(str::to_owned);
+    let args = ["-f", "-n", &format!("{disk}?offset={start_bytes}")].map(str::to_owned);
     let program = (Path::new("e2fsck"), &args[..]);
     match system.output_of(program, LIMIT, MAX_OUTPUT_BYTES, |_| false) {
         Ok((text, Some(status))) if status & HAS_ERRORS != 0 => {

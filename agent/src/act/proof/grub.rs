@@ -1,10 +1,12 @@
 //! GRUB's use of the first-boot stamp: `grub.cfg` sets a variable if the stamp exists, and each boot loader entry passes that
 //! variable to the kernel (Ignition's `grub2/05_ignition.cfg`, bootupd's `configs.d`). Without it Ignition never runs.
 
-use super::boot::{BootFiles, Entry, MAX_ENTRY_BYTES};
+use super::boot::{BootFiles, Entry};
 
 /// GRUB's configuration.
 const GRUB_CFG: &str = "/grub2/grub.cfg";
+/// The largest that is read, in bytes.
+const MAX_CFG_BYTES: u64 = 1 << 20;
 /// The assignment of the variable, with or without `set`.
 const SETS: &str = "ignition_firstboot=";
 /// The uses of the variable in the options of an entry.
@@ -13,14 +15,18 @@ pub(super) const USES: [&str; 2] = ["$ignition_firstboot", "${ignition_firstboot
 /// True if GRUB's configuration is there and sets the variable.
 ///
 /// # Errors
-/// It is empty or damaged.
+/// It cannot be read, or is empty, damaged or too large.
 pub(super) fn sets_variable(files: &BootFiles) -> Result<bool, String> {
-    let config = files.read(GRUB_CFG, MAX_ENTRY_BYTES);
-    let text = config.as_deref().map(String::from_utf8_lossy);
-    if text.as_ref().is_ok_and(|text| text.trim().is_empty() || text.contains('\0')) {
+    if files.size(GRUB_CFG).is_err() {
+        return Ok(false);
+    }
+    let text = files.read(GRUB_CFG, MAX_CFG_BYTES).map_err(|why| format!("{GRUB_CFG}: {why}"))?;
+    let text = String::from_utf8_lossy(&text);
+    if text.trim().is_empty() || text.contains('\0') {
         return Err(format!("{GRUB_CFG} is empty or damaged"));
     }
-    Ok(text.is_ok_and(|text| text.contains(SETS)))
+    let is_comment = |line: &&str| line.trim_start().starts_with('#');
+    Ok(text.lines().filter(|line| !is_comment(line)).any(|line| line.contains(SETS)))
 }
 
 /// Checks that GRUB and the entries agree on the variable. An image that has another way needs neither; on s390x there is no

@@ -14,7 +14,7 @@ pub(super) mod earlier;
 pub mod esp;
 mod fat;
 mod filesystems;
-mod fsck;
+pub(super) mod fsck;
 pub mod gpt;
 mod grub;
 mod initramfs;
@@ -239,15 +239,20 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
         Err(error) => return checks.push(check(CheckName::BootFilesystem, wanted, Err(error))),
     };
     let part = found.boot_partition();
-    // e2fsck reports a mounted file system as unclean.
+    // e2fsck reports a mounted file system as unclean; what was not mounted is checked by the caller.
     let part = part.filter(|_| !expected.order.reignite);
-    let is_sound = part.map_or(Ok(()), |part| fsck::check(&expected.disk, part, &expected.system));
+    let sound = |part: &Partition| fsck::check(&expected.disk, part.start_bytes, &expected.system);
+    let is_sound = part.map_or(Ok(()), sound);
     checks.push(check(CheckName::BootFilesystem, wanted, is_sound.map(|()| description)));
     let read = |path: &str, max_bytes| {
         files.read(path, max_bytes).map_err(|error| format!("{path}: {error}"))
     };
     let stamp = read(STAMP, boot::MAX_ENTRY_BYTES);
-    let entries = files.entries();
+    let mut entries = files.entries();
+    if let (Ok(entries), true) = (&mut entries, expected.order.reignite) {
+        // Others start no system that Ignition configures.
+        entries.retain(earlier::is_ostree);
+    }
     let known = entries.as_deref().unwrap_or_default();
     let found = stamp.as_ref().map_err(Clone::clone);
     let found = found.and_then(|_| grub::check(&files, known)).map(|()| STAMP.to_owned());

@@ -1,6 +1,6 @@
 //! The kernel calls of a take-down: `swapoff(2)`, `ioctl(DM_DEV_REMOVE)` (`uapi/linux/dm-ioctl.h`),
-//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`); `ioctl(BLKRRPART)` after a table was erased, and `ioctl(FIFREEZE)` of a
-//! file system whose files were replaced (`uapi/linux/fs.h`).
+//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`); `ioctl(BLKRRPART)` after a table was erased (`uapi/linux/fs.h`); and
+//! `ioctl(EXT4_IOC_CHECKPOINT)` of a file system whose files were replaced.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -30,9 +30,9 @@ const DM_DEV_REMOVE: libc::c_ulong = 0xc138_fd04;
 const STOP_ARRAY: libc::c_ulong = 0x0932;
 /// `BLKRRPART`: `_IO(0x12, 95)`.
 const BLKRRPART: libc::c_ulong = 0x125f;
-/// `FIFREEZE` and `FITHAW`: `_IOWR('X', 119, int)` and `_IOWR('X', 120, int)`.
-const FIFREEZE: libc::c_ulong = 0xc004_5877;
-const FITHAW: libc::c_ulong = 0xc004_5878;
+/// `EXT4_IOC_CHECKPOINT`: `_IOW('f', 43, __u32)`, and `EXT4_IOC_CHECKPOINT_FLAG_DRY_RUN` (`uapi/linux/ext4.h`).
+const CHECKPOINT: libc::c_ulong = 0x4004_662b;
+const CHECKPOINT_TRIAL: u32 = 4;
 
 /// Carries out a step on the running kernel.
 ///
@@ -111,26 +111,24 @@ pub(in crate::act) fn reread_table(disk: &File) -> io::Result<()> {
     request(disk, BLKRRPART)
 }
 
-/// Stops writes to a mounted file system once everything is in its place, also what is in a journal.
-///
-/// # Errors
-/// As the kernel answers; `EOPNOTSUPP` if the file system cannot.
-pub(in crate::act) fn freeze(place: &File) -> io::Result<()> {
-    request(place, FIFREEZE)
-}
-
-/// Allows writes again.
+/// Empties the journal of a mounted ext4 file system, or only tries whether the kernel can.
 ///
 /// # Errors
 /// As the kernel answers.
-pub(in crate::act) fn thaw(place: &File) -> io::Result<()> {
-    request(place, FITHAW)
+#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
+pub(in crate::act) fn checkpoint(root: &File, is_trial: bool) -> io::Result<()> {
+    let flags: u32 = if is_trial { CHECKPOINT_TRIAL } else { 0 };
+    // SAFETY: the descriptor is open for as long as `root` is borrowed. The kernel reads one number of 32 bits, which lives longer
+    // than the call.
+    let code =
+        unsafe { libc::ioctl(root.as_raw_fd(), CHECKPOINT as libc::Ioctl, &raw const flags) };
+    Errno::result(code).map(|_| ()).map_err(Into::into)
 }
 
-/// Makes a request whose argument the kernel ignores.
+/// Makes a request without an argument: [`STOP_ARRAY`] or [`BLKRRPART`].
 #[expect(unsafe_code, reason = "these ioctls have no safe wrapper")]
 fn request(device: &File, request: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as `device` is borrowed, and the kernel reads no argument of these requests.
+    // SAFETY: the descriptor is open for as long as `device` is borrowed, and neither request has an argument.
     let code = unsafe { libc::ioctl(device.as_raw_fd(), request as libc::Ioctl) };
     Errno::result(code).map(|_| ()).map_err(Into::into)
 }

@@ -68,7 +68,12 @@ impl Trace {
     /// # Errors
     /// It is too long.
     pub(in crate::act) fn file(&self) -> Result<NewFile, String> {
-        Ok(NewFile { path: format!("{}/{NAME}", FOLDER[1]), mode: 0o644, bytes: self.bytes()? })
+        Ok(NewFile {
+            path: format!("{}/{NAME}", FOLDER[1]),
+            mode: 0o644,
+            bytes: self.bytes()?,
+            before: None,
+        })
     }
 }
 

@@ -174,9 +174,9 @@ impl Vim<'_> {
             (Action::Install | Action::Reignite, Some(_)) if self.needs_report() => Step::Inspect,
             (action @ (Action::Install | Action::Reignite), Some(install)) => {
                 let reignite = action == Action::Reignite;
-                let order = self.order_of(&instruction.request_id, install);
-                let order = order.map(|order| Box::new(Order { reignite, ..order }));
-                order.map_or_else(|failure| self.refuse_instruction(failure), Step::Act)
+                let order = self.order_of(&instruction.request_id, install, reignite);
+                let act = |order| Step::Act(Box::new(order));
+                order.map_or_else(|failure| self.refuse_instruction(failure), act)
             }
             (Action::Wait, _) => {
                 self.again.reset();
@@ -214,13 +214,16 @@ impl Vim<'_> {
     ///
     /// # Errors
     /// As [`confirm`].
-    fn order_of(&self, id: &str, mut install: Install) -> Result<Order, Failure> {
+    fn order_of(&self, id: &str, mut install: Install, reignite: bool) -> Result<Order, Failure> {
         let reinstall = install.reinstall.take();
         let confirm = install.confirm.unwrap_or_default().then(|| self.confirmation(id));
         let asked = serde_json::to_vec(&install).ok();
+        // The same keys may be those of an install.
+        let asked =
+            asked.map(|asked| if reignite { [b"reignite\n", &*asked].concat() } else { asked });
         let request = asked.map(|asked| Request::of(id, &self.node.collected.node_id, &asked));
         let order = Order::from(Install { reinstall, ..install });
-        Ok(Order { request, confirm: confirm.transpose()?, ..order })
+        Ok(Order { request, confirm: confirm.transpose()?, reignite, ..order })
     }
 
     /// The request by which the installed system confirms its boots.
