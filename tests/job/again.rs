@@ -191,6 +191,23 @@ fn disk_without_the_system_that_its_trace_promises_is_neither_written_nor_booted
 }
 
 #[test]
+fn disk_with_a_damaged_trace_is_written_only_by_reinstall_if_nothing_else_is_known() {
+    let mut machine = machine("write_image");
+    fs::remove_dir_all(machine.root.join("sys/firmware")).unwrap();
+    let asked = with_wipe(order("r1", json!({})));
+    boot(&mut machine, &asked);
+    is_reported_as_installed(&mut machine);
+    let disk = fs::read(machine.disk("sda")).unwrap();
+    let at = disk.windows(9).position(|bytes| bytes == b"\"request\"").unwrap();
+    machine.put(b"!", at as u64);
+    let (_, result) = boot(&mut machine, &asked);
+    assert_has(&result, &json!({"outcome": "refused", "code": "ALREADY_INSTALLED"}));
+    assert_says(&result["message"], &["the trace of an earlier install on", "is damaged"]);
+    let (_, result) = boot(&mut machine, &with_wipe(order("r1", json!({"reinstall": true}))));
+    assert_eq!((&result["outcome"], n_writes(&machine)), (&json!("installed"), 2));
+}
+
+#[test]
 fn another_request_another_config_or_the_wish_to_reinstall_write_it_again() {
     let mut machine = machine("write_image");
     boot(&mut machine, &order("r1", json!({})));

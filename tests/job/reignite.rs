@@ -181,6 +181,17 @@ fn trace_is_in_boot_on_a_disk_without_an_efi_system_partition() {
 }
 
 #[test]
+fn same_id_and_keys_of_another_action_are_another_request() {
+    let mut machine = installed(Fault::None);
+    let keys = json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
+    assert_eq!(boot(&mut machine, &order("r1", keys.clone())).1["outcome"], "reignited");
+    let mut install = order("r1", keys);
+    install["action"] = json!("install");
+    boot(&mut machine, &install);
+    assert_eq!(machine.read("args").lines().count(), 1);
+}
+
+#[test]
 fn install_that_is_ordered_again_after_another_config_is_still_the_same_install() {
     let mut machine = installed(Fault::None);
     fs::create_dir_all(machine.root.join("sys/firmware/efi/efivars")).unwrap();

@@ -71,6 +71,15 @@ impl Act<'_> {
             let last = previous.last_of(&request).unwrap_or(trace);
             return self.boot_again(order, disk, (trace, last), outcome).map(|()| false);
         }
+        let is_damaged = |disk: &&Disk| previous.damaged.contains(&disk.name);
+        if previous.last.is_none()
+            && order.again != Again::Install
+            && let Some(disk) = disks.iter().find(is_damaged)
+            && self.is_meant(order, disk, &disks)
+        {
+            // It may carry the system of this request.
+            return Err(damaged(disk));
+        }
         match previous.last_of(&request) {
             Some(last) if last.rounds >= MAX_ROUNDS => Err(exhausted(last)),
             _ => Ok(true),
@@ -154,6 +163,7 @@ impl Act<'_> {
         let kept = disk.partitions.iter().filter(|part| saved.keeps(part));
         let kept: Vec<u32> = kept.filter_map(|part| part.number).collect();
         self.leave(target, &kept, &trace, outcome);
+        self.keep(&trace, outcome);
     }
 
     /// Adds to the trace of the installed system which request gave it another config.
@@ -161,6 +171,8 @@ impl Act<'_> {
         let Some(request) = &order.request else { return };
         let disk = target.disk();
         let previous = Previous::read(&self.site.system, std::slice::from_ref(disk));
+        // The firmware keeps one trace: not to be lost is that of a write that did not come to its end.
+        let keeps_other = previous.unfinished().is_some_and(|other| !is_one(other, disk));
         let mut known = previous.on_disks.into_iter().map(|(_, trace)| trace).chain(previous.last);
         let known =
             known.find(|trace| trace.stage == DiskState::Installed && is_one(&trace.disk, disk));
@@ -179,9 +191,12 @@ impl Act<'_> {
         let mounted = disk.partitions.iter().filter(|part| !part.mounted_at.is_empty());
         let mounted: Vec<u32> = mounted.filter_map(|part| part.number).collect();
         self.leave(target, &mounted, &trace, outcome);
+        if !keeps_other {
+            self.keep(&trace, outcome);
+        }
     }
 
-    /// Leaves a trace on the disk, except in the partitions to `keep`, and in the firmware.
+    /// Leaves a trace on the disk, except in the partitions to `keep`.
     fn leave(&self, target: &Target, keep: &[u32], trace: &Trace, outcome: &mut Outcome) {
         let device = &target.disk().device;
         match trace::leave(target, keep, trace) {
@@ -189,7 +204,6 @@ impl Act<'_> {
             Ok(false) => self.leave_in_boot(target.disk(), trace, outcome),
             Err(why) => outcome.warnings.push(format!("leaving a trace on {device}: {why}")),
         }
-        self.keep(trace, outcome);
     }
 
     /// Leaves a trace in the file system `boot`, as on machines without UEFI, whose disks have no EFI system partition.
@@ -281,6 +295,12 @@ fn exhausted(last: &Trace) -> Failure {
     let tried = format!(" {} was tried {MAX_ROUNDS} times without a system: {why}", last.request);
     let advice = say!["mend what failed; then give a new request, or ", Term::Reinstall];
     Failure::new(Code::RoundsExhausted, say![Term::Order, tried]).advise(advice)
+}
+
+fn damaged(disk: &Disk) -> Failure {
+    let what = format!("the trace of an earlier install on {} is damaged", describe(disk));
+    let advice = say!["boot that disk; to install on it, ", Term::Reinstall];
+    Failure::new(Code::AlreadyInstalled, what).advise(advice)
 }
 
 fn already(disk: &Disk, trace: &Trace, why: &str) -> Failure {

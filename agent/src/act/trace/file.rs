@@ -23,11 +23,11 @@ pub(in crate::act) const LIMIT: Duration = Duration::from_secs(30);
 const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";
 
-/// The trace on a disk.
+/// The trace on a disk; `Some(None)` for a file that is none.
 ///
 /// # Errors
 /// A message if it cannot be read.
-pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, String> {
+pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Option<Trace>>, String> {
     let is_esp = |part: &block::Partition| {
         let kind = part.type_uuid.as_deref();
         kind.is_some_and(|kind| kind.eq_ignore_ascii_case(&ESP_TYPE.to_string()))
@@ -48,18 +48,13 @@ pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Trace>, S
     let Some((_, (start, size))) = boot else { return read(&file, sector_bytes(disk)) };
     let window = file.window(start, size)?;
     let content = boot::content(window, (FOLDER[1], NAME), MAX_BYTES as u64)?;
-    content.map(|content| parse(&content)).transpose()
+    Ok(content.map(|content| Trace::parse(&content)))
 }
 
-fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Trace>, String> {
+fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Option<Trace>>, String> {
     let path = format!("{}/{NAME}", FOLDER.join("/"));
     let content = esp::content(disk, sector_bytes, path, MAX_BYTES)?;
-    content.map(|content| parse(&content)).transpose()
-}
-
-fn parse(content: &[u8]) -> Result<Trace, String> {
-    let trace = Trace::parse(content);
-    trace.ok_or_else(|| format!("{NAME} contains no trace that this agent can read"))
+    Ok(content.map(|content| Trace::parse(&content)))
 }
 
 impl Trace {
@@ -86,7 +81,7 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
     let sector_bytes = sector_bytes(target.disk());
     let (bytes, target, stop) = (trace.bytes()?, target.clone(), target.system().stop().clone());
     let keep = keep.to_vec();
-    let work = move || -> Result<Option<Option<Trace>>, String> {
+    let work = move || -> Result<Option<Option<Option<Trace>>>, String> {
         let failed = |failure: Failure| failure.message.to_string();
         let disk = || target.direct().map(|file| Disk::of(Arc::new(file))).map_err(failed);
         let table = gpt::read(&mut disk()?, sector_bytes)?.partitions;
@@ -103,7 +98,7 @@ pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Res
     let answer = ask_within("trace", LIMIT, &stop, work);
     match answer.map_err(|why| why.to_string())?? {
         None => Ok(false),
-        Some(Some(found)) if found == *trace => Ok(true),
+        Some(Some(Some(found))) if found == *trace => Ok(true),
         Some(_) => Err("it does not contain what was written".to_owned()),
     }
 }
@@ -204,7 +199,7 @@ mod tests {
     }
 
     fn read_back(file: &File) -> Option<Trace> {
-        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512).unwrap()
+        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512).unwrap().flatten()
     }
 
     #[test]

@@ -172,6 +172,8 @@ pub struct Previous {
     pub last: Option<Trace>,
     /// Those on disks, with the kernel's name of each.
     pub on_disks: Vec<(String, Trace)>,
+    /// The kernel's names of disks with a file in the place of a trace that is none.
+    pub damaged: Vec<String>,
 }
 
 impl Previous {
@@ -200,15 +202,22 @@ impl Previous {
             warn!("reading the trace of an earlier install {what}: {why}");
         };
         let last = last.inspect_err(|why| unread("in the firmware", why.to_string()));
-        let on_disk = |(name, answer)| match receive(answer) {
-            Ok(trace) => Some((name, trace?)),
+        let mut damaged = Vec::new();
+        let on_disk = |(name, answer): (String, _)| match receive(answer) {
+            Ok(None) => None,
+            Ok(Some(Some(trace))) => Some((name, trace)),
+            Ok(Some(None)) => {
+                unread(&format!("on /dev/{name}"), "it is damaged".to_owned());
+                damaged.push(name);
+                None
+            }
             Err(why) => {
                 unread(&format!("on /dev/{name}"), why);
                 None
             }
         };
         let on_disks = asked.into_iter().filter_map(on_disk).collect();
-        Self { last: last.unwrap_or_default(), on_disks }
+        Self { last: last.unwrap_or_default(), on_disks, damaged }
     }
 
     /// The newest of all traces, as it may be shown.
@@ -293,7 +302,8 @@ mod tests {
         let of = |stage| Trace { disk: identity_of(&disks[0]), ..trace(stage) };
         let installed = |last: Option<Trace>, on: &[&str], request: &Request, disks: &[Disk]| {
             let on_disks = on.iter().map(|name| ((*name).to_owned(), of(DiskState::Installed)));
-            let previous = Previous { last, on_disks: on_disks.collect() };
+            let damaged = Vec::new();
+            let previous = Previous { last, on_disks: on_disks.collect(), damaged };
             previous.installed(request, disks).map(|(disk, _)| disk.name.clone())
         };
         let (done, cut) = (of(DiskState::Installed), of(DiskState::HalfWritten));
@@ -330,7 +340,8 @@ mod tests {
             (DiskState::Installed, false),
             (DiskState::Untouched, false),
         ] {
-            let previous = Previous { last: Some(trace(stage)), on_disks: Vec::new() };
+            let last = Some(trace(stage));
+            let previous = Previous { last, on_disks: Vec::new(), damaged: Vec::new() };
             assert_eq!(previous.unfinished().is_some(), is_unfinished, "{stage:?}");
         }
     }
@@ -382,7 +393,7 @@ mod tests {
             ..trace(DiskState::Erased)
         };
         let found = Trace::parse(&serde_json::to_vec(&odd).unwrap()).unwrap();
-        let previous = Previous { last: Some(found), on_disks: Vec::new() };
+        let previous = Previous { last: Some(found), on_disks: Vec::new(), damaged: Vec::new() };
         let shown = previous.newest().unwrap();
         assert_eq!(shown.failures.len(), 3);
         for text in [&shown.request, &shown.at, &shown.failures[2], &shown.disk.device] {
