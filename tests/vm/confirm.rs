@@ -36,7 +36,7 @@ fn config(proof: &str) -> String {
     let file = |path: &str, mode: u32, text: &str| json!({"path": path, "mode": mode, "contents": {"source": format!("data:,{}", percent(text))}});
     let network = unit("Before=network-online.target", "network", "");
     let show = unit(
-        "After=run-coreos-installer-confirm.service",
+        "After=run-coreos-installer-confirm.service multi-user.target",
         "show",
         "ExecStartPost=/usr/bin/systemctl --no-block poweroff\n",
     );

@@ -23,11 +23,18 @@ pub(in crate::act) const LIMIT: Duration = Duration::from_secs(30);
 const FOLDER: [&str; 2] = ["EFI", "run-coreos-installer"];
 const NAME: &str = "trace.json";
 
-/// The trace on a disk; `Some(None)` for a file that is none.
+/// A file in the place of a trace that is none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Damaged;
+
+/// The trace on a disk.
 ///
 /// # Errors
 /// A message if it cannot be read.
-pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Option<Trace>>, String> {
+pub(super) fn of(
+    system: &System,
+    disk: &block::Disk,
+) -> Result<Option<Result<Trace, Damaged>>, String> {
     let is_esp = |part: &block::Partition| {
         let kind = part.type_uuid.as_deref();
         kind.is_some_and(|kind| kind.eq_ignore_ascii_case(&ESP_TYPE.to_string()))
@@ -48,13 +55,13 @@ pub(super) fn of(system: &System, disk: &block::Disk) -> Result<Option<Option<Tr
     let Some((_, (start, size))) = boot else { return read(&file, sector_bytes(disk)) };
     let window = file.window(start, size)?;
     let content = boot::content(window, (FOLDER[1], NAME), MAX_BYTES as u64)?;
-    Ok(content.map(|content| Trace::parse(&content)))
+    Ok(content.map(|content| Trace::parse(&content).ok_or(Damaged)))
 }
 
-fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Option<Trace>>, String> {
+fn read(disk: &Disk, sector_bytes: u64) -> Result<Option<Result<Trace, Damaged>>, String> {
     let path = format!("{}/{NAME}", FOLDER.join("/"));
     let content = esp::content(disk, sector_bytes, path, MAX_BYTES)?;
-    Ok(content.map(|content| Trace::parse(&content)))
+    Ok(content.map(|content| Trace::parse(&content).ok_or(Damaged)))
 }
 
 impl Trace {
@@ -80,27 +87,25 @@ impl Trace {
 pub(in crate::act) fn leave(target: &Target, keep: &[u32], trace: &Trace) -> Result<bool, String> {
     let sector_bytes = sector_bytes(target.disk());
     let (bytes, target, stop) = (trace.bytes()?, target.clone(), target.system().stop().clone());
-    let keep = keep.to_vec();
-    let work = move || -> Result<Option<Option<Option<Trace>>>, String> {
+    let (keep, wanted) = (keep.to_vec(), trace.clone());
+    let work = move || -> Result<bool, String> {
         let failed = |failure: Failure| failure.message.to_string();
         let disk = || target.direct().map(|file| Disk::of(Arc::new(file))).map_err(failed);
         let table = gpt::read(&mut disk()?, sector_bytes)?.partitions;
         let mut all = table.iter().filter(|part| part.type_guid == ESP_TYPE).peekable();
         if all.peek().is_none() {
-            return Ok(None);
+            return Ok(false);
         }
         let part = all.find(|part| !keep.contains(&part.number));
         let part = part.ok_or("its EFI system partition is mounted, or one to keep")?;
         let file = target.writable().map_err(failed)?;
         write(&file, part, &bytes).map_err(|error| error.to_string())?;
-        read(&disk()?, sector_bytes).map(Some)
+        match read(&disk()?, sector_bytes)? {
+            Some(Ok(found)) if found == wanted => Ok(true),
+            _ => Err("it does not contain what was written".to_owned()),
+        }
     };
-    let answer = ask_within("trace", LIMIT, &stop, work);
-    match answer.map_err(|why| why.to_string())?? {
-        None => Ok(false),
-        Some(Some(Some(found))) if found == *trace => Ok(true),
-        Some(_) => Err("it does not contain what was written".to_owned()),
-    }
+    ask_within("trace", LIMIT, &stop, work).map_err(|why| why.to_string())?
 }
 
 /// Writes the file into the file system of a partition.
@@ -199,7 +204,7 @@ mod tests {
     }
 
     fn read_back(file: &File) -> Option<Trace> {
-        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512).unwrap().flatten()
+        read(&Disk::of(Arc::new(file.try_clone().unwrap())), 512).unwrap().map(Result::unwrap)
     }
 
     #[test]

@@ -205,8 +205,8 @@ impl Previous {
         let mut damaged = Vec::new();
         let on_disk = |(name, answer): (String, _)| match receive(answer) {
             Ok(None) => None,
-            Ok(Some(Some(trace))) => Some((name, trace)),
-            Ok(Some(None)) => {
+            Ok(Some(Ok(trace))) => Some((name, trace)),
+            Ok(Some(Err(_))) => {
                 unread(&format!("on /dev/{name}"), "it is damaged".to_owned());
                 damaged.push(name);
                 None
