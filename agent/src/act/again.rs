@@ -162,8 +162,9 @@ impl Act<'_> {
         let saved = Saved::parse(&order.save_partlabel, &order.save_partindex).unwrap_or_default();
         let kept = disk.partitions.iter().filter(|part| saved.keeps(part));
         let kept: Vec<u32> = kept.filter_map(|part| part.number).collect();
-        self.leave(target, &kept, &trace, outcome);
+        // In the firmware first: there it replaces that of a write without an end, which would count.
         self.keep(&trace, outcome);
+        self.leave(target, &kept, &trace, outcome);
     }
 
     /// Adds to the trace of the installed system which request gave it another config.
@@ -190,10 +191,10 @@ impl Act<'_> {
         // A running kernel does not notice writes below a mount.
         let mounted = disk.partitions.iter().filter(|part| !part.mounted_at.is_empty());
         let mounted: Vec<u32> = mounted.filter_map(|part| part.number).collect();
-        self.leave(target, &mounted, &trace, outcome);
         if !keeps_other {
             self.keep(&trace, outcome);
         }
+        self.leave(target, &mounted, &trace, outcome);
     }
 
     /// Leaves a trace on the disk, except in the partitions to `keep`.
