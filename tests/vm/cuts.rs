@@ -197,18 +197,18 @@ fn end_job(lab: &Lab, id: &str, (line, delay_ms): (&str, u64), how: Cut) -> Resu
         Cut::Power(_) => String::new(),
     };
     let script = format!("{PREPARE}{}", kill.replace("{line}", line));
-    let mut live = restore(id, folder, &logged(folder)?, &live_config_of(lab, "")?, &script)?;
-    live.wait_for(line)?;
+    let mut guest = restore(id, folder, &logged(folder)?, &live_config_of(lab, "")?, &script)?;
+    guest.wait_for(line)?;
     std::thread::sleep(Duration::from_millis(delay_ms));
     let Cut::Power(kept) = how else {
-        live.wait_for(EMERGENCY)?;
+        guest.wait_for(EMERGENCY)?;
         if let Cut::Job(state) = how {
             let expected = json!({"code": "AGENT_BUG", "disk_state": state});
             check(&lab.sent("result")?, &expected)?;
         }
         return Ok(());
     };
-    lose_power(live, folder, line, kept)
+    lose_power(guest, folder, line, kept)
 }
 
 /// Boots the machine with the disk as it was left.
@@ -274,21 +274,21 @@ fn uefi_machine_that_loses_its_power_goes_on_unasked_three_times_and_knows_its_i
     };
     request(&lab, &order, "u1")?;
     for (n, (id, line, kept, left)) in ROUNDS.iter().enumerate() {
-        let mut live = boot(&format!("round-{n}"))?;
+        let mut guest = boot(&format!("round-{n}"))?;
         if *id != "u1" {
-            live.wait_for("report posted")?;
+            guest.wait_for("report posted")?;
             let refused = lab.wait_for("result", LIVE, |_| true)?;
             check(&refused, &json!({"code": "ROUNDS_EXHAUSTED", "disk_state": "untouched"}))?;
             ensure!(digest(&target)? == digest(&folder.join("before.raw"))?, "it was written");
-            live.wait_for(EMERGENCY)?;
-            drop(live);
+            guest.wait_for(EMERGENCY)?;
+            drop(guest);
             request(&lab, &order, id)?;
-            live = boot(&format!("round-{n}-{id}"))?;
+            guest = boot(&format!("round-{n}-{id}"))?;
         }
-        live.wait_for(line)?;
+        guest.wait_for(line)?;
         let left = left.map(|stage| json!({"request": "u1", "stage": stage}));
         check(&lab.sent("report")?["previous"], &left.unwrap_or_default())?;
-        lose_power(live, folder, line, *kept)?;
+        lose_power(guest, folder, line, *kept)?;
     }
     let before = digest(&target)?;
     boot("last")?.wait_for_reboot()?;

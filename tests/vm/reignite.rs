@@ -14,7 +14,7 @@ use crate::install::{
 use crate::machine::Machine;
 use crate::template::{restore, restore_live};
 
-/// A config that replaces the file with the proof, and the script that shows it, and leaves the rest to what is there.
+/// A config that replaces the file with the proof, and the script that text it, and leaves the rest to what is there.
 fn config(proof: &str, script: &str) -> String {
     let file = |path: &str, mode: u32, text: &str| {
         let contents = json!({"source": format!("data:,{}", percent(text))});
@@ -67,14 +67,14 @@ fn config_of_an_installed_system_is_replaced_by_a_live_boot_and_then_by_the_syst
     // What the first config left stays: the host's name, and the user, which the second does not mention.
     let shown = |proof: &str| format!("PROOF file={proof} host=from-ignition user=1000 boot=1");
     let mut guest = start("second")?;
-    let line = guest.wait_for("PROOF file=")?.text;
-    ensure!(line.contains(&shown(&two)), "the second config: {line:?}");
-    let line = guest.wait_for("BYHAND status=")?.text;
-    ensure!(line.contains("status=0 mount=ro"), "by hand: {line:?}");
+    let text = guest.wait_for("PROOF file=")?.text;
+    ensure!(text.contains(&shown(&two)), "the second config: {text:?}");
+    let text = guest.wait_for("BYHAND status=")?.text;
+    ensure!(text.contains("status=0 mount=ro"), "by hand: {text:?}");
     guest.wait_for_end()?;
     let mut guest = start("third")?;
-    let line = guest.wait_for("PROOF file=")?.text;
-    ensure!(line.contains(&shown(&three)), "the third config: {line:?}");
+    let text = guest.wait_for("PROOF file=")?.text;
+    ensure!(text.contains(&shown(&three)), "the third config: {text:?}");
     guest.wait_for_end()?;
     let entry = boot::boot_file(&disk, "/loader/entries/ostree-1-vm.conf")?.unwrap_or_default();
     ensure!(
