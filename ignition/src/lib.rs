@@ -21,10 +21,13 @@ mod refusal;
 mod text;
 mod url;
 
-pub use check::{Checked, Erased, check};
+pub use check::{Checked, Erased, Pointer, check, check_with};
 pub use digest::verify_hash;
 pub use refusal::{Code, Problem, Refusal, Warning};
 
+#[path = "../../tests/part.rs"]
+#[cfg(test)]
+mod part;
 #[path = "../../tests/skipped.rs"]
 #[cfg(test)]
 mod skipped;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Between the place that names a config and the place in that config.
+const WITHIN: &str = " → ";
+
 /// Something in an accepted config that the author probably did not mean.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Warning {
@@ -9,6 +12,13 @@ pub struct Warning {
     pub path: String,
     /// Text of the warning, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
     pub message: String,
+}
+
+impl Warning {
+    /// The same about a config that another one names at `key`.
+    pub(crate) fn within(self, key: &str) -> Self {
+        Self { path: format!("{key}{WITHIN}{}", self.path), ..self }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -71,6 +81,21 @@ impl Refusal {
     ) -> Self {
         let (path, found, expected) = (path.to_owned(), found.into(), expected.into());
         Self { code, problems: vec![Problem { path, found, expected }], n_more: 0 }
+    }
+
+    /// True if the problems are in a config that the given one names.
+    pub fn is_within(&self) -> bool {
+        self.problems.iter().any(|problem| problem.path.contains(WITHIN))
+    }
+
+    /// The same about a config that another one names at `key`.
+    pub(crate) fn within(mut self, key: &str) -> Self {
+        for problem in &mut self.problems {
+            let below = std::mem::take(&mut problem.path);
+            let below = if below.is_empty() { "$" } else { &below };
+            problem.path = format!("{key}{WITHIN}{below}");
+        }
+        self
     }
 }
 

@@ -37,7 +37,7 @@ pub struct LiveConfigOptions {
     ///
     /// RHCOS 4.6 supports up to 3.1, RHCOS 4.7 up to 3.2.
     #[arg(long, value_name = "VERSION", default_value = "3.3",
-          value_parser = ["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"])]
+          value_parser = ["3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6"])]
     pub spec: String,
     /// How the VIM is reached.
     #[command(flatten)]

@@ -1,18 +1,10 @@
 //! What a config does to disks at the first boot, and whether it lets anyone log in. Ignition forbids none of it.
 //!
-//! Sources: Ignition `internal/exec/stages/disks/*.go`, `RenderConfig` in `internal/exec/stages/fetch/*.go`;
-//! `docs/operator-notes.md` on the reuse of file systems.
+//! Sources: Ignition `internal/exec/stages/disks/*.go`, `docs/operator-notes.md` on the reuse of file systems.
 
-use std::io::Read as _;
+use serde_json::Value;
 
-use flate2::read::MultiGzDecoder;
-use serde_json::{Map, Value, json};
-
-use super::MAX_CONFIG_BYTES;
 use super::at::At;
-use super::parse::parse;
-use crate::merge::merge;
-use crate::url::data_url;
 
 /// A device whose content a config destroys at the first boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,16 +26,12 @@ const FLAGS: [(&str, &str); 3] = [
     ("storage.luks.*", "wipeVolume"),
 ];
 
-/// The part of [`MAX_CONFIG_BYTES`] that a contained config uses up in addition to its own length: it bounds their number.
-const CONTAINED_BYTES: usize = MAX_CONFIG_BYTES / 128;
-
-/// Lists the devices whose content is destroyed by the config or by those that it contains.
-pub(super) fn erased(config: &Value) -> Vec<Erased> {
+/// Lists the devices whose content is destroyed by the storage of a config, which those that it names were merged into.
+pub(super) fn erased(storage: &Value) -> Vec<Erased> {
     let erased =
         |device: &str, key, is_table| Erased { device: Some(device.to_owned()), key, is_table };
     let mut found = Vec::new();
-    let storage = rendered(config, &mut { MAX_CONFIG_BYTES }, &mut found);
-    let root = At::root(&storage);
+    let root = At::root(storage);
     for (objects, flag) in FLAGS {
         for at in root.each(objects).iter().filter(|at| at.is_true(flag)) {
             let device = at.str("device").unwrap_or_default();
@@ -61,44 +49,6 @@ pub(super) fn erased(config: &Value) -> Vec<Erased> {
     let members = root.each("storage.raid.*.devices.*");
     found.extend(members.into_iter().map(|at| erased(at.text(), at.path.clone(), false)));
     found
-}
-
-/// The disks of a config after Ignition has replaced it by, or merged into it, those that it contains. Those that cannot be
-/// read are added to `unread`.
-fn rendered(config: &Value, n_bytes_left: &mut usize, unread: &mut Vec<Erased>) -> Value {
-    let root = At::root(config);
-    let mut read = |at: &At<'_>| {
-        if let Some(inner) = contained(at, n_bytes_left) {
-            return rendered(&inner, n_bytes_left, unread);
-        }
-        unread.push(Erased { device: None, key: at.path.clone(), is_table: false });
-        Value::Null
-    };
-    let replacing = root.each("ignition.config.replace");
-    if let Some(at) = replacing.iter().find(|at| at.filled("source").is_some()) {
-        return read(at);
-    }
-    let list = |key: &str| Some((key.to_owned(), config.get("storage")?.get(key)?.clone()));
-    let lists: Map<_, _> =
-        ["disks", "raid", "filesystems", "luks"].into_iter().filter_map(list).collect();
-    let own = json!({"storage": lists});
-    root.each("ignition.config.merge.*").iter().fold(own, |whole, at| merge(&whole, &read(at)))
-}
-
-/// The config in a data URL; `None` if it is elsewhere, malformed or too large.
-fn contained(at: &At<'_>, n_bytes_left: &mut usize) -> Option<Value> {
-    let mut bytes = data_url(at.str("source")?).ok()?;
-    if at.str("compression") == Some("gzip") {
-        let packed = std::mem::take(&mut bytes);
-        let mut unpacked = MultiGzDecoder::new(&packed[..]).take(*n_bytes_left as u64);
-        // What was unpacked before an error counts, and is no JSON if anything is missing.
-        let _ = unpacked.read_to_end(&mut bytes);
-    }
-    *n_bytes_left = n_bytes_left.saturating_sub(bytes.len() + CONTAINED_BYTES);
-    if *n_bytes_left == 0 {
-        return None;
-    }
-    parse(&bytes).ok().map(|parsed| parsed.config)
 }
 
 /// Describes why no one can log in on the installed system; `None` if someone may. A config that contains others may get

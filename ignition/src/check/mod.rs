@@ -22,6 +22,7 @@ mod later;
 mod nodes;
 mod parse;
 mod place;
+mod pointers;
 mod rules;
 mod source;
 mod units;
@@ -29,7 +30,10 @@ mod units;
 use at::At;
 pub use effects::Erased;
 use formats::digest::sha512;
+pub use parse::MAX_MINOR;
 use parse::Parsed;
+use pointers::Reader;
+pub use pointers::{Fetch, Pointer};
 
 use crate::refusal::{Code, Refusal, Warning};
 
@@ -58,20 +62,33 @@ pub struct Checked {
 /// Nothing is fetched: only the form of sources is checked.
 ///
 /// # Errors
-/// A [`Refusal`] with [`Code::Version`] if the spec version is not one of those, and with [`Code::Invalid`] for
-/// everything else; it contains all problems, not only the first.
+/// A [`Refusal`] with [`Code::Version`] if the spec version is not one of those, with [`Code::Hash`] if a config in a data URL
+/// has another digest than it says, and with [`Code::Invalid`] for everything else; it contains all problems of the config,
+/// not only the first.
 pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
+    check_with(bytes, &mut |_| None)
+}
+
+/// The same with the configs that this one names by their addresses, as far as `fetch` returns them.
+///
+/// # Errors
+/// As for [`check()`]. The path of a problem in another config begins with the place that names it.
+pub fn check_with(bytes: &[u8], fetch: Fetch<'_>) -> Result<Checked, Refusal> {
     if bytes.len() > MAX_CONFIG_BYTES {
         let expected = format!("at most {MAX_CONFIG_BYTES} bytes");
         return Err(Refusal::new(Code::Invalid, "$", format!("{} bytes", bytes.len()), expected));
     }
     let Parsed { version, config, mut findings } = parse::parse(bytes)?;
     rules::apply(&config, &mut findings);
+    let mut warnings = findings.into_warnings()?;
+    let mut reader = Reader::new(fetch);
+    let storage = reader.storage(&config)?;
+    warnings.append(&mut reader.warnings);
     Ok(Checked {
         version,
-        warnings: findings.into_warnings()?,
+        warnings,
         may_fetch: source::may_fetch(&config),
-        erased: effects::erased(&config),
+        erased: [reader.unread, effects::erased(&storage)].concat(),
         lock_out: effects::lock_out(&At::root(&config)),
         sha512: sha512(bytes),
     })

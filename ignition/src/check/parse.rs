@@ -15,7 +15,7 @@ use crate::refusal::{Code, Refusal};
 use crate::text::shown;
 
 /// Newest minor version of spec 3 that is accepted.
-const MAX_MINOR: u64 = 6;
+pub const MAX_MINOR: u64 = 6;
 const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
 const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
 const UNKNOWN_KEY: &str = "unknown key, which Ignition ignores unless only its case is wrong";

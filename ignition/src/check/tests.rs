@@ -296,8 +296,20 @@ fn contained_configs_erase_what_ignition_merges_or_replaces_and_a_fetched_one_is
     let nested = merged(&a, &packed(&merged(&b, &plain(&c))));
     assert_eq!(found(&nested), ["/dev/a", "/dev/b", "/dev/c"]);
     let large = packed(&" ".repeat(MAX_CONFIG_BYTES));
-    for unread in [fetched, r#"{"source":"data:,x"}"#, &large] {
+    for unread in [fetched, &large] {
         assert_eq!(found(&merged(&a, unread)), ["$.ignition.config.merge.0", "/dev/a"]);
+    }
+    let other = r#"[{"source":"data:,x","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}]"#;
+    for (inner, place) in [
+        (
+            merged(&a, r#"{"source":"data:,x"}"#),
+            "$.ignition.config.merge.0 → $ is not a JSON object",
+        ),
+        (merged(&a, &plain(&config("2.2.0", ""))), "merge.0 → $.ignition.version is"),
+        (with(&a, "merge", other), "$.ignition.config.merge.0 → $ is sha256-"),
+    ] {
+        let refusal = check(inner.as_bytes()).unwrap_err();
+        assert!(refusal.to_string().contains(place) && refusal.is_within(), "{refusal}");
     }
     assert_eq!(found(&with(&a, "replace", fetched)), ["$.ignition.config.replace"]);
     // Their number is bounded.

@@ -93,14 +93,14 @@ pub struct Unit {
     pub text: String,
 }
 
-/// The minor version of the Ignition config's spec 3, from 0 to 5.
+/// The minor version of the Ignition config's spec 3, from 0 to 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec(u8);
 
 impl Spec {
     /// Spec 3.`minor`; `None` for a version that this program does not write.
     pub const fn new(minor: u8) -> Option<Self> {
-        if minor <= 5 { Some(Self(minor)) } else { None }
+        if minor <= 6 { Some(Self(minor)) } else { None }
     }
 
     /// True if the spec has `ignition.proxy`: since 3.1.0.
