@@ -123,6 +123,7 @@ impl Machine {
             node: job::Settings::default(),
         };
         settings.site.installer = root.join("coreos-installer");
+        settings.site.ignition = root.join("no-ignition");
         settings.site.run_dir = root.join("run/private");
         settings.site.network_dir = root.join("keyfiles");
         settings.site.osmet_dir = root.join("osmet");

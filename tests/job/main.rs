@@ -12,6 +12,7 @@ mod blocked;
 mod certificates;
 mod changed;
 mod choice;
+mod config_server;
 mod confirm;
 mod crash;
 mod delivery;
@@ -28,6 +29,8 @@ mod machine;
 mod memory;
 mod mock;
 mod offline;
+#[path = "../part.rs"]
+mod part;
 mod proof;
 mod property;
 mod proxy;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::artifacts::Artifact;
 use crate::install::{
@@ -40,22 +40,28 @@ fn point_at(url: &str, ca: &str, folder: &Path) -> Result<()> {
     Ok(std::fs::write(folder.join("target.ign"), pointer.to_string())?)
 }
 
-/// Checks that Ignition, and nothing else, fetched the config.
+/// Checks that the agent and then Ignition fetched the config, and asked for it alike.
 pub(crate) fn check(lab: &Lab) -> Result<()> {
     let requests = lab.requests(|request| request["path"] == "/files/config/master")?;
-    let fetch = requests.first().context("nothing asked for the config")?;
-    let accept = fetch["headers"]["accept"].as_str().unwrap_or_default();
-    ensure!(
+    let header = |fetch: &Value, name: &str| fetch["headers"][name].as_str().map(str::to_owned);
+    let is_alike = |fetch: &Value| {
+        let accept = header(fetch, "accept").unwrap_or_default();
         fetch["tls"] == true
-            && accept.starts_with("application/vnd.coreos.ignition+json;version=3."),
-        "the request was {fetch:#}"
-    );
+            && accept.starts_with("application/vnd.coreos.ignition+json;version=3.")
+    };
+    ensure!(requests.iter().all(is_alike), "the requests were {requests:#?}");
+    let programs = requests.iter().map(|fetch| header(fetch, "user-agent").unwrap_or_default());
+    let mut names: Vec<_> =
+        programs.map(|name| name.split('/').next().unwrap_or_default().to_owned()).collect();
+    names.dedup();
+    ensure!(names == ["run-coreos-installer", "Ignition"], "{names:?} asked for the config");
     Ok(())
 }
 
-/// Serves the masters' config from memory until one machine has fetched it, as the bootstrap of a first node does.
+/// Serves the masters' config from memory until one machine has fetched it, as the bootstrap of a first node does: its agent
+/// checks the config before the install, and its Ignition applies it.
 const BOOTSTRAP: &str = "WorkingDirectory=/srv
-ExecStart=/bin/sh -c 'echo bootstrap serves the config of masters; openssl s_server -accept 22623 -cert server.pem -key server.pem -naccept 1 -WWW </dev/null'
+ExecStart=/bin/sh -c 'echo bootstrap serves the config of masters; openssl s_server -accept 22623 -cert server.pem -key server.pem -naccept 2 -WWW </dev/null'
 ExecStart=/bin/echo bootstrap is done";
 
 /// Writes the certificate and key of a server at this machine's address in a guest's network, and returns its CA.

@@ -211,7 +211,7 @@ impl Act<'_> {
         outcome: &mut Outcome,
     ) -> Result<(Chosen, Vec<u8>), Failure> {
         self.check_configuration(order)?;
-        let (mut ignition, warnings, checked) = preflight::ignition(order, self.client)?;
+        let (mut ignition, warnings, checked) = preflight::ignition(order, self.site, self.client)?;
         let selection = self.selection(order);
         let disks = selection.disks()?;
         outcome.seen = Some(Seen::of(&disks, self.site));

@@ -206,6 +206,8 @@ pub struct IgnitionSource {
     pub inline: Option<String>,
     /// Digest of the config's bytes: `sha512-` and 128, or `sha256-` and 64 hexadecimal digits.
     pub hash: Option<String>,
+    /// True to leave unread the configs that it names by their addresses.
+    pub skip_pointers: bool,
 }
 
 /// The operating system image: exactly one of `url`, `file` and `stream`.

@@ -12,11 +12,14 @@ use formats::digest::Algorithm;
 use probes::block::Disk;
 
 use super::busy::check_not_busy;
+use super::ignition_version::Newest;
 use super::image::{self, Image};
 use super::saved::Saved;
 use super::site::Site;
 use super::writers::coreos_installer::{self, Version};
-use super::{Code, Failure, Order, Say, System, Term, Verify, first_boot, osmet, say, takedown};
+use super::{
+    Code, Failure, Order, Say, System, Term, Verify, first_boot, osmet, pointers, say, takedown,
+};
 use crate::clean;
 use crate::http::Client;
 use crate::secret;
@@ -40,8 +43,8 @@ pub type Config = (Vec<u8>, Vec<String>, ignition::Checked);
 ///
 /// # Errors
 /// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
-pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
-    let source = &order.ignition;
+pub fn ignition(order: &Order, site: &Site, client: &Client) -> Result<Config, Failure> {
+    let (source, newest) = (&order.ignition, Newest::of(order, site));
     let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
         (Some(text), _) => text.as_bytes().into(),
         (None, Some(url)) => {
@@ -50,7 +53,7 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
                 Failure::new(Code::IgnitionFetch, what)
                     .advise("make the config reachable from the node")
             };
-            client.fetch_ignition(url).map_err(unreachable)?.into()
+            client.fetch_ignition(url, newest.minor).map_err(unreachable)?.into()
         }
         (None, None) => {
             let what = say![Term::Ignition, " has neither url nor inline"];
@@ -61,6 +64,7 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
         let expected = " has another form, expected sha256-… or sha512-… in hexadecimal digits";
         return Err(Failure::new(Code::InstructionInvalid, say![Term::IgnitionHash, expected]));
     }
+    let mut warnings = Vec::new();
     let refuse = |refusal: ignition::Refusal| {
         use ignition::Code as Why;
         let changed = "the config was changed in transit, or ";
@@ -68,6 +72,10 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
             Why::Hash => {
                 let advice = say![changed, Term::IgnitionHash, " belongs to another config"];
                 (Code::IgnitionHash, advice)
+            }
+            _ if refusal.is_within() => {
+                let what = "correct what is served there; ignition-validate gives details";
+                (Code::IgnitionInvalid, say![what, Term::OrSkipPointers])
             }
             Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0".into()),
             Why::Invalid => {
@@ -77,16 +85,19 @@ pub fn ignition(order: &Order, client: &Client) -> Result<Config, Failure> {
         };
         Failure::new(code, refusal.to_string()).advise(advice)
     };
-    let checked = source
-        .hash
-        .as_deref()
-        .map_or(Ok(()), |hash| ignition::verify_hash(&bytes, hash))
-        .and_then(|()| ignition::check(&bytes));
+    let hash = source.hash.as_deref();
+    let checked = hash.map_or(Ok(()), |hash| ignition::verify_hash(&bytes, hash)).and_then(|()| {
+        if source.skip_pointers {
+            return ignition::check(&bytes);
+        }
+        pointers::check(&bytes, newest.minor, client, &mut warnings)
+    });
     // Errors of coreos-installer and of servers may quote it, and a refusal may too. Only now, since the check needs much
     // memory for a large config.
     secret::conceal_config(&bytes);
     let checked = checked.map_err(refuse)?;
-    let mut warnings = warnings_of(order, &checked);
+    newest.check(&checked.version)?;
+    warnings.extend(warnings_of(order, &checked));
     warnings.extend(first_boot::of_units(&bytes).filter(|_| order.reignite));
     Ok((bytes.into_owned(), warnings, checked))
 }

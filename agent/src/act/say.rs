@@ -25,6 +25,8 @@ pub enum Term {
     ExceptFinding,
     /// Advice on choosing among several disks, after a list of other ways: `, or set if_several`.
     OrIfSeveral,
+    /// How to leave unread the configs that another one names, after a comma; empty if that is not possible.
+    OrSkipPointers,
     /// Advice on overwriting existing data: `set existing_data to wipe`.
     SetWipe,
     /// Advice on carrying out a request that is done: `set reinstall`.
@@ -84,6 +86,7 @@ pub fn plain(term: Term) -> &'static str {
         Term::AllowUnsigned => "allow an image without a signature",
         Term::ExceptFinding => "except it in the order",
         Term::OrIfSeveral => ", or say which one of several",
+        Term::OrSkipPointers => "",
         Term::SetWipe => "allow to overwrite any data",
         Term::Reinstall => "ask to install again",
         Term::AddOverride => "add to override: ",

@@ -14,6 +14,8 @@ use super::{ProtectMissing, System};
 pub struct Site {
     /// The program that writes the disk.
     pub installer: PathBuf,
+    /// Ignition of the live image, which it also installs.
+    pub ignition: PathBuf,
     /// Directory for files that only root may read.
     pub run_dir: PathBuf,
     /// The lock of the node, which the program that writes inherits, so that it is held until that has ended.
@@ -46,6 +48,8 @@ impl Default for Site {
     fn default() -> Self {
         Self {
             installer: "coreos-installer".into(),
+            // Where its module for dracut keeps it.
+            ignition: "/usr/lib/dracut/modules.d/30ignition/ignition".into(),
             run_dir: "/run/run-coreos-installer".into(),
             lock: None,
             network_dir: "/etc/NetworkManager/system-connections".into(),

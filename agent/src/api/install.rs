@@ -17,6 +17,8 @@ pub use crate::act::{
 pub struct Install {
     /// The Ignition config that the installed system applies at its first boot.
     pub ignition: IgnitionSource,
+    /// Whether the configs that the Ignition config names by their addresses are fetched and checked too; absent for `true`.
+    pub check_pointers: Option<bool>,
     /// The operating system image; absent for the one in the live image.
     pub image: Option<ImageSource>,
     /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.

@@ -155,6 +155,12 @@ pub struct OfflineOptions {
     /// Digest of that config, `sha256-…` or `sha512-…`
     #[arg(long, value_name = "DIGEST")]
     pub ignition_hash: Option<String>,
+    /// Leave unread the configs that this one names by their addresses
+    ///
+    /// Otherwise each is fetched and checked; one that cannot be reached yet is a
+    /// warning.
+    #[arg(long)]
+    pub skip_pointers: bool,
     /// Disk to write, preferably by its path below /dev/disk/by-id
     ///
     /// Without --disk and --hints: the only disk, if it is blank or contains an
@@ -241,6 +247,9 @@ pub struct ReigniteOptions {
     /// Digest of that config, `sha256-…` or `sha512-…`
     #[arg(long, value_name = "DIGEST")]
     pub ignition_hash: Option<String>,
+    /// Leave unread the configs that this one names by their addresses
+    #[arg(long)]
+    pub skip_pointers: bool,
     /// Disk with the system [default: the only one with a CoreOS]
     #[arg(long, value_name = "DEVICE", conflicts_with = "hints")]
     pub disk: Option<String>,

@@ -7,7 +7,7 @@ use tracing::{error, info, warn};
 
 use super::job::server_settings;
 use crate::act::install::{Act, Mark, Watch};
-use crate::act::{BootOrder, Order, Site, Stage, State, System, describe};
+use crate::act::{BootOrder, IgnitionSource, Order, Site, Stage, State, System, describe};
 use crate::cli::{ReigniteOptions, VimOptions};
 use crate::clock::RealClock;
 use crate::engines::offline::{arguments, disk, ignition_source, words};
@@ -72,7 +72,10 @@ pub(super) fn reignite(options: &ReigniteOptions) -> anyhow::Result<ExitStatus> 
 fn order(options: &ReigniteOptions) -> anyhow::Result<Order> {
     Ok(Order {
         reignite: true,
-        ignition: ignition_source(&options.ignition, options.ignition_hash.clone())?,
+        ignition: IgnitionSource {
+            skip_pointers: options.skip_pointers,
+            ..ignition_source(&options.ignition, options.ignition_hash.clone())?
+        },
         disk: disk(options.disk.as_deref(), &options.hints)?,
         append_kargs: arguments(&options.append_karg),
         delete_kargs: arguments(&options.delete_karg),

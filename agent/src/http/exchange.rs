@@ -127,13 +127,10 @@ impl Client {
     ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
         let (timeouts, token) = (self.settings.timeouts, self.token_for(url));
         let (is_source, is_start) = (request.is_source, request.is_start);
-        let anything = if is_source { ", */*" } else { "" };
-        let mut builder = http::Request::builder()
-            .method(request.method.clone())
-            .uri(url.to_string())
-            .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}{anything}"));
+        let mut builder =
+            http::Request::builder().method(request.method.clone()).uri(url.to_string());
         for (name, value) in &request.headers {
-            builder = builder.header(*name, value);
+            builder = builder.header(&**name, value);
         }
         let limits = Limits {
             max_redirects: if is_source { Token::max_redirects(token) } else { 0 },

@@ -1,18 +1,19 @@
 //! A request before it has an address, and the whole response to it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ureq::http::Method;
 
-use super::JSON_MEDIA_TYPE;
 use super::retry::RetryAfter;
+use super::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
 
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(super) method: Method,
-    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) headers: Vec<(Cow<'static, str>, String)>,
     pub(super) body: Option<Arc<Vec<u8>>>,
     pub(super) is_source: bool,
     pub(super) is_start: bool,
@@ -21,8 +22,9 @@ pub struct Request {
 
 impl Request {
     fn new(method: Method, body: Option<Arc<Vec<u8>>>) -> Self {
-        let json = body.as_ref().map(|_| ("Content-Type", JSON_MEDIA_TYPE.to_owned()));
-        let headers = json.into_iter().collect();
+        let json = body.as_ref().map(|_| ("Content-Type".into(), JSON_MEDIA_TYPE.to_owned()));
+        let accept = format!("{JSON_MEDIA_TYPE}, {}", ignition_type(ignition::check::MAX_MINOR));
+        let headers = json.into_iter().chain([("Accept".into(), accept)]).collect();
         Self { method, headers, body, is_source: false, is_start: false, is_farewell: false }
     }
 
@@ -43,7 +45,14 @@ impl Request {
 
     /// GET of a file that an instruction names. Redirects are followed, without the token.
     pub(super) fn source() -> Self {
-        Self { is_source: true, ..Self::get() }
+        Self { is_source: true, ..Self::get() }.with("Accept", "*/*")
+    }
+
+    /// The same for an Ignition config of at most spec 3.`minor`, with the header that Ignition sends
+    /// (`internal/resource/url.go`): a machine-config server converts its config to the version that it names, and to spec 2.2
+    /// without one.
+    pub(super) fn ignition(minor: u64) -> Self {
+        Self::source().with("Accept", format!("{}, */*;q=0.1", ignition_type(minor)))
     }
 
     /// The same for the first bytes of a file.
@@ -53,8 +62,9 @@ impl Request {
     }
 
     /// The same with a header, which replaces another of this name.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.retain(|(known, _)| *known != name);
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
         self.headers.push((name, value.into()));
         self
     }
@@ -63,6 +73,11 @@ impl Request {
     pub fn farewell(self) -> Self {
         Self { is_farewell: self.body.is_some(), ..self }
     }
+}
+
+/// The media type of an Ignition config, with a version for a server that has several.
+fn ignition_type(minor: u64) -> String {
+    format!("{IGNITION_MEDIA_TYPE};version=3.{minor}.0")
 }
 
 /// A whole response.

@@ -86,7 +86,7 @@ fn half() -> Result<Received, ureq::Error> {
 #[test]
 fn server_that_refuses_connections_is_asked_until_the_limit_after_waits_that_double() {
     let clock = slow_clock();
-    let fetched = client(|_, _| refused(), &clock, &Stop::default()).fetch_ignition(IMAGE);
+    let fetched = client(|_, _| refused(), &clock, &Stop::default()).fetch_ignition(IMAGE, 6);
     let why = fetched.unwrap_err();
     assert!(why.contains("connection refused"), "{why}");
     assert_eq!(waits(&clock)[..13], [1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30, 30, 30]);
@@ -101,11 +101,11 @@ fn wait_that_a_busy_server_names_is_kept_and_a_refused_source_is_asked_for_only_
         _ => answer(200, &[], &b"{}"[..]),
     };
     let clock = slow_clock();
-    let fetched = client(busy, &clock, &Stop::default()).fetch_ignition(IMAGE);
+    let fetched = client(busy, &clock, &Stop::default()).fetch_ignition(IMAGE, 6);
     assert_eq!((fetched, waits(&clock)), (Ok(b"{}".to_vec()), vec![132]));
     let clock = slow_clock();
     let missing: Script = |_, _| answer(404, &[], io::empty());
-    let fetched = client(missing, &clock, &Stop::default()).fetch_ignition(IMAGE);
+    let fetched = client(missing, &clock, &Stop::default()).fetch_ignition(IMAGE, 6);
     assert!(fetched.unwrap_err().contains("responded 404"));
     assert_eq!(waits(&clock), [2]);
 }

@@ -51,6 +51,8 @@ pub struct ServerSettings {
     pub token_header: TokenHeader,
     /// PEM file with CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
+    /// PEM text with further ones.
+    pub authorities: Vec<u8>,
     /// PEM file with the client certificate and its chain.
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's private key; absent if the certificate file contains it.
@@ -204,7 +206,11 @@ pub(super) fn connect(
             "no host can match an entry of no_proxy, expected names, addresses and networks"
         );
     }
-    let roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
+    let mut roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
+    for certificate in CertificateDer::pem_slice_iter(&settings.authorities) {
+        let certificate = certificate.map_err(|_| anyhow!("a CA certificate is not valid PEM"))?;
+        roots.push(Certificate::from_der(&certificate).to_owned());
+    }
     ensure!(
         !roots.is_empty() || settings.allow_plain_http,
         "no CA is trusted: none of {} exists, and no --ca-file is configured",

@@ -3,6 +3,8 @@
 
 pub mod coreos_installer;
 
+pub use coreos_installer::{Version, parse_version};
+
 use super::Failure;
 
 /// The program that writes.

@@ -131,7 +131,7 @@ pub(super) fn describe(outcome: &Outcome, failure: &Failure) -> String {
 /// # Errors
 /// It cannot be fetched, or is not this host's.
 pub(super) fn ignition(api: &Api) -> Result<String, Failure> {
-    let bytes = api.client.fetch_ignition(&api.ignition_address());
+    let bytes = api.client.fetch_ignition(&api.ignition_address(), ignition::check::MAX_MINOR);
     let bytes = bytes.map_err(|message| {
         let message = format!("fetching the Ignition config: {message}");
         Failure::new(Code::IgnitionFetch, message)

@@ -32,6 +32,7 @@ pub fn words(term: Term) -> &'static str {
         | Term::Console
         | Term::Platform
         | Term::FirstbootArgs
+        | Term::OrSkipPointers
         | Term::Verify => plain(term),
     }
 }

@@ -36,6 +36,7 @@ pub fn words(term: Term) -> &'static str {
         | Term::FirstbootArgs
         | Term::SavePartlabel
         | Term::SavePartindex
+        | Term::OrSkipPointers
         | Term::Verify => plain(term),
     }
 }

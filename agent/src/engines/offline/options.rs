@@ -157,7 +157,10 @@ fn order(ignition: &str, options: &InstallOptions) -> anyhow::Result<Order> {
     check_url("--ignition", ignition, options)?;
     check_url("--image", offline.image.as_deref().unwrap_or_default(), options)?;
     Ok(Order {
-        ignition: ignition_source(ignition, offline.ignition_hash.clone())?,
+        ignition: IgnitionSource {
+            skip_pointers: offline.skip_pointers,
+            ..ignition_source(ignition, offline.ignition_hash.clone())?
+        },
         image: image(options)?,
         disk: disk(offline.disk.as_deref(), &offline.hints)?,
         existing_data: known(offline.data.existing_data.as_deref()),
@@ -208,13 +211,14 @@ pub(crate) fn ignition_source(
     hash: Option<String>,
 ) -> anyhow::Result<IgnitionSource> {
     if is_url(ignition) {
-        return Ok(IgnitionSource { url: Some(ignition.to_owned()), inline: None, hash });
+        let url = Some(ignition.to_owned());
+        return Ok(IgnitionSource { url, hash, ..IgnitionSource::default() });
     }
     let text = ignition_text(ignition).context("reading --ignition")?;
     // Preflight checks it again, but only once the hardware has been read.
     ignition::check(text.as_bytes())
         .map_err(|refusal| anyhow!("--ignition {ignition}: {refusal}"))?;
-    Ok(IgnitionSource { url: None, inline: Some(text), hash })
+    Ok(IgnitionSource { inline: Some(text), hash, ..IgnitionSource::default() })
 }
 
 /// The text of the file.
@@ -321,6 +325,7 @@ mod tests {
         let order = order_of(&[
             ("ignition", "https://h/node.ign"),
             ("ignition_hash", "sha256-0"),
+            ("skip_pointers", "true"),
             ("hints", "serial=S1, size=>= 10"),
             ("image", "https://h/image.raw.xz"),
             ("image_hash", "sha256-1"),
@@ -334,6 +339,7 @@ mod tests {
         ]);
         let expected = json!({
             "ignition": {"url": "https://h/node.ign", "hash": "sha256-0"},
+            "check_pointers": false,
             "disk": {"hints": {"serial": "S1", "size": ">= 10"}},
             "image": {"url": "https://h/image.raw.xz", "hash": "sha256-1"},
             "save_partlabel": ["data*", "var"],

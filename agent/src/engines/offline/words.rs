@@ -12,6 +12,7 @@ pub fn words(term: Term) -> &'static str {
         Term::AllowUnsigned => "set --allow-insecure-image",
         Term::ExceptFinding => "name it with --block-except",
         Term::OrIfSeveral => ", with --disk or --hints",
+        Term::OrSkipPointers => ", or set --skip-pointers",
         Term::SetWipe => "set --existing-data wipe",
         Term::Reinstall => "set --reinstall",
         Term::AddOverride => "set --override ",

@@ -8,6 +8,7 @@ impl From<api::Install> for Order {
     fn from(install: api::Install) -> Self {
         let api::Install {
             ignition: api::IgnitionSource { url, inline, hash },
+            check_pointers,
             image,
             disk,
             expect,
@@ -34,14 +35,15 @@ impl From<api::Install> for Order {
             confirm: _,
         } = install;
         Self {
-            ignition: IgnitionSource { url, inline, hash },
+            ignition: IgnitionSource {
+                url,
+                inline,
+                hash,
+                skip_pointers: check_pointers == Some(false),
+            },
             image: image.map(ImageSource::from),
             disk: disk.map(DiskChoice::from),
-            expect: expect.map(|api::Expect { serial, wwn, size_bytes }| Expect {
-                serial,
-                wwn,
-                size_bytes,
-            }),
+            expect: expect.map(Expect::from),
             append_kargs,
             delete_kargs,
             platform,
@@ -64,6 +66,12 @@ impl From<api::Install> for Order {
             reinstall: reinstall.unwrap_or_default(),
             ..Self::default()
         }
+    }
+}
+
+impl From<api::Expect> for Expect {
+    fn from(api::Expect { serial, wwn, size_bytes }: api::Expect) -> Self {
+        Self { serial, wwn, size_bytes }
     }
 }
 

@@ -12,6 +12,7 @@ pub fn words(term: Term) -> &'static str {
         Term::AllowUnsigned => "set insecure in the instruction",
         Term::ExceptFinding => "name it in block_except of the instruction",
         Term::OrIfSeveral => ", or set if_several",
+        Term::OrSkipPointers => ", or set check_pointers to false",
         Term::SetWipe => "set existing_data to wipe",
         Term::Reinstall => "set install.reinstall",
         Term::AddOverride => "add to install.override: ",

@@ -22,7 +22,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(30);
 /// The most output that is read, in bytes.
 const MAX_VERSION_BYTES: usize = 4096;
 
-/// Version of coreos-installer.
+/// Version of coreos-installer, or of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
