@@ -373,13 +373,14 @@ fn steps_are_answered_with_what_is_true() {
         step("container-image-availability", &[images.to_string()]),
         step("installation-disk-speed-check", &[r#"{"path":"/dev/none"}"#.into(), "480.00".into()]),
         step("reboot-for-reclaim", &[]),
+        step("execute", &["rm".into(), "-rf".into()]),
         step("connectivity-check", &[hosts.to_string()]),
         step("ntp-synchronizer", &[r#"{"ntp_source":""}"#.into()]),
         step("free-network-addresses", &[r#"["192.0.2.0/21"]"#.into()]),
         step("logs-gather", &[json!({"cluster_id": CLUSTER}).to_string()]),
     ]);
     record_steps(&steps);
-    let service = world.service_until(8, steps);
+    let service = world.service_until(9, steps);
     world.run(&service);
     let resolutions = output(&replies(&service, "domain-resolution")[0])["resolutions"].clone();
     assert_eq!(resolutions[0]["domain_name"], "localhost");
@@ -389,7 +390,8 @@ fn steps_are_answered_with_what_is_true() {
     assert_eq!(images["images"][0], json!({"name": "quay.io/a/b:1", "result": "failure"}));
     for (kind, words) in [
         ("installation-disk-speed-check", "is no disk of the inventory"),
-        ("reboot-for-reclaim", "does not support the step"),
+        ("reboot-for-reclaim", "boot the host from the discovery image"),
+        ("execute", "runs no commands of a server"),
         ("free-network-addresses", "with a prefix of at least 22"),
     ] {
         let reply = &replies(&service, kind)[0];
@@ -406,6 +408,71 @@ fn steps_are_answered_with_what_is_true() {
         service.requests("").iter().filter(|r| r.path.contains("logs_type=host")).count(),
         1
     );
+}
+
+#[test]
+fn servers_of_the_cluster_are_asked_and_a_taken_address_is_named() {
+    let mut world = World::new();
+    let server = Mock::start(|request, _| match request.path.as_str() {
+        "/config/worker" if request.header("authorization") == Some("Bearer SECRET") => {
+            Reply::ignition(r#"{"ignition":{"version":"3.2.0"}}"#)
+        }
+        "/adv/KEY" => Reply::json(200, &json!({"payload": "e30", "signatures": []})),
+        _ => Reply::status(404),
+    });
+    let api_vip = |path: &str| {
+        let url = format!("{}{path}", server.url);
+        step(
+            "api-vip-connectivity-check",
+            &[json!({"url": url, "ignition_endpoint_token": "SECRET"}).to_string()],
+        )
+    };
+    let tang = json!([{"url": server.url, "thumbprint": "KEY"}]).to_string();
+    let vips =
+        json!([{"vip": "127.0.0.1", "vip_type": "api"}, {"vip": "x", "vip_type": "ingress"}]);
+    let steps = json!([
+        api_vip("/config/worker"),
+        step("tang-connectivity-check", &[json!({"tang_servers": tang}).to_string()]),
+        step("verify-vips", &[vips.to_string()]),
+    ]);
+    record_steps(&steps);
+    let service = world.service_until(3, steps);
+    world.run(&service);
+    let found = output(&replies(&service, "api-vip-connectivity-check")[0]);
+    assert_has(&found, &json!({"is_success": true, "download_error": ""}));
+    let accept = "application/vnd.coreos.ignition+json;version=3.6.0, */*;q=0.1";
+    assert_eq!(server.requests("/config/worker")[0].header("accept"), Some(accept));
+    let found = output(&replies(&service, "tang-connectivity-check")[0]);
+    assert_has(&found["tang_server_response"][0], &json!({"payload": "e30"}));
+    // A port of this machine refuses, and a text is no address.
+    let found = output(&replies(&service, "verify-vips")[0]);
+    assert_eq!(
+        (&found[0]["verification"], &found[1]["verification"]),
+        (&json!("failed"), &json!("unverified"))
+    );
+    let mut world = World::new();
+    let service = world.service_until(1, json!([api_vip("/other")]));
+    world.run(&service);
+    let found = output(&replies(&service, "api-vip-connectivity-check")[0]);
+    assert_eq!(found["is_success"], false);
+    assert_says(&found["download_error"], &["404"]);
+}
+
+#[test]
+fn agent_registers_as_the_image_that_the_service_wants_once() {
+    let mut world = World::new();
+    let steps = json!([step("upgrade-agent", &[r#"{"agent_image":"quay.io/a/agent:2"}"#.into()])]);
+    let service = world.service(vec![steps.clone(), steps], |_, _| None);
+    world.run(&service);
+    let versions: Vec<Value> = service
+        .bodies("/hosts")
+        .iter()
+        .map(|body| body["discovery_agent_version"].clone())
+        .collect();
+    assert_eq!(versions.len(), 2, "{versions:?}");
+    assert_eq!(versions[1], "quay.io/a/agent:2");
+    let reply = output(&replies(&service, "upgrade-agent")[0]);
+    assert_eq!(reply, json!({"agent_image": "quay.io/a/agent:2", "result": "success"}));
 }
 
 #[test]

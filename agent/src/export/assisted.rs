@@ -36,7 +36,7 @@ pub fn inventory(inventory: &Inventory) -> Value {
         "disks": disks.map(disk).collect::<Value>(),
         "boot": boot(inventory, booted),
         "system_vendor": system_vendor(inventory),
-        "memory": memory(inventory),
+        "memory": memory_of(inventory),
         "cpu": cpu(inventory),
         "gpus": cards.map(gpu).collect::<Value>(),
         "routes": routes.map(route).collect::<Value>(),
@@ -138,15 +138,15 @@ fn system_vendor(inventory: &Inventory) -> Value {
     })
 }
 
-/// `dmidecode` as the method means the sum of the memory devices of SMBIOS, which the report's is too.
-fn memory(inventory: &Inventory) -> Value {
+/// `dmidecode` as the method means the sum of the memory devices of SMBIOS, which the report's is too; `meminfo` means `MemTotal`,
+/// where SMBIOS lists none: the service refuses a host without memory.
+fn memory_of(inventory: &Inventory) -> Value {
     let memory = inventory.memory.as_ref();
     let installed = memory.and_then(|memory| memory.installed_bytes).filter(|bytes| *bytes > 0);
-    json!({
-        "physical_bytes": installed,
-        "usable_bytes": memory.and_then(|memory| memory.usable_bytes),
-        "physical_bytes_method": installed.map(|_| "dmidecode"),
-    })
+    let usable = memory.and_then(|memory| memory.usable_bytes);
+    let found = installed.map(|bytes| (bytes, "dmidecode"));
+    let (bytes, method) = found.or(usable.map(|bytes| (bytes, "meminfo"))).unzip();
+    json!({"physical_bytes": bytes, "usable_bytes": usable, "physical_bytes_method": method})
 }
 
 fn cpu(inventory: &Inventory) -> Value {
@@ -183,6 +183,23 @@ fn route(route: &Route) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_without_modules_in_smbios_is_that_of_the_kernel_by_that_method() {
+        let of =
+            |memory: Value| memory_of(&serde_json::from_value(json!({"memory": memory})).unwrap());
+        let both = of(json!({"installed_bytes": 8_u64 << 30, "usable_bytes": 7_u64 << 30}));
+        assert_eq!(
+            (&both["physical_bytes"], &both["physical_bytes_method"]),
+            (&json!(8_u64 << 30), &json!("dmidecode"))
+        );
+        let usable = of(json!({"installed_bytes": 0, "usable_bytes": 7_u64 << 30}));
+        assert_eq!(
+            (&usable["physical_bytes"], &usable["physical_bytes_method"]),
+            (&json!(7_u64 << 30), &json!("meminfo"))
+        );
+        assert_eq!(of(json!({}))["physical_bytes_method"], Value::Null);
+    }
 
     #[test]
     fn kind_of_a_drive_is_that_of_its_name_then_transport_then_medium() {

@@ -49,6 +49,8 @@ pub(super) struct Api {
     pub(super) client: Arc<Client>,
     pub(super) infra_env_id: String,
     pub(super) host_id: String,
+    /// The version of the agent, as reported to the service.
+    pub(super) version: String,
 }
 
 impl Api {
@@ -79,7 +81,7 @@ impl Api {
     pub(super) fn register(&self) -> Result<(), Failed> {
         let body = json!({
             "host_id": self.host_id,
-            "discovery_agent_version": concat!("run-coreos-installer/", env!("CARGO_PKG_VERSION")),
+            "discovery_agent_version": self.version,
         });
         let path = self.path(&format!("infra-envs/{}/hosts", self.infra_env_id));
         self.call(&path, Request::post(body.to_string().into_bytes())).map(drop)

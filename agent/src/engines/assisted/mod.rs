@@ -22,9 +22,11 @@ mod logs;
 mod ntp;
 mod ping;
 mod progress;
+mod servers;
 mod session;
 mod step;
 mod tasks;
+mod vips;
 mod words;
 
 pub use words::words;
@@ -82,7 +84,11 @@ pub struct Surveyed {
 impl Surveyed {
     /// Collects the data that the service needs from a report.
     pub fn new(report: &Report, collected: Collected) -> Self {
-        let host_id = host_id::host_id(&report.identity, &report.node_id);
+        let host_id = host_id::host_id(
+            &report.identity,
+            &report.node_id,
+            host_id::lowest_mac(&report.inventory).as_deref(),
+        );
         let mut inventory = crate::export::assisted::inventory(&report.inventory);
         name_host(&mut inventory);
         Self { collected, host_id, inventory }
@@ -143,6 +149,7 @@ impl<'a> Assisted<'a> {
             client: Arc::new(client),
             infra_env_id: settings.infra_env_id.clone(),
             host_id: String::new(),
+            version: concat!("run-coreos-installer/", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let session = Session::new(api, Surveyed::default(), node.clock.now());
         Ok(Self { settings, server, node, survey, session, is_surveyed: false })

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use serde_json::{Value, json};
 use tracing::{error, info, warn};
 
 use super::api::{Api, Reply};
@@ -13,12 +14,15 @@ use super::installing::Installing;
 use super::step::{Cache, Step, Steps};
 use super::tasks::{Around, Tasks};
 use super::{Assisted, Surveyed, logs};
+use crate::clean;
 use crate::engines::vim::ResultFile;
 use crate::exit_status::ExitStatus;
 use crate::http::client::GaveUp;
 use crate::http::retry::{Backoff, Failed};
 use crate::job::Next;
 
+/// The longest name of an image.
+const MAX_IMAGE_BYTES: usize = 1024;
 /// Interval at which the loop looks for finished steps and for a signal.
 const TICK: Duration = Duration::from_millis(250);
 /// When to ask again if the service does not say.
@@ -183,11 +187,12 @@ impl Assisted<'_> {
             }
         };
         self.session.failures.reset();
-        let mut next = None;
+        let (mut next, version) = (None, self.session.api.version.clone());
         for step in steps.list {
             next = self.begin(step).or(next);
         }
-        if steps.is_exit && self.session.install.is_none() {
+        let is_renamed = self.session.api.version != version;
+        if (steps.is_exit || is_renamed) && self.session.install.is_none() {
             info!("the service asks the host to register again");
             return Round::Register;
         }
@@ -211,6 +216,7 @@ impl Assisted<'_> {
                 }
             }
             "install" => return self.begin_install(&step),
+            "upgrade-agent" => self.upgrade(&step),
             "stop-installation" => {
                 if let Some(install) = &self.session.install {
                     warn!("the service stops the install");
@@ -230,6 +236,25 @@ impl Assisted<'_> {
             }
         }
         None
+    }
+
+    /// Registers again as the image that the service asks for, whose API this agent serves: it compares nothing but this name
+    /// (`compatible-agent` of its validations), and lets no host with another one install.
+    fn upgrade(&mut self, step: &Step) {
+        let request = step.json(0).unwrap_or_default();
+        let image = request.get("agent_image").and_then(Value::as_str).unwrap_or_default();
+        let is_known =
+            !image.is_empty() && image.len() <= MAX_IMAGE_BYTES && self.session.install.is_none();
+        let result = if is_known { "success" } else { "failure" };
+        let output = json!({"agent_image": image, "result": result});
+        self.reply(step, &Reply::done(&output));
+        if is_known && self.session.api.version != image {
+            info!(
+                "the service wants an agent that is compatible with {}",
+                clean::quoted(image, 200)
+            );
+            image.clone_into(&mut self.session.api.version);
+        }
     }
 
     pub(super) fn logs(&self) -> logs::Sources {

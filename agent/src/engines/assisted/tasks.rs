@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::api::{Api, Reply};
 use super::step::Step;
-use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp};
+use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp, servers, vips};
 use crate::clock::Clock;
 
 /// Time limit for a step.
@@ -59,7 +59,7 @@ pub(super) fn ask_each<T: Send + 'static>(
 }
 
 /// The steps and their work.
-const WORK: [(&str, Work); 7] = [
+const WORK: [(&str, Work); 10] = [
     ("connectivity-check", connectivity::check),
     ("free-network-addresses", free_addresses::search),
     ("ntp-synchronizer", ntp::check),
@@ -67,7 +67,20 @@ const WORK: [(&str, Work); 7] = [
     ("domain-resolution", domains::resolve),
     ("container-image-availability", images::availability),
     ("logs-gather", logs::gather),
+    ("verify-vips", vips::verify),
+    ("api-vip-connectivity-check", servers::api_vip),
+    ("tang-connectivity-check", servers::tang),
 ];
+
+/// The steps that are not carried out, and why.
+const REFUSED: [(&str, &str); 5] = [
+    ("dhcp-lease-allocate", "this agent requests no DHCP leases; give the cluster its addresses"),
+    ("download-boot-artifacts", RECLAIM),
+    ("reboot-for-reclaim", RECLAIM),
+    ("execute", "this agent runs no commands of a server"),
+    ("next-step-runner", "this agent carries out the steps itself"),
+];
+const RECLAIM: &str = "this agent changes the boot loader of no installed host; boot the host from the discovery image";
 
 #[derive(Debug)]
 struct Task {
@@ -92,8 +105,9 @@ impl Tasks {
             return task.is_given_up.then_some((step, reply));
         }
         let Some((_, work)) = WORK.iter().find(|(kind, _)| *kind == step.kind) else {
-            warn!(step = step.kind, "this agent does not support the step");
-            let error = format!("this agent does not support the step {}", step.kind);
+            let refused = REFUSED.iter().find(|(kind, _)| *kind == step.kind);
+            let error = refused.map_or("this agent does not know the step", |(_, why)| why);
+            warn!(step = step.kind, "{error}");
             return Some((step, Reply::failed(error)));
         };
         let started = around.api.client.clock.now();
