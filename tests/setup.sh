@@ -84,7 +84,8 @@ group_build() {
   need strace strace strace
   need curl curl curl
   need ignition-validate ignition ignition-validate
-  unpack_promtool
+  unpack promtool prometheus golang-github-prometheus
+  unpack docker-registry docker-registry docker-distribution
 }
 
 # Tools that `make check` runs in addition to cargo. It also checks the fuzz targets, which need libFuzzer.
@@ -107,25 +108,25 @@ group_fuzz() {
   need c++ g++ gcc-c++
 }
 
-# promtool alone: Debian's package also starts a server.
-unpack_promtool() {
-  local where=$cache/promtool
-  command -v promtool >/dev/null && return
-  [ -x "$where/bin/promtool" ] && return
+# unpack PROGRAM DEBIAN FEDORA: keeps the program alone, where Debian's package also starts a server.
+unpack() {
+  local program=$1 debian=$2 where=$cache/$1
+  command -v "$program" >/dev/null && return
+  [ -x "$where/bin/$program" ] && return
   if ! command -v apt-get >/dev/null; then
-    needed+=(golang-github-prometheus)
+    needed+=("$3")
     return
   fi
-  say "unpacking promtool (once; kept in $where)"
+  say "unpacking $program (once; kept in $where)"
   mkdir -p "$where/bin"
   local work
   work=$(mktemp -d)
-  (cd "$work" && apt-get download prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) >&2 || {
+  (cd "$work" && apt-get download "$debian" && dpkg-deb --fsys-tarfile "$debian"_*.deb | tar -x "./usr/bin/$program") >&2 || {
     rm -rf "$work"
-    say "promtool could not be downloaded; refresh the lists of packages (as root: apt-get update), then try again"
+    say "$program could not be downloaded; refresh the lists of packages (as root: apt-get update), then try again"
     exit 1
   }
-  mv "$work/usr/bin/promtool" "$where/bin/promtool"
+  mv "$work/usr/bin/$program" "$where/bin/$program"
   rm -rf "$work"
 }
 
