@@ -3,6 +3,8 @@
 //! With `RCI_RECORD` set to a directory, every document that the agent sends is kept there for `tests/assisted/check.py`,
 //! which reads them with the service's own Python client.
 
+mod registry;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -57,6 +59,7 @@ impl World {
         machine.settings.vim.token_header = TokenHeader::SecretKey;
         let mut settings = Settings::new(ENV);
         settings.unit_dirs = vec![machine.root.join("units")];
+        settings.root.clone_from(&machine.root);
         // The name of a mapping is no identity.
         machine.collected.disks[0].by_id = vec!["/dev/disk/by-id/dm-name-a".into(), LINK.into()];
         let inventory = json!({"hostname": "n1", "disks": [{"path": machine.disk("sda")}]});
@@ -364,7 +367,7 @@ fn steps_are_answered_with_what_is_true() {
     let mut world = World::new();
     let domains =
         json!({"domains": [{"domain_name": "localhost"}, {"domain_name": "no.such.invalid"}]});
-    let images = json!({"images": ["quay.io/a/b:1"], "timeout": 60});
+    let images = json!({"images": ["127.0.0.1:1/a/b:1"], "timeout": 60});
     let hosts = json!([{"host_id": CLUSTER, "nics": [
         {"name": "eno1", "mac": "02:00:00:00:00:01", "ip_addresses": ["192.0.2.1"]},
     ]}]);
@@ -387,7 +390,7 @@ fn steps_are_answered_with_what_is_true() {
     assert!(resolutions[0]["ipv4_addresses"].as_array().unwrap().contains(&json!("127.0.0.1")));
     assert_eq!(resolutions[1]["ipv4_addresses"], json!([]));
     let images = output(&replies(&service, "container-image-availability")[0]);
-    assert_eq!(images["images"][0], json!({"name": "quay.io/a/b:1", "result": "failure"}));
+    assert_eq!(images["images"][0], json!({"name": "127.0.0.1:1/a/b:1", "result": "failure"}));
     for (kind, words) in [
         ("installation-disk-speed-check", "is no disk of the inventory"),
         ("reboot-for-reclaim", "boot the host from the discovery image"),

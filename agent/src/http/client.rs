@@ -50,7 +50,7 @@ pub struct Client {
     pub(super) zones: Zones,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) token: Option<Token>,
-    pub(super) settings: ServerSettings,
+    pub(crate) settings: ServerSettings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stop: Stop,
     pub(super) skew: Mutex<Option<Finding>>,

@@ -177,7 +177,10 @@ impl Client {
             self.note_skew(sent_at, date);
         }
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());
+        let challenges = raw.head.headers.get_all("www-authenticate").iter();
+        let challenges: Vec<&str> = challenges.filter_map(|value| value.to_str().ok()).collect();
         Response {
+            challenges: challenges.join(", "),
             status: raw.head.status.as_u16(),
             content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
             location: header("location"),

@@ -44,7 +44,7 @@ impl Request {
     }
 
     /// GET of a file that an instruction names. Redirects are followed, without the token.
-    pub(super) fn source() -> Self {
+    pub(crate) fn source() -> Self {
         Self { is_source: true, ..Self::get() }.with("Accept", "*/*")
     }
 
@@ -55,8 +55,13 @@ impl Request {
         Self::source().with("Accept", format!("{}, */*;q=0.1", ignition_type(minor)))
     }
 
-    /// The same for the first bytes of a file.
-    pub(super) fn start(n_bytes: u64) -> Self {
+    /// HEAD of such a file: whether it is there, and its size.
+    pub(crate) fn head() -> Self {
+        Self { method: Method::HEAD, ..Self::source() }
+    }
+
+    /// The same as [`Request::source`] for the first bytes of a file.
+    pub(crate) fn start(n_bytes: u64) -> Self {
         let request = Self { is_start: true, ..Self::source() };
         request.with("Range", format!("bytes=0-{}", n_bytes - 1))
     }
@@ -101,6 +106,8 @@ pub struct Response {
     pub retry_after: Option<RetryAfter>,
     /// The header `Retry-After` as it was sent.
     pub retry_after_text: Option<String>,
+    /// The headers `WWW-Authenticate`.
+    pub challenges: String,
     /// The VIM's signature, in base64.
     pub signature: Option<String>,
 }

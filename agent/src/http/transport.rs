@@ -53,6 +53,8 @@ pub struct ServerSettings {
     pub ca_file: Option<PathBuf>,
     /// PEM text with further ones.
     pub authorities: Vec<u8>,
+    /// True if any certificate of the server is accepted.
+    pub is_unverified: bool,
     /// PEM file with the client certificate and its chain.
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's private key; absent if the certificate file contains it.
@@ -227,6 +229,7 @@ pub(super) fn connect(
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(roots)))
         .client_cert(client_cert)
+        .disable_verification(settings.is_unverified)
         .unversioned_rustls_crypto_provider(provider)
         .build();
     let times = settings.timeouts;

@@ -54,13 +54,16 @@ pub struct Settings {
     pub infra_env_id: String,
     /// Directories with units of systemd.
     pub unit_dirs: Vec<PathBuf>,
+    /// The folder below which the pull secret and the settings of registries are.
+    pub root: PathBuf,
 }
 
 impl Settings {
     /// The settings of a live image.
     pub fn new(infra_env_id: impl Into<String>) -> Self {
         let dirs = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
-        Self { infra_env_id: infra_env_id.into(), unit_dirs: dirs.map(PathBuf::from).to_vec() }
+        let unit_dirs = dirs.map(PathBuf::from).to_vec();
+        Self { infra_env_id: infra_env_id.into(), unit_dirs, root: "/".into() }
     }
 
     /// True if Ironic's agent runs on this host too (the converged flow). Then Ironic controls the power of the host,

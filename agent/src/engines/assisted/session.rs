@@ -229,6 +229,7 @@ impl Assisted<'_> {
                     api: self.session.api.clone(),
                     disks: self.session.surveyed.collected.disks.clone(),
                     logs: self.logs(),
+                    root: self.settings.root.clone(),
                 };
                 if let Some((step, reply)) = self.session.tasks.start(step, &around) {
                     self.reply(&step, &reply);

@@ -1,6 +1,7 @@
 //! Steps other than inventory and install: each runs on a thread of its own, with a time limit.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// Stack of the threads.
 const STACK_BYTES: usize = 1 << 20;
 /// Stack of the threads of one step.
-const ASK_STACK_BYTES: usize = 256 << 10;
+const ASK_STACK_BYTES: usize = 1 << 20;
 
 /// The resources that steps may need.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub(super) struct Around {
     pub(super) disks: Vec<Disk>,
     /// The logs to upload.
     pub(super) logs: logs::Sources,
+    /// The folder below which the pull secret and the settings of registries are.
+    pub(super) root: PathBuf,
 }
 
 /// Carries out a step; returns the JSON for the reply, null for none, or why it was not done.
@@ -42,11 +45,11 @@ pub(super) fn ask_each<T: Send + 'static>(
     thread: &'static str,
     limit: Duration,
     clock: &Arc<dyn Clock>,
-    ask: fn(&str, &dyn Clock) -> T,
+    ask: impl Fn(&str, &dyn Clock) -> T + Clone + Send + 'static,
 ) -> Vec<(String, Option<T>)> {
     let started = clock.now();
     let start = |name: String| {
-        let (of_thread, clock) = (name.clone(), Arc::clone(clock));
+        let (of_thread, clock, ask) = (name.clone(), Arc::clone(clock), ask.clone());
         let work = move || ask(&of_thread, clock.as_ref());
         Some((name, guard::ask(thread, ASK_STACK_BYTES, work).ok()?))
     };
