@@ -34,4 +34,5 @@ mod silence;
 mod skipped;
 mod trees;
 mod util;
+mod vxlan;
 mod words;

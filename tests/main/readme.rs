@@ -197,7 +197,7 @@ fn first_node() -> Vec<String> {
 }
 
 /// A folder for PATH with the two programs.
-fn programs(name: &str) -> PathBuf {
+pub(crate) fn programs(name: &str) -> PathBuf {
     let programs = scratch(name);
     let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
     std::os::unix::fs::symlink(agent, programs.join("run-coreos-installer")).unwrap();

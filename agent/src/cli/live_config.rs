@@ -111,8 +111,8 @@ pub struct LiveConfigOptions {
     pub unit: Vec<PathBuf>,
     /// Network of the live system: a `NetworkManager` keyfile or nmstate YAML
     ///
-    /// Of nmstate: Ethernet, bonds, VLANs, addresses, routes, name servers. An
-    /// install with `copy_network` copies it to the installed system. Ignition
+    /// Of nmstate: Ethernet, bonds, VLANs, VXLANs, addresses, routes, name servers.
+    /// An install with `copy_network` copies it to the installed system. Ignition
     /// runs before: if it must fetch something over this network, write the
     /// keyfiles with --network-dir and add them with
     /// `coreos-installer iso customize --network-keyfile`.

@@ -18,7 +18,7 @@ use yaml_serde::Value;
 use super::LiveError;
 use super::checks::refuse;
 use crate::text::shown;
-use state::{Bond, Identifier, Interface, Ip, Kind, State, Vlan};
+use state::{Bond, Identifier, Interface, Ip, Kind, State, Vlan, Vxlan};
 
 /// A profile of `NetworkManager`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -49,7 +49,7 @@ fn wrong<T>(at: &str, found: &str, expected: &str) -> Result<T, LiveError> {
     refuse("network", format!("{} at {at}", shown(found)), expected)
 }
 
-/// Converts nmstate's YAML: Ethernet ports, bonds and VLANs with addresses, routes and name servers.
+/// Converts nmstate's YAML: Ethernet ports, bonds, VLANs and VXLANs with addresses, routes and name servers.
 ///
 /// # Errors
 /// [`LiveError`] with the first key or value that cannot be converted.
@@ -145,13 +145,15 @@ fn profile(name: &str, context: &Context<'_>, all: &Interfaces<'_>) -> Result<Ke
     }
     if let Some(interface) = interface {
         ethernet(interface, is_by_mac, &mut out)?;
-        match (kind, &interface.link_aggregation, &interface.vlan) {
-            (Kind::Ethernet, None, None) => {}
-            (Kind::Bond, Some(bond), None) => self::bond(name, bond, &mut out)?,
-            (Kind::Vlan, None, Some(vlan)) => self::vlan(name, vlan, all, &mut out)?,
+        match (kind, &interface.link_aggregation, &interface.vlan, &interface.vxlan) {
+            (Kind::Ethernet, None, None, None) => {}
+            (Kind::Bond, Some(bond), None, None) => self::bond(name, bond, &mut out)?,
+            (Kind::Vlan, None, Some(vlan), None) => self::vlan(name, vlan, all, &mut out)?,
+            (Kind::Vxlan, None, None, Some(vxlan)) => self::vxlan(name, vxlan, all, &mut out)?,
             _ => {
                 let found = format!("{name} with type {}", kind.name());
-                let expected = "link-aggregation with type bond only, and vlan with type vlan only";
+                let expected =
+                    "link-aggregation with type bond only, vlan and vxlan with these types only";
                 return refuse("network", found, expected);
             }
         }
@@ -218,21 +220,50 @@ fn bond(name: &str, bond: &Bond, out: &mut String) -> Result<(), LiveError> {
 }
 
 fn vlan(name: &str, vlan: &Vlan, all: &Interfaces<'_>, out: &mut String) -> Result<(), LiveError> {
-    let parent = vlan.base_iface.as_str();
-    let at = format!("vlan.base-iface of {name}");
-    match all.get(parent) {
-        None => return wrong(&at, parent, "an interface of this document"),
-        Some(found) if found.identifier != Identifier::Name => {
-            return wrong(&at, parent, "an interface that its name identifies");
-        }
-        Some(_) => {}
-    }
     if vlan.id > 4094 {
         return wrong(&format!("vlan.id of {name}"), &vlan.id.to_string(), "0 to 4094");
     }
     out.push_str("\n[vlan]\n");
     line(out, "id", &vlan.id.to_string());
-    line(out, "parent", parent);
+    parent(&format!("vlan.base-iface of {name}"), &vlan.base_iface, all, out)
+}
+
+/// `NetworkManager` drops an id that is too large without a word, and its port is 8472 unless one is given.
+fn vxlan(
+    name: &str,
+    vxlan: &Vxlan,
+    all: &Interfaces<'_>,
+    out: &mut String,
+) -> Result<(), LiveError> {
+    if vxlan.id >= 1 << 24 {
+        return wrong(&format!("vxlan.id of {name}"), &vxlan.id.to_string(), "0 to 16777215");
+    }
+    out.push_str("\n[vxlan]\n");
+    line(out, "id", &vxlan.id.to_string());
+    parent(&format!("vxlan.base-iface of {name}"), &vxlan.base_iface, all, out)?;
+    line(out, "remote", &vxlan.remote.to_string());
+    if let Some(local) = vxlan.local {
+        if local.is_ipv6() != vxlan.remote.is_ipv6() {
+            let at = format!("vxlan.local of {name}");
+            return wrong(&at, &local.to_string(), "an address of the family of vxlan.remote");
+        }
+        line(out, "local", &local.to_string());
+    }
+    if let Some(port) = vxlan.destination_port {
+        line(out, "destination-port", &port.to_string());
+    }
+    Ok(())
+}
+
+/// Writes the interface below another one, which must be in the document, so that its name is known to be right.
+fn parent(at: &str, name: &str, all: &Interfaces<'_>, out: &mut String) -> Result<(), LiveError> {
+    match all.get(name) {
+        None => return wrong(at, name, "an interface of this document"),
+        Some(found) if found.identifier != Identifier::Name => {
+            return wrong(at, name, "an interface that its name identifies");
+        }
+        Some(_) => line(out, "parent", name),
+    }
     Ok(())
 }
 
@@ -296,6 +327,8 @@ fn is_interface_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skipped::skipped;
+    use crate::tools;
 
     const BOND: &str = "\
 interfaces:
@@ -345,6 +378,44 @@ dns-resolver:
             "[connection]\nid=eno2\ntype=ethernet\ninterface-name=eno2\nmaster=bond0\nslave-type=bond\n",
         ];
         assert_eq!(texts, expected);
+    }
+
+    /// The tunnel of the VIM document, section 1.3, at the node.
+    const VXLAN: &str = "\
+interfaces:
+- {name: mgmt0, ipv6: {enabled: true, address: [{ip: '2602:807:900e:141:0:1866:dae6:4674', prefix-length: 64}]}}
+- name: vxlan42
+  type: vxlan
+  vxlan:
+    {base-iface: mgmt0, id: 42, remote: '2602:807:9000:8::10b', local: '2602:807:900e:141:0:1866:dae6:4674', destination-port: 4789}
+  ipv6: {enabled: true, address: [{ip: 'fd02:9a04::2', prefix-length: 64}]}
+routes:
+  config: [{destination: 'fd02:9a01::/64', next-hop-address: 'fd02:9a04::1', next-hop-interface: vxlan42}]
+";
+
+    #[test]
+    fn tunnel_of_the_vim_document_becomes_a_profile_that_network_manager_reads() {
+        let found = keyfiles(VXLAN).unwrap();
+        let profile = &found[1];
+        let section = "[vxlan]\nid=42\nparent=mgmt0\nremote=2602:807:9000:8::10b\n\
+                       local=2602:807:900e:141:0:1866:dae6:4674\ndestination-port=4789\n";
+        let expected = format!(
+            "[connection]\nid=vxlan42\ntype=vxlan\ninterface-name=vxlan42\n\n{section}\n\
+             [ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=manual\naddress1=fd02:9a04::2/64\n\
+             route1=fd02:9a01::/64,fd02:9a04::1\n"
+        );
+        assert_eq!((&*profile.name, &profile.text), ("vxlan42.nmconnection", &expected));
+        if std::process::Command::new("nmcli").arg("--version").output().is_err() {
+            return skipped("nmcli is missing");
+        }
+        // It drops a key that it does not understand.
+        let args = ["--offline", "connection", "modify", "connection.autoconnect", "yes"];
+        let output = tools::run("nmcli", &args, expected.as_bytes()).unwrap();
+        let written = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        for line in expected.lines().filter(|line| !line.is_empty()) {
+            assert!(written.lines().any(|found| found == line), "{line} is lost: {written}");
+        }
     }
 
     /// Documents on one line each, and how the error begins after a tab.

@@ -1,6 +1,6 @@
 //! The part of nmstate's document that can be converted. Other keys are refused, never dropped.
 //!
-//! Source: nmstate's `Interface`, `BondConfig`, `VlanConfig`, `DnsState` and `Routes` (nmstate.io, state API).
+//! Source: nmstate's `Interface`, `BondConfig`, `VlanConfig`, `VxlanConfig`, `DnsState` and `Routes` (nmstate.io, state API).
 
 use std::net::IpAddr;
 
@@ -36,6 +36,7 @@ pub(super) struct Interface {
     pub(super) ipv6: Option<Ip>,
     pub(super) link_aggregation: Option<Bond>,
     pub(super) vlan: Option<Vlan>,
+    pub(super) vxlan: Option<Vxlan>,
 }
 
 impl Interface {
@@ -53,6 +54,7 @@ pub(super) enum Kind {
     Ethernet,
     Bond,
     Vlan,
+    Vxlan,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             Self::Ethernet => "ethernet",
             Self::Bond => "bond",
             Self::Vlan => "vlan",
+            Self::Vxlan => "vxlan",
         }
     }
 }
@@ -98,6 +101,16 @@ pub(super) struct Bond {
 pub(super) struct Vlan {
     pub(super) base_iface: String,
     pub(super) id: u16,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map", rename_all = "kebab-case")]
+pub(super) struct Vxlan {
+    pub(super) base_iface: String,
+    pub(super) id: u32,
+    pub(super) remote: IpAddr,
+    pub(super) local: Option<IpAddr>,
+    pub(super) destination_port: Option<u16>,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "nmstate's own keys")]
