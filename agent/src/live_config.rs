@@ -3,6 +3,7 @@
 pub(crate) mod additions;
 mod job;
 mod names;
+mod tree;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum as _;
 use clap::builder::PossibleValue;
 use ignition::live::{
-    AgentBinary, Boot, Secret, Settings, butane_yaml, grub_entry, gzip, ignition_json, ipxe_script,
-    kernel_arguments, pxelinux_config,
+    AgentBinary, Boot, ExtraFile, Secret, Settings, butane_yaml, grub_entry, gzip, ignition_json,
+    ipxe_script, kernel_arguments, pxelinux_config,
 };
 
 use crate::cli::{LiveConfigOptions, LiveFormat};
@@ -133,7 +134,9 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         autologin: options.autologin,
         hostname: options.hostname.clone(),
         spec: additions::spec(&options.spec)?,
-        files: options.file.iter().map(|file| additions::file(file)).collect::<Result<_, _>>()?,
+        files: files(options)?,
+        hold_logins: options.hold_logins,
+        merge: text("merge", options.merge.as_deref())?.map(Secret::new),
         units: options.unit.iter().map(|file| additions::unit(file)).collect::<Result<_, _>>()?,
         network: additions::network(&options.network)?,
         network_metadata: options.network_metadata.clone(),
@@ -145,6 +148,16 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         rootfs_url: options.rootfs_url.clone(),
         boot: boot.map(|(kernel_url, initramfs_url)| Boot { kernel_url, initramfs_url }),
     })
+}
+
+/// Reads the files of --file and --tree.
+fn files(options: &LiveConfigOptions) -> anyhow::Result<Vec<ExtraFile>> {
+    let files = options.file.iter().map(|file| additions::file(file));
+    let mut files: Vec<ExtraFile> = files.collect::<Result<_, _>>()?;
+    for tree in &options.tree {
+        files.extend(tree::tree(tree)?);
+    }
+    Ok(files)
 }
 
 /// Reads the certificates in this option's file.
@@ -271,7 +284,7 @@ mod tests {
     }
 
     /// The files that the cases name.
-    fn files() -> [(&'static str, String); 12] {
+    fn files() -> Vec<(&'static str, String)> {
         let mut dynamic =
             [&b"\x7fELF\x02\x01"[..], &[0; 58], &3_u32.to_le_bytes(), &[0; 52]].concat();
         // One program header, of 56 bytes, after the 64 bytes of the file's own.
@@ -295,7 +308,12 @@ mod tests {
             ("EXPECTATIONS", "expect-good.yaml", b"bios: {version: a}\n"),
             ("CA", "ca.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n"),
         ];
-        files.map(|(word, name, content)| (word, file(name, content)))
+        let tree = std::env::temp_dir().join(format!("rci-{}-tree", std::process::id()));
+        fs::create_dir_all(&tree).unwrap();
+        fs::write(tree.join("hosts"), "x").unwrap();
+        let tree = ("TREE", tree.to_str().unwrap().to_owned());
+        let files = files.map(|(word, name, content)| (word, file(name, content)));
+        files.into_iter().chain([tree]).collect()
     }
 
     #[test]
@@ -356,6 +374,14 @@ mod tests {
         let n_times = |word: &str| text.matches(word).count();
         assert_eq!((n_times("VIM\n"), n_times("MIRROR\n")), (2, 3), "{text}");
         assert!(text.contains("/etc/pki/ca-trust/source/anchors/"), "{text}");
+    }
+
+    #[test]
+    fn vim_has_every_name_in_the_hosts_of_the_live_image() {
+        let options =
+            "--vim-address fd02:9a04::1 --vim-name vim.lab.example --vim-name vim --format butane";
+        let butane = text(&options.split(' ').collect::<Vec<_>>());
+        assert!(butane.contains("          fd02:9a04::1 vim.lab.example vim\n"), "{butane}");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct LiveConfigOptions {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ip_address)]
     pub vim_address: Vec<IpAddr>,
     /// Host name for that address [default: the host in the VIM's URL]
+    ///
+    /// May be repeated: the first is that of --vim, others are further names.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub vim_name: Vec<String>,
     /// The agent for the live image, not compressed
@@ -84,6 +86,12 @@ pub struct LiveConfigOptions {
     /// May be repeated, also with the same name for several values.
     #[arg(long, value_name = "NAME=VALUE")]
     pub agent_option: Vec<String>,
+    /// Let nobody log in while the agent runs, as the VIM document's unit does
+    ///
+    /// The unit is that of the document to the letter. Without it people can log in
+    /// while the agent waits for its VIM.
+    #[arg(long)]
+    pub hold_logins: bool,
     /// Public SSH key that may log in as core
     #[arg(long, value_name = "KEY")]
     pub ssh_key: Vec<String>,
@@ -106,6 +114,20 @@ pub struct LiveConfigOptions {
     /// a bin directory and 0644 elsewhere.
     #[arg(long, value_name = "PATH=SOURCE")]
     pub file: Vec<String>,
+    /// Further folder for the live image, e.g. `site=/opt/site`
+    ///
+    /// Every file below DIR, as Butane's `storage.trees`: a file that can be run gets
+    /// 0755, another one 0644, links stay links. Give a file with a password a mode
+    /// of its own, with --file.
+    #[arg(long, value_name = "DIR=PATH")]
+    pub tree: Vec<String>,
+    /// Ignition config to merge with that of the live image
+    ///
+    /// E.g. `bootstrap-in-place-for-live-iso.ign` of `openshift-install`. Ignition's
+    /// rules apply, and what would change the agent is refused. The result has the
+    /// newer spec version of both.
+    #[arg(long, value_name = "FILE")]
+    pub merge: Option<PathBuf>,
     /// Further systemd unit; enabled if it has a section `[Install]`
     #[arg(long, value_name = "FILE")]
     pub unit: Vec<PathBuf>,

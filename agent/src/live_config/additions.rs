@@ -11,7 +11,7 @@ use crate::engines::offline;
 use crate::{bounded, whole_file};
 
 /// Largest file that goes into the config, in bytes; the largest config that Ignition's check accepts has 8 MiB.
-const MAX_FILE_BYTES: u64 = 32 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// Parses the version in `--spec`, e.g. `3.1`.
 pub(super) fn spec(version: &str) -> anyhow::Result<Spec> {
@@ -24,9 +24,7 @@ pub(super) fn file(written: &str) -> anyhow::Result<ExtraFile> {
     let Some((path, source)) = written.split_once('=') else {
         bail!("--file is \"{}\", expected PATH=SOURCE", written.escape_debug());
     };
-    if let Some(warning) = ignition::read_only::warning(path) {
-        bail!("--file is \"{}\": {warning}", path.escape_debug());
-    }
+    check_place("file", path)?;
     let (source, mode) = match source.rsplit_once(',') {
         Some((source, mode)) if is_mode(mode) => (source, u32::from_str_radix(mode, 8).ok()),
         _ => (source, None),
@@ -52,6 +50,14 @@ pub(super) fn file(written: &str) -> anyhow::Result<ExtraFile> {
         mode: mode.unwrap_or_else(own),
         source: FileSource::Content(bytes),
     })
+}
+
+/// Refuses a path at which the live system cannot have a file.
+pub(super) fn check_place(option: &str, path: &str) -> anyhow::Result<()> {
+    match ignition::read_only::warning(path) {
+        Some(warning) => bail!("--{option} is \"{}\": {warning}", path.escape_debug()),
+        None => Ok(()),
+    }
 }
 
 /// Octal digits, as `0755`.

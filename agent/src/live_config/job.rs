@@ -118,7 +118,7 @@ pub(super) fn check_expectations(settings: &Settings) -> anyhow::Result<()> {
         FileSource::Content(bytes) => {
             expect::parse(bytes, Path::new(&file.path)).map(|_| ()).context("--agent-option expect")
         }
-        FileSource::Url { .. } => Ok(()),
+        FileSource::Url { .. } | FileSource::Link(_) | FileSource::Folder => Ok(()),
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
 /// Options that only an Ignition config can carry, in help order; `install` counts if it names a file.
 pub(super) const OF_IGNITION: &str = "vim-key ca-file token-file client-cert-file client-key-file proxy no-proxy give-up-after \
      install vim-address vim-name binary binary-on-iso binary-url binary-gz agent-option ssh-key password-hash-file \
-     autologin hostname file unit network network-metadata mirror-ca";
+     autologin hold-logins hostname file tree merge unit network network-metadata mirror-ca";
 /// Options that only kernel arguments can carry, in help order.
 pub(super) const OF_BOOT_LOADER: &str = "platform append-karg kernel-url initramfs-url rootfs-url";
 

@@ -35,6 +35,8 @@ pub(super) fn warnings(
     }
     all.extend(expect_missing(settings).into_iter().chain(kernel_name(settings)));
     all.extend(target(settings).into_iter().filter(|_| is_config));
+    let merged = settings.merge_warnings();
+    all.extend(merged.iter().map(|warning| format!("the config of --merge: {warning}")));
     all
 }
 

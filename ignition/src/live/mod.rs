@@ -15,6 +15,7 @@
 
 mod boot;
 mod checks;
+mod merge;
 mod network;
 mod settings;
 mod ssh_key;
@@ -36,6 +37,9 @@ use crate::refusal::{Refusal, Warning};
 /// The unit that starts the agent, exactly as in the repository.
 pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
 
+/// The unit of the VIM document, section 1.4.2.1, to the letter, for [`Settings::hold_logins`].
+pub const HOLDING_UNIT: &str = include_str!("../../templates/hold-logins.service");
+
 /// Reason that no live configuration was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveError {
@@ -54,6 +58,8 @@ pub enum LiveError {
     Warned(Warning),
     /// Ignition would refuse the config that the live image installs.
     Target(Refusal),
+    /// Ignition would refuse [`Settings::merge`], or what it makes with the live image's config.
+    Merge(Refusal),
 }
 
 impl fmt::Display for LiveError {
@@ -65,6 +71,7 @@ impl fmt::Display for LiveError {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Warned(warning) => write!(f, "the live image's Ignition config: {warning}"),
             Self::Target(refusal) => write!(f, "the config to install: {refusal}"),
+            Self::Merge(refusal) => write!(f, "the merged config: {refusal}"),
         }
     }
 }
@@ -80,7 +87,10 @@ pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
     let json = format!("{:#}\n", translate::to_ignition(&butane, settings.spec));
     let checked = crate::check(json.as_bytes()).map_err(LiveError::Refused)?;
     // Only what users add can differ: the paths of their files.
-    checked.warnings.into_iter().next().map_or(Ok(json), |warning| Err(LiveError::Warned(warning)))
+    if let Some(warning) = checked.warnings.into_iter().next() {
+        return Err(LiveError::Warned(warning));
+    }
+    settings.merge.as_ref().map_or(Ok(json.clone()), |parent| merge::merged(parent.reveal(), &json))
 }
 
 /// Makes the same config as Butane YAML with comments, variant fcos, for people.
@@ -88,6 +98,8 @@ pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
 /// # Errors
 /// As [`ignition_json`].
 pub fn butane_yaml(settings: &Settings) -> Result<String, LiveError> {
+    let expected = "nothing for Butane YAML, which does not have every key of Ignition's JSON";
+    checks::require(settings.merge.is_none(), "merge", "a config", expected)?;
     ignition_json(settings)?;
     let head = "# Live image of run-coreos-installer; made by run-coreos-installer live-config.\n";
     Ok(format!("{head}{}", yaml::document(&template::expand(settings)?)))

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use formats::digest::sha512;
 
 use super::network::Keyfile;
-use crate::{Checked, Refusal};
+use crate::{Checked, Refusal, Warning};
 
 /// Text that has no `Display` and that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,12 +57,12 @@ impl AgentBinary {
     }
 }
 
-/// A further file in the live image, e.g. a tool.
+/// A further file in the live image, e.g. a tool; also a link or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraFile {
     /// Absolute path in the live image, e.g. `/usr/local/bin/ethtool`.
     pub path: String,
-    /// Permission bits, e.g. `0o555`.
+    /// Permission bits, e.g. `0o555`; those of links and folders are the system's.
     pub mode: u32,
     /// Source of its content.
     pub source: FileSource,
@@ -82,6 +82,10 @@ pub enum FileSource {
         /// True if the served file is compressed with gzip.
         is_gzip: bool,
     },
+    /// It is a symbolic link with this target.
+    Link(String),
+    /// It is a folder.
+    Folder,
 }
 
 /// A further systemd unit of the live image.
@@ -199,6 +203,10 @@ pub struct Settings {
     pub hostname: Option<String>,
     /// Version of the Ignition config.
     pub spec: Spec,
+    /// The unit of the VIM document to the letter: nobody logs in while the agent runs.
+    pub hold_logins: bool,
+    /// An Ignition config into which that of the live image is merged, as a child into its parent.
+    pub merge: Option<Secret>,
     /// Further files.
     pub files: Vec<ExtraFile>,
     /// Further systemd units.
@@ -223,4 +231,12 @@ pub struct Settings {
     pub rootfs_url: Option<String>,
     /// The parts of the live image; only boot loaders need them.
     pub boot: Option<Boot>,
+}
+
+impl Settings {
+    /// The warnings about [`Settings::merge`].
+    pub fn merge_warnings(&self) -> Vec<Warning> {
+        let checked = self.merge.as_ref().map(|config| crate::check(config.reveal().as_bytes()));
+        checked.and_then(Result::ok).map_or_else(Vec::new, |checked| checked.warnings)
+    }
 }

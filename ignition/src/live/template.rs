@@ -6,7 +6,9 @@ use formats::digest::sha512;
 use serde_json::{Map, Value, json};
 
 use super::translate::text_url;
-use super::{AgentBinary, FileSource, LiveError, Secret, Settings, Target, UNIT, gzip, yaml};
+use super::{
+    AgentBinary, FileSource, HOLDING_UNIT, LiveError, Secret, Settings, Target, UNIT, gzip, yaml,
+};
 
 /// The template; its head explains `when`, `each`, `why` and `{{…}}`.
 const TEMPLATE: &str = include_str!("../../templates/live.yaml");
@@ -35,7 +37,7 @@ fn values(settings: &Settings) -> Values {
     let metadata = metadata.map(|url| url.replace('%', "%%").replace('$', "$$"));
     present(json!({
         "butane_version": settings.spec.butane(),
-        "unit": UNIT,
+        "unit": if settings.hold_logins { HOLDING_UNIT } else { UNIT },
         "vim": settings.vim,
         // Exactly as given: its digest is compared with the installed one.
         "target": match &settings.install {
@@ -65,6 +67,11 @@ fn values(settings: &Settings) -> Values {
         "metadata": metadata,
         "mirror_ca": ended(&settings.mirror_ca),
         "files": files(settings),
+        "links": nodes(settings, |source| match source {
+            FileSource::Link(target) => Some(json!({"target": target})),
+            _ => None,
+        }),
+        "folders": nodes(settings, |source| (*source == FileSource::Folder).then(|| json!({}))),
         "units": units(settings),
         "network": settings.network,
     }))
@@ -105,13 +112,24 @@ fn files(settings: &Settings) -> Vec<Values> {
             FileSource::Url { url, hash, is_gzip } => {
                 (url.clone(), *is_gzip, hash.as_ref().map(|hash| hash.to_ascii_lowercase()))
             }
+            FileSource::Link(_) | FileSource::Folder => return None,
         };
-        present(json!({
+        Some(present(json!({
             "path": file.path, "mode": format!("{:04o}", file.mode), "source": source,
             "compression": is_gzip.then_some("gzip"), "hash": hash,
-        }))
+        })))
     };
-    settings.files.iter().map(one).collect()
+    settings.files.iter().filter_map(one).collect()
+}
+
+/// The links or the folders among the files.
+fn nodes(settings: &Settings, of: fn(&FileSource) -> Option<Value>) -> Vec<Value> {
+    let with_path = |file: &super::ExtraFile| {
+        let mut node = of(&file.source)?;
+        node["path"] = file.path.clone().into();
+        Some(node)
+    };
+    settings.files.iter().filter_map(with_path).collect()
 }
 
 fn units(settings: &Settings) -> Vec<Values> {

@@ -12,12 +12,19 @@ use serde_json::{Map, Value};
 
 use super::*;
 use crate::part::part;
+use crate::skipped::skipped;
 use crate::tools;
 
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n";
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMAo=\n-----END PRIVATE KEY-----\n";
 const SSH: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
+
+/// The VIM document, and how masters join a single node, where they are next to the repository.
+const SEED_OF_THE_VIM: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/seeds/000_8c5aca9955afa304.txt");
+const SEED_OF_THE_SINGLE_NODE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/seeds/003_3d607ab188825f5a.txt");
 
 /// As in the VIM document, section 1.4.2: IPv6, plain HTTP, a name in /etc/hosts.
 fn vim_document() -> Settings {
@@ -72,6 +79,12 @@ fn everything() -> Settings {
                 mode: 0o644,
                 source: FileSource::Content(b"hello\n".to_vec()),
             },
+            ExtraFile {
+                path: "/opt/site/current".to_owned(),
+                mode: 0o777,
+                source: FileSource::Link("v1".to_owned()),
+            },
+            ExtraFile { path: "/opt/site/v1".to_owned(), mode: 0o755, source: FileSource::Folder },
         ],
         units: vec![Unit {
             name: "hello.service".to_owned(),
@@ -485,4 +498,112 @@ fn unit_contains_the_lines_of_the_vim_document() {
         assert!(lines.contains(&line), "{line}");
     }
     // People log in while the agent waits for its VIM; the VIM document has this line.
+}
+
+#[test]
+fn unit_that_holds_logins_is_the_text_of_the_vim_document() {
+    let settings = Settings { hold_logins: true, ..vim_document() };
+    let json: Value = serde_json::from_str(&ignition_json(&settings).unwrap()).unwrap();
+    assert_eq!(json["systemd"]["units"][0]["contents"], HOLDING_UNIT);
+    let Ok(document) = std::fs::read_to_string(SEED_OF_THE_VIM) else {
+        return skipped("the VIM document is not next to the repository");
+    };
+    let (_, rest) = document.split_once("    contents: |\n").unwrap();
+    let unit = rest.lines().map_while(|line| line.strip_prefix("      "));
+    assert_eq!(unit.flat_map(|line| [line, "\n"]).collect::<String>(), HOLDING_UNIT);
+}
+
+/// A config as openshift-install makes it for a bootstrap in place, as far as it matters here.
+fn in_place() -> Value {
+    let text = r#"{"ignition": {"version": "3.1.0"},
+ "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["SSH site"]}]},
+ "storage": {"files": [
+  {"path": "/usr/local/bin/bootkube.sh", "mode": 365, "overwrite": true, "contents": {"source": "data:,a"}},
+  {"path": "/etc/motd", "append": [{"source": "data:,in-place"}]}]},
+ "systemd": {"units": [
+  {"name": "bootkube.service", "contents": "[Service]\nExecStart=/usr/local/bin/bootkube.sh\n"},
+  {"name": "getty@.service", "dropins": [{"name": "20.conf", "contents": "[Unit]\n"}]}]}}"#;
+    serde_json::from_str(&text.replace("SSH", SSH)).unwrap()
+}
+
+#[test]
+fn config_of_a_bootstrap_in_place_is_merged_and_the_agent_stays_as_it_is() {
+    let merge = Some(Secret::new(in_place().to_string()));
+    let settings = Settings { autologin: true, merge, ..vim_document() };
+    let json = ignition_json(&settings).unwrap();
+    if let Some(answer) = tools::ignition_validate(&json) {
+        assert_eq!(answer, Ok(String::new()), "{json}");
+    }
+    let merged: Value = serde_json::from_str(&json).unwrap();
+    let alone = ignition_json(&Settings { merge: None, ..settings }).unwrap();
+    let alone: Value = serde_json::from_str(&alone).unwrap();
+    for list in ["/storage/files", "/systemd/units"] {
+        let [merged, alone] =
+            [&merged, &alone].map(|it| it.pointer(list).unwrap().as_array().unwrap());
+        for ours in alone.iter().filter(|it| it["name"] != "getty@.service") {
+            assert!(merged.contains(ours), "{ours}");
+        }
+    }
+    for part in ["10-autologin.conf", "20.conf", "bootkube.service", "in-place", "3.3.0"] {
+        assert!(json.contains(part), "{part}");
+    }
+    let keys = &merged["passwd"]["users"][0]["sshAuthorizedKeys"];
+    assert_eq!(keys, &serde_json::json!([format!("{SSH} site"), format!("{SSH} admin")]));
+}
+
+/// What makes [`in_place`] impossible to merge: the key, its value, and a part of the refusal.
+const NOT_MERGED: &str = r#"
+systemd.units | [{"name": "run-coreos-installer.service", "mask": true}] | "run-coreos-installer.service" in another way
+storage.files | [{"path": "/etc/hosts", "append": [{"source": "data:,x"}]}] | defines "/etc/hosts" in another way
+storage.files | [{"path": "/etc/systemd/system/run-coreos-installer.service.d/x.conf"}] | service.d/x.conf" in another way
+storage.links | [{"path": "/etc/hosts", "target": "/x"}] | defines "/etc/hosts" in another way
+storage.links | [{"path": "/usr/local/bin", "target": "/x"}] | below "/usr/local/bin"
+storage.disks | [{"device": "/dev/sda"}] | a config with storage.disks
+ignition.config | {"replace": {"source": "https://h/x"}} | a config that names others
+ignition.config | {"merge": [{"source": "https://h/x"}]} | a config that names others
+ignition.version | "2.2.0" | 2.2.0
+"#;
+
+#[test]
+fn config_that_would_change_or_lose_the_agent_is_not_merged() {
+    for case in NOT_MERGED.trim().lines() {
+        let [place, value, expected] = case.split(" | ").collect::<Vec<_>>()[..] else { panic!() };
+        let mut config = in_place();
+        let (section, key) = place.split_once('.').unwrap();
+        config[section][key] = serde_json::from_str(value).unwrap();
+        let merge = Some(Secret::new(config.to_string()));
+        let error = ignition_json(&Settings { merge, ..vim_document() }).unwrap_err().to_string();
+        assert!(error.contains(expected), "{case}: {error}");
+    }
+    let merge = Some(Secret::new(in_place().to_string()));
+    let error = butane_yaml(&Settings { merge, ..vim_document() }).unwrap_err().to_string();
+    assert!(error.starts_with("merge is a config, expected nothing for Butane"), "{error}");
+}
+
+/// The pointer config with which further masters join a cluster that began as a single node, as people write it for `OpenShift`
+/// 4.10: keys of Ignition 2 (`filesystem`), an empty `verification`, plain HTTP.
+#[test]
+fn pointer_config_with_keys_of_ignition_2_is_installed_with_a_warning_only() {
+    let hosts = "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n\
+                 ::1         localhost localhost.localdomain localhost6 localhost6.localdomain6\n\
+                 192.168.122.235 api-int.mycluster.karmalabs.com api.mycluster.karmalabs.com";
+    let source = format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(hosts));
+    let config = r#"{"ignition": {"config": {"merge": [{"source": "http://192.168.122.235:22624/config/master"}]}, "version": "3.1.0"},
+ "storage": {"files": [{"contents": {"source": "HOSTS", "verification": {}},
+  "filesystem": "root", "mode": 420, "overwrite": true, "path": "/etc/hosts"}]}}"#;
+    let config = config.replace("HOSTS", &source);
+    if let Ok(seed) = std::fs::read_to_string(SEED_OF_THE_SINGLE_NODE) {
+        assert!(seed.contains(&source), "the seed has other hosts");
+    }
+    let target = Target::Embedded(Secret::new(config.clone()));
+    let checked = target.checked().unwrap().unwrap();
+    let places: Vec<&str> = checked.warnings.iter().map(|warning| warning.path.as_str()).collect();
+    assert_eq!(places, ["$.storage.files.0.filesystem"]);
+    assert!(checked.may_fetch && checked.erased.iter().all(|erased| erased.device.is_none()));
+    if let Some(answer) = tools::ignition_validate(&config) {
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+    let settings = Settings { install: Some(target), ..Settings::default() };
+    let (_, text) = file(&settings, "/etc/run-coreos-installer/target.ign").unwrap();
+    assert_eq!(text, config, "the bytes are as given");
 }
