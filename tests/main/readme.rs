@@ -313,6 +313,19 @@ fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
 }
 
 #[test]
+fn nodes_document_works_from_top_to_bottom_in_an_empty_folder() {
+    let document = read("docs/nodes.md");
+    let blocks = blocks(&document).into_iter().map(|(_, block)| block);
+    let (folder, printed) =
+        run_block("nodes", &blocks.collect::<String>(), &programs("nodes-programs"));
+    for name in ["worker-live.ign", "master-live.ign"] {
+        assert!(folder.join(name).metadata().unwrap().len() > 1000, "{name}: {printed}");
+    }
+    let warnings: Vec<&str> = printed.lines().filter(|line| line.contains("WARN")).collect();
+    assert!(matches!(&warnings[..], [it] if it.contains(".filesystem")), "{warnings:#?}");
+}
+
+#[test]
 fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
     let mut n_files = 0;
     for name in ["docs/ironic.md", "docs/inspector.md", "docs/assisted.md"] {
