@@ -93,6 +93,8 @@ pub struct Checkpoint {
     /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
     /// does not end the job.
     pub is_over: bool,
+    /// True if more than the install of the disk is to be done: without it, an installed disk is a failure.
+    pub has_more: bool,
     /// What was active on the disk and was taken down, in words.
     pub taken_down: Vec<String>,
     /// The metadata that was erased at the end of the disk after the write, in words.

@@ -165,6 +165,12 @@ fn unescape(text: &str) -> String {
     text.chars().filter(is_kept).collect()
 }
 
+/// True if the running system is a live image, whose root is in memory.
+pub fn is_live_image(machine: &Machine) -> bool {
+    let command_line = machine.text("proc/cmdline").unwrap_or_default();
+    live_image(machine, &command_line).is_some()
+}
+
 /// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system
 /// appended has neither, but creates `/run/ostree-live` like the ISO.
 fn live_image(machine: &Machine, command_line: &str) -> Option<LiveImage> {

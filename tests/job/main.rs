@@ -9,6 +9,7 @@
 mod again;
 mod assisted;
 mod blocked;
+mod bootstrap;
 mod certificates;
 mod changed;
 mod choice;

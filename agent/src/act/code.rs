@@ -95,6 +95,8 @@ pub enum Code {
     Network,
     /// coreos-installer failed for another reason.
     InstallerFailed,
+    /// The temporary control plane of a cluster could not be started, or did not become ready.
+    BootstrapFailed,
     /// The same request was carried out already, and is not to be repeated without being asked.
     AlreadyInstalled,
     /// Three rounds of the same request led to no system.

@@ -8,6 +8,7 @@ mod again;
 pub mod array_metadata;
 mod blank;
 pub mod blocking;
+pub(crate) mod bootstrap;
 pub mod busy;
 pub mod choice;
 pub(crate) mod choose;

@@ -160,14 +160,25 @@ impl System {
     /// A message if it cannot be started, or prints too little in time.
     pub(crate) fn output_of(
         &self,
-        (program, args): (&Path, &[String]),
+        command: (&Path, &[String]),
         limit: Duration,
         max_bytes: usize,
         is_enough: fn(&[u8]) -> bool,
     ) -> Result<(String, Option<i32>), String> {
+        self.printed_by(command, Output::Standard, (limit, max_bytes), is_enough)
+    }
+
+    /// The same with a choice of the output.
+    pub(super) fn printed_by(
+        &self,
+        (program, args): (&Path, &[String]),
+        output: Output,
+        (limit, max_bytes): (Duration, usize),
+        is_enough: fn(&[u8]) -> bool,
+    ) -> Result<(String, Option<i32>), String> {
         let (mut process, output) = self
             .programs()
-            .start(program, args, Output::Standard, None)
+            .start(program, args, output, None)
             .map_err(|error| error.to_string())?;
         let read = move || {
             let mut bytes = Vec::new();

@@ -187,6 +187,11 @@ impl System {
         Self { clock, ..self }
     }
 
+    /// The folder below which the files of the system are.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the flag that is set if the agent is to end.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node::Node;
+use crate::act::install::Watch;
 use crate::act::say::Words;
 use crate::act::{Failure, Order, Outcome, Site, Stage, State};
 use crate::checkpoint::Checkpoint;
@@ -20,15 +21,29 @@ pub enum Next {
     End(ExitStatus),
 }
 
-/// The function of a [`Prepare`].
-type Complete = dyn FnOnce(&mut Order) -> Result<(), Failure> + Send;
+/// The function of a [`Hook`].
+type Work = dyn FnOnce(&mut Order, &dyn Watch) -> Result<(), Failure> + Send;
 
-/// Completes an order on the thread of the install, because it may have to fetch something.
-pub struct Prepare(pub Box<Complete>);
+/// Work of an engine on the thread of the install, because it takes time.
+pub struct Hook(pub Box<Work>);
 
-impl fmt::Debug for Prepare {
+impl Hook {
+    /// Does the work, if there is any.
+    ///
+    /// # Errors
+    /// The work failed.
+    pub(super) fn run(
+        hook: Option<Self>,
+        order: &mut Order,
+        watch: &dyn Watch,
+    ) -> Result<(), Failure> {
+        hook.map_or(Ok(()), |Self(work)| work(order, watch))
+    }
+}
+
+impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Prepare")
+        f.write_str("Hook")
     }
 }
 
@@ -46,8 +61,10 @@ impl<T> fmt::Debug for Survey<'_, T> {
 pub struct Task {
     /// The order.
     pub order: Order,
-    /// Completes it.
-    pub prepare: Option<Prepare>,
+    /// Completes it before the install.
+    pub prepare: Option<Hook>,
+    /// Follows an install that succeeded. If it fails, so does the order.
+    pub follow: Option<Hook>,
     /// The live system, and the policy of the node for this order.
     pub site: Site,
     /// Fetches the Ignition config and the image.
@@ -64,6 +81,7 @@ impl Task {
         Self {
             order,
             prepare: None,
+            follow: None,
             site: node.settings.site.clone(),
             client,
             stop: node.stop.clone(),

@@ -39,7 +39,7 @@ use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
 
-pub use engine::{AfterCrash, Crash, Engine, Event, Next, Prepare, Survey, Task};
+pub use engine::{AfterCrash, Crash, Engine, Event, Hook, Next, Survey, Task};
 pub use listener::Listener;
 pub use load::WaitingLoad;
 pub use node::{Collected, Node, Settings};
@@ -92,13 +92,13 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
     let act = move || {
         // It belongs to this thread, whose end closes the channel.
         let watch = watch;
-        let Task { mut order, prepare, site, client, stop, are_disks_settled } = task;
+        let Task { mut order, prepare, follow, site, client, stop, are_disks_settled } = task;
         if let Err(failure) = locked {
             return node::refused(failure);
         }
         let lock = settings.site.lock.clone();
         let site = Site { system: site.system.until(&stop), lock, ..site };
-        if let Some(Err(failure)) = prepare.map(|Prepare(complete)| complete(&mut order)) {
+        if let Err(failure) = Hook::run(prepare, &mut order, &watch) {
             return node::refused(failure);
         }
         let limit = settings.wait_for_disk;
@@ -114,6 +114,9 @@ fn carry_out(engine: &mut dyn Engine, task: Task) -> Outcome {
         };
         let mut outcome = act.carry_out(&order);
         outcome.warnings.splice(0..0, warning);
+        if outcome.failure.is_none() {
+            outcome.failure = Hook::run(follow, &mut order, &watch).err();
+        }
         outcome
     };
     let mut outcome = thread::scope(|scope| {

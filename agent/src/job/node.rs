@@ -192,7 +192,7 @@ impl Node {
     pub(crate) fn begin(&mut self, request_id: Option<&str>, bytes: Option<&[u8]>) {
         self.memory.update(|checkpoint| {
             // A process may carry out several orders.
-            checkpoint.is_over = false;
+            (checkpoint.is_over, checkpoint.has_more) = (false, false);
             (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
             checkpoint.taken_down.clear();
             checkpoint.erased.clear();

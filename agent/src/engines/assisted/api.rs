@@ -76,6 +76,12 @@ impl Api {
         self.client.address_of(&path).unwrap_or_default()
     }
 
+    /// The address of the Ignition config of the cluster's bootstrap host.
+    pub(super) fn bootstrap_address(&self, cluster_id: &str) -> String {
+        let query = format!("clusters/{cluster_id}/downloads/files?file_name=bootstrap.ign");
+        self.client.address_of(&self.path(&query)).unwrap_or_default()
+    }
+
     /// Registers the host. The command that the response contains starts a container, so it is ignored: this program
     /// carries out the steps itself.
     pub(super) fn register(&self) -> Result<(), Failed> {

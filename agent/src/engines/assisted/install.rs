@@ -12,15 +12,18 @@ use crate::act::choose::is_stable_path;
 use crate::act::{Code, DiskChoice, DiskState, Expect, Failure, Order, Outcome};
 use crate::{clean, strict_json};
 
-/// The roles that a host can be installed with. A bootstrap host also has to run the temporary control plane of its
-/// cluster in containers, which this program does not.
-const ROLES: [&str; 4] = ["master", "worker", "arbiter", "auto-assign"];
+/// The roles that a host can be installed with. A bootstrap host becomes a master.
+const ROLES: [&str; 5] = ["bootstrap", "master", "worker", "arbiter", "auto-assign"];
 
 /// The service's request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
     pub(super) cluster_id: String,
     pub(super) order: Order,
+    /// True if the host first runs the temporary control plane of its cluster.
+    pub(super) is_bootstrap: bool,
+    /// True if the cluster has no other node.
+    pub(super) is_single: bool,
     /// Another directory with the network profiles to copy.
     pub(super) network_dir: Option<String>,
     /// Names the part of the request that is not done.
@@ -43,14 +46,12 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
         }
     }
     let role = text("role");
-    if role == "bootstrap" {
-        return Err("the role is bootstrap, which runs the cluster's temporary control plane in containers; \
-                    this agent runs none: let another host of the cluster be the bootstrap host"
-            .into());
-    }
     if !ROLES.contains(&role) {
         return Err(format!("role is not one of {}", ROLES.join(", ")));
     }
+    // Older services have the mode in place of the count.
+    let is_single = request["control_plane_count"] == 1 || text("high_availability_mode") == "None";
+    let is_bootstrap = role == "bootstrap";
     let cluster_id = text("cluster_id");
     if formats::guid::parse(cluster_id).is_none() {
         return Err(clean::unexpected("cluster_id", cluster_id, 64, "a UUID"));
@@ -65,6 +66,8 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     Ok(Request {
         cluster_id: cluster_id.to_owned(),
         order,
+        is_bootstrap,
+        is_single: is_bootstrap && is_single,
         network_dir,
         note: note(&request),
         id: if step.id.is_empty() { "install".into() } else { clean::text(&step.id, 128) },
@@ -119,7 +122,8 @@ pub(super) fn describe(outcome: &Outcome, failure: &Failure) -> String {
     let disk = match outcome.state {
         DiskState::HalfWritten => "; the disk may be half written",
         DiskState::Erased => "; the disk was written and its partition table erased",
-        DiskState::Installed | DiskState::Written => "; the disk was written, but it is not proved",
+        DiskState::Installed => "; the disk is installed",
+        DiskState::Written => "; the disk was written, but it is not proved",
         DiskState::Untouched => "; no disk was touched",
     };
     let message = failure.message.clone().and(disk);

@@ -6,17 +6,18 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::api::Reply;
+use super::bootstrap::Bootstrap;
 use super::install::{self, Request};
 use super::progress::{self, Progress, Report};
 use super::step::Step;
 use super::{Assisted, logs, words};
-use crate::act::{Code, Failure, IgnitionSource, Order, Outcome};
+use crate::act::{Code, Failure, IgnitionSource, Order, Outcome, Site};
 use crate::engines::vim::ResultFile;
 use crate::exit_status::ExitStatus;
 use crate::http::retry::is_transient;
 use crate::http::{Client, ServerSettings};
 use crate::job::node::refused;
-use crate::job::{Collected, Next, Prepare, Task};
+use crate::job::{Collected, Hook, Next, Task};
 use crate::signals::Stop;
 
 /// Time to wait before a report of progress is sent again.
@@ -81,10 +82,26 @@ impl Assisted<'_> {
         if let Some(network_dir) = request.network_dir {
             task.site.network_dir = network_dir.into();
         }
-        let api = self.session.api.clone();
-        task.prepare = Some(Prepare(Box::new(move |order: &mut Order| {
-            let inline = Some(install::ignition(&api)?);
-            order.ignition = IgnitionSource { inline, ..IgnitionSource::default() };
+        let (api, is_bootstrap) = (self.session.api.clone(), request.is_bootstrap);
+        let system = task.site.system.until(&interrupt);
+        let bootstrap = Bootstrap {
+            api: api.clone(),
+            site: Site { system, ..task.site.clone() },
+            cluster_id: request.cluster_id.clone(),
+            is_single: request.is_single,
+        };
+        if is_bootstrap {
+            progress.add(progress::INSTALLING, "");
+        }
+        if is_bootstrap && !request.is_single {
+            self.node.memory.update(|checkpoint| checkpoint.has_more = true);
+            let bootstrap = bootstrap.clone();
+            task.follow = Some(Hook(Box::new(move |_, watch| bootstrap.follow(watch))));
+        }
+        task.prepare = Some(Hook(Box::new(move |order: &mut Order, watch| {
+            let config =
+                if is_bootstrap { bootstrap.begin(watch) } else { install::ignition(&api) };
+            order.ignition = IgnitionSource { inline: Some(config?), ..IgnitionSource::default() };
             Ok(())
         })));
         self.session.install = Some(Installing {
@@ -132,6 +149,7 @@ impl Assisted<'_> {
             self.upload_logs(&install.cluster_id);
         }
         if outcome.failure.is_none() {
+            self.node.memory.update(|checkpoint| checkpoint.has_more = false);
             return Some(self.report_installed(install));
         }
         self.waits("a reset or another install by");

@@ -9,7 +9,9 @@
 mod addresses;
 mod api;
 mod arp;
+mod bootstrap;
 mod connectivity;
+mod control_plane;
 mod disk_speed;
 mod domains;
 mod free_addresses;
@@ -41,7 +43,7 @@ use tracing::error;
 use self::api::Api;
 use self::session::Session;
 use crate::act::say::Words;
-use crate::act::{DiskState, Outcome};
+use crate::act::{DiskState, Outcome, Stage};
 use crate::exit_status::ExitStatus;
 use crate::http::{Client, ServerSettings};
 use crate::job::{AfterCrash, Collected, Crash, Engine, Event, Next, Node, Survey};
@@ -172,8 +174,11 @@ impl Engine for Assisted<'_> {
 
     fn progress(&mut self, events: Vec<Event>) {
         if let Some(install) = &mut self.session.install {
-            for Event { stage, state, percent, .. } in events {
-                install.progress.observe(stage, state, percent);
+            for event in events {
+                install.progress.observe(&event);
+                if let Some(text) = event.message.filter(|_| event.stage == Stage::Wait) {
+                    self.node.console.works_on(&text);
+                }
             }
             if self.node.stop.is_stopped() {
                 install.interrupt.stop();
@@ -197,14 +202,17 @@ impl Engine for Assisted<'_> {
         };
         self.session.api.host_id.clone_from(node_id);
         let api = &self.session.api;
-        let is_installed = crash.outcome.state == DiskState::Installed;
+        let is_cut = crash.found.has_more;
+        let is_installed = crash.outcome.state == DiskState::Installed && !is_cut;
         let limit = self.node.settings.failure_limit;
         // The service would put a host into an error whose disk it does not know to be installed.
         let (report, limit) = if is_installed {
             let report = progress::Report { stage: progress::REBOOTING, info: String::new() };
             (report, api.client.time_left().map(|left| left.max(limit)))
         } else {
-            let info = install::describe(&crash.outcome, failure);
+            let advice = "boot the live image again, and reset the cluster in the service";
+            let cut = failure.clone().advise(advice);
+            let info = install::describe(&crash.outcome, if is_cut { &cut } else { failure });
             (progress::Report { stage: progress::FAILED, info }, Some(limit))
         };
         AfterCrash::End(match api.insist(&report, limit) {
