@@ -4,7 +4,7 @@
 //! host, this agent asks again, slowly, and names the reason on the console.
 //!
 //! Written from the published API (`swagger.yaml` of openshift/assisted-service) and the behaviour of
-//! assisted-installer-agent and assisted-installer; it has not yet met a real service.
+//! assisted-installer-agent and assisted-installer, and tried with the real service.
 
 mod addresses;
 mod api;
