@@ -117,9 +117,12 @@ pub(crate) fn write_boot_file(disk: &Path, path: &str, content: &[u8]) -> Result
     std::fs::write(&source, content)?;
     let (folder, name) = path.rsplit_once('/').context("a path without a folder")?;
     let commands = disk.with_extension("debugfs");
-    // debugfs writes into its current folder only.
+    // debugfs writes into its current folder only, and over no file. It goes on if there is none to remove.
     let folder = if folder.is_empty() { "/" } else { folder };
-    std::fs::write(&commands, format!("cd {folder}\nwrite {} {name}\n", source.display()))?;
+    std::fs::write(
+        &commands,
+        format!("cd {folder}\nrm {name}\nwrite {} {name}\n", source.display()),
+    )?;
     // The image of a partition within a file, as libext2fs names it.
     let output = Command::new("debugfs")
         .arg("-w")

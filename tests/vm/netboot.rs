@@ -63,17 +63,20 @@ pub(crate) fn write_live_image(lab: &Lab, options: &str) -> Result<()> {
     Ok(std::fs::write(tftp.join("boot.ipxe"), chain)?)
 }
 
-/// Adds iPXE to the installed system's boot loader, as the VIM document does.
-fn add_ipxe_entry(disk: &Path, lab: &Lab) -> Result<()> {
+/// Adds iPXE to the installed system's boot loader, as the VIM document does: with its script on the command line or as initrd.
+fn add_ipxe_entry(disk: &Path, lab: &Lab, is_initrd: bool) -> Result<()> {
     let ipxe = std::fs::read(artifact(Artifact::IPXE_LKRN)?)?;
     boot::write_boot_file(disk, "/ipxe.lkrn", &ipxe)?;
+    let url = format!("{}/boot/ipxe?mac=${{net0/mac}}", lab.url_ipv4());
+    let script = format!("#!ipxe\ndhcp && chain {url}\n");
+    boot::write_boot_file(disk, "/again.ipxe", script.as_bytes())?;
+    let command = if is_initrd {
+        "linux16 /ipxe.lkrn\n  initrd16 /again.ipxe".to_owned()
+    } else {
+        format!("linux16 /ipxe.lkrn dhcp '&&' chain '{url}'")
+    };
     let entry = format!(
-        "set timeout=15\n\
-         menuentry 'Install again' {{\n  \
-         linux16 /ipxe.lkrn dhcp '&&' chain '{}/boot/ipxe?mac=${{net0/mac}}'\n\
-         }}\n\
-         echo the disk boots\n",
-        lab.url_ipv4()
+        "set timeout=15\nmenuentry 'Install again' {{\n  {command}\n}}\necho the disk boots\n"
     );
     boot::write_boot_file(disk, "/grub2/user.cfg", entry.as_bytes())
 }
@@ -101,7 +104,7 @@ fn machine_is_installed_by_network_boot_once_and_again_by_ipxe_from_its_boot_loa
     check_fetched(&lab, "/boot/ipxe", 1)?;
 
     // The firmware still prefers the network, and gets no second install.
-    add_ipxe_entry(&lab.folder.join("target.raw"), &lab)?;
+    add_ipxe_entry(&lab.folder.join("target.raw"), &lab, false)?;
     let mut again = Guest::start("again", &lab.folder, &machine, &boot, LIVE)?;
     again.wait_for("the disk boots")?;
     check_fetched(&lab, "/boot/ipxe", 2)?;
@@ -112,5 +115,12 @@ fn machine_is_installed_by_network_boot_once_and_again_by_ipxe_from_its_boot_loa
     lab.put(&format!("/lab/nodes/{}/instruction", lab.node_id()?), &stop)?;
     again.wait_for(EMERGENCY)?;
     check_fetched(&lab, "/boot/ipxe", 3)?;
-    check_fetched(&lab, "/v1/reports", 2)
+    check_fetched(&lab, "/v1/reports", 2)?;
+    drop(again);
+
+    add_ipxe_entry(&lab.folder.join("target.raw"), &lab, true)?;
+    let mut initrd = Guest::start("initrd", &lab.folder, &machine, &Boot::Entries, LIVE)?;
+    initrd.wait_for("the disk boots")?;
+    initrd.wait_for(EMERGENCY)?;
+    check_fetched(&lab, "/boot/ipxe", 4)
 }
