@@ -17,7 +17,6 @@ const SINCE: [Version; 7] = [
 ];
 /// Time limit for `--version`.
 const LIMIT: Duration = Duration::from_secs(10);
-const MAX_BYTES: usize = 4096;
 
 /// The newest spec version that the installed system's Ignition knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +33,8 @@ impl Newest {
         let is_own = order.image.is_none() && !order.reignite && site.ignition.exists();
         let ask = || {
             let command = (&*site.ignition, &["--version".to_owned()][..]);
-            let (text, _) = site
-                .system
-                .output_of(command, LIMIT, MAX_BYTES, |out| out.contains(&b'\n'))
-                .ok()?;
+            let (text, _) =
+                site.system.output_of(command, LIMIT, 4096, |out| out.contains(&b'\n')).ok()?;
             parse_version(&text.replace(" v", " "))
         };
         Self::since(if is_own { ask() } else { None })

@@ -44,7 +44,6 @@ impl Client {
         let timeouts = Timeouts {
             resolve: short,
             connect: short,
-            send: short,
             headers: short * 2,
             idle: short * 2,
             ignition: short * 4,

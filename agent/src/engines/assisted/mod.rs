@@ -89,11 +89,8 @@ pub struct Surveyed {
 impl Surveyed {
     /// Collects the data that the service needs from a report.
     pub fn new(report: &Report, collected: Collected) -> Self {
-        let host_id = host_id::host_id(
-            &report.identity,
-            &report.node_id,
-            host_id::lowest_mac(&report.inventory).as_deref(),
-        );
+        let mac = host_id::lowest_mac(&report.inventory);
+        let host_id = host_id::host_id(&report.identity, &report.node_id, mac.as_deref());
         let mut inventory = crate::export::assisted::inventory(&report.inventory);
         name_host(&mut inventory);
         Self { collected, host_id, inventory }
