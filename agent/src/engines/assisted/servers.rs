@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::step::Step;
 use super::tasks::Around;
+use crate::secret::redact;
 
 /// Most Tang servers of one step.
 const MAX_SERVERS: usize = 16;
@@ -30,7 +31,7 @@ pub(super) fn api_vip(step: &Step, around: &Around) -> Result<Value, String> {
     let config = fetched.and_then(|bytes| {
         let is_json = serde_json::from_slice::<Value>(&bytes).is_ok();
         let text = String::from_utf8(bytes).ok().filter(|_| is_json);
-        text.ok_or_else(|| "what the server sent is no Ignition config".to_owned())
+        text.ok_or_else(|| format!("{} gave no JSON, expected an Ignition config", redact(url)))
     });
     let (ignition, error) = (config.as_ref().ok(), config.as_ref().err());
     Ok(json!({
@@ -46,7 +47,8 @@ pub(super) fn tang(step: &Step, around: &Around) -> Result<Value, String> {
     let servers = request.get("tang_servers").and_then(Value::as_str);
     let servers: Vec<Value> = servers
         .and_then(|text| serde_json::from_str(text).ok())
-        .ok_or("tang_servers is no list of servers")?;
+        .filter(|servers: &Vec<Value>| servers.len() <= MAX_SERVERS)
+        .ok_or_else(|| format!("tang_servers is no list of at most {MAX_SERVERS} servers"))?;
     let ask = |server: &Value| {
         let text =
             |key: &str| server.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -58,9 +60,10 @@ pub(super) fn tang(step: &Step, around: &Around) -> Result<Value, String> {
         let bytes = around.api.client.fetch_pointer(&pointer, MAX_MINOR)?;
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let payload = answer.get("payload").filter(|payload| payload.is_string());
-        let payload = payload.ok_or("what a Tang server sent is no advertisement")?;
+        let payload = payload
+            .ok_or_else(|| format!("{} gave no advertisement with a payload", redact(&url)))?;
         Ok(json!({"tang_url": url, "payload": payload, "signatures": answer.get("signatures")}))
     };
-    let answers = servers.iter().take(MAX_SERVERS).map(ask).collect::<Result<Vec<_>, _>>()?;
+    let answers = servers.iter().map(ask).collect::<Result<Vec<_>, _>>()?;
     Ok(json!({"is_success": true, "tang_server_response": answers}))
 }
