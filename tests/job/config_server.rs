@@ -12,7 +12,7 @@ use super::certificates::{Certificates, Fault};
 use super::image;
 use super::install::Job;
 use super::machine::{IGNITION, Machine};
-use super::mock::{Mock, Reply, assert_has, assert_says};
+use super::mock::{Mock, Reply, Request, assert_has, assert_says};
 use super::part::part;
 use super::until::until;
 
@@ -111,17 +111,21 @@ fn pointer_to_a_real_machine_config_server_is_followed_by_the_ca_in_the_config()
     assert!(log.contains("Pool \"master\" requested"), "{log}");
 }
 
+/// A config that merges `/inner` of the server that was asked.
+fn naming_inner(request: &Request) -> String {
+    let source = format!("http://{}/inner", request.header("host").unwrap());
+    let headers = json!([{"name": "X-Role", "value": "master"}]);
+    let merge = json!([{"source": source, "httpHeaders": headers}]);
+    json!({"ignition": {"version": "3.3.0", "config": {"merge": merge}}}).to_string()
+}
+
 /// A VIM that orders the install of a config that merges `/inner`, and answers that with `reply`.
-fn pointing(keys: Value, reply: fn() -> Reply) -> Job {
+fn pointing(keys: Value, reply: fn(&Request) -> Reply) -> Job {
     let mock = Mock::start(move |request, _| match request.path.as_str() {
-        "/inner" => reply(),
+        "/inner" => reply(request),
         "/v1/reports" => {
-            let source = format!("http://{}/inner", request.header("host").unwrap());
-            let headers = json!([{"name": "X-Role", "value": "master"}]);
-            let merge = json!([{"source": source, "httpHeaders": headers}]);
-            let config = json!({"ignition": {"version": "3.3.0", "config": {"merge": merge}}});
             let mut install = keys.clone();
-            install["ignition"] = json!({"inline": config.to_string()});
+            install["ignition"] = json!({"inline": naming_inner(request)});
             Reply::install(&install)
         }
         _ => Reply::status(204),
@@ -131,7 +135,7 @@ fn pointing(keys: Value, reply: fn() -> Reply) -> Job {
 
 #[test]
 fn config_behind_a_pointer_is_asked_for_as_ignition_does_and_refused_as_ignition_would() {
-    let mut job = pointing(json!({}), || Reply::ignition(r#"{"ignition":{"version":"2.2.0"}}"#));
+    let mut job = pointing(json!({}), |_| Reply::ignition(r#"{"ignition":{"version":"2.2.0"}}"#));
     let result = job.is_refused(&json!({"code": "IGNITION_INVALID"}));
     let place = "$.ignition.config.merge.0 → $.ignition.version is \"2.2.0\"";
     assert_says(&result["message"], &[place]);
@@ -145,7 +149,7 @@ fn config_behind_a_pointer_is_asked_for_as_ignition_does_and_refused_as_ignition
 
 #[test]
 fn what_a_pointed_config_erases_is_known_and_a_protected_disk_refuses() {
-    let wiping = || {
+    let wiping = |_: &Request| {
         Reply::ignition(
             r#"{"ignition":{"version":"3.3.0"},"storage":{"disks":[{"device":"/dev/sdb","wipeTable":true}]}}"#,
         )
@@ -159,19 +163,21 @@ fn what_a_pointed_config_erases_is_known_and_a_protected_disk_refuses() {
 
 #[test]
 fn config_that_is_not_served_yet_or_names_itself_is_installed_and_a_skipped_one_is_not_asked_for() {
-    let installs = |keys: Value, reply: fn() -> Reply| {
+    let installs = |keys: Value, reply: fn(&Request) -> Reply| {
         let mut job = pointing(keys, reply).writes(&image::plain());
         job.machine.script(&image::writing_config());
         let result = job.ends(ExitStatus::Done, &json!({"outcome": "installed"}));
         (result["warnings"].to_string(), job.mock.requests("/inner").len())
     };
-    let (warnings, n) = installs(json!({}), || Reply::status(503));
+    let (warnings, n) = installs(json!({}), |_| Reply::status(503));
     assert!(
         warnings.contains("merge.0 was not checked, as it cannot be fetched now"),
         "{warnings}"
     );
     assert_eq!(n, 1);
-    let (warnings, n) = installs(json!({"check_pointers": false}), || Reply::status(503));
+    let (_, n) = installs(json!({}), |request| Reply::ignition(&naming_inner(request)));
+    assert_eq!(n, 16);
+    let (warnings, n) = installs(json!({"check_pointers": false}), |_| Reply::status(503));
     assert!(!warnings.contains("was not checked") && n == 0, "{warnings}");
 }
 
