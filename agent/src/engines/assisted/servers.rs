@@ -33,12 +33,9 @@ pub(super) fn api_vip(step: &Step, around: &Around) -> Result<Value, String> {
         let text = String::from_utf8(bytes).ok().filter(|_| is_json);
         text.ok_or_else(|| format!("{} gave no JSON, expected an Ignition config", redact(url)))
     });
-    let (ignition, error) = (config.as_ref().ok(), config.as_ref().err());
-    Ok(json!({
-        "is_success": config.is_ok(), "url": url,
-        "ignition": ignition.cloned().unwrap_or_default(),
-        "download_error": error.cloned().unwrap_or_default(),
-    }))
+    let error = config.as_ref().err().cloned().unwrap_or_default();
+    let (is_success, ignition) = (config.is_ok(), config.unwrap_or_default());
+    Ok(json!({"is_success": is_success, "url": url, "ignition": ignition, "download_error": error}))
 }
 
 /// Fetches the advertisement of every Tang server, by the thumbprint of its key.
